@@ -6,8 +6,8 @@
 
 `marked_tables.py` says how a page names the command of a table. It is carried out in this checkout,
 so an interrupted comparison continues. `--check` fails if a marker is wrong, names a command or a
-value that does not exist, or if a table of numbers has no marker. It only lists the tables of which
-something (`table_code.py`) has changed since they were made.
+value that does not exist, if a table of numbers has no marker, or if a cell was changed by hand. It
+only lists the tables of which something (`table_code.py`) has changed since they were made.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from marked_tables import (
     Marker,
     MarkerError,
     Result,
+    check_cells,
     check_labels,
     check_selection,
     find_tables,
@@ -29,10 +30,12 @@ from marked_tables import (
     render,
     replace_table,
 )
-from table_code import find_commit, hash_table, list_moves_since
+from reference_results import describe_age
+from table_code import hash_table, list_moves_since
 from table_commands import (
     ROOT,
     Study,
+    find_commit,
     find_script,
     list_values,
     parse,
@@ -114,6 +117,7 @@ def check(pages: Sequence[Path]) -> int:
                 _check_marker(marker)
                 if marker.rows:
                     check_labels(marker, found.lines)
+                check_cells(marker, found.lines)
                 if marker.by_hand:
                     by_hand.append(f"{line}: {marker.name}: {marker.by_hand}")
                 elif age := find_age(marker):
@@ -125,7 +129,7 @@ def check(pages: Sequence[Path]) -> int:
     _print_list("Tables that are out of date", old)
     _print_list("Tables that no command makes", by_hand)
     _print_list("Wrong", wrong)
-    sys.stdout.write(f"{current} tables of numbers are up to date.\n")
+    sys.stdout.write(f"{current} tables of numbers are up to date. {describe_age()}\n")
     return 1 if wrong else 0
 
 
@@ -134,10 +138,10 @@ def find_age(marker: Marker) -> str:
     if not marker.date:
         return "made at an unknown time"
     if marker.code != hash_table(marker):
-        return f"made {marker.made}; its command, scenario or script has changed"
+        return f"made {marker.date}; its command, scenario or script has changed"
     if moves := list_moves_since(marker):
         some = "; ".join(map(str, moves[:3]))
-        return f"made {marker.made}; since then: {some}" + "; ..." * (len(moves) > 3)
+        return f"made {marker.date}; since then: {some}" + "; ..." * (len(moves) > 3)
     return ""
 
 

@@ -8,7 +8,7 @@ A comment before a table names it and the command that makes it:
     corner: clients in a group
     columns: {2: 64, 4: 32, 8: 16}
     rows: {rounds: }
-    made: 2026-11-23 14:05 at 1dac291, code 3f2a1b77
+    made: 2026-11-23 14:05 at 1dac291, code 3f2a1b77, cells 60c52d1e
     -->
 
 After the commands follows YAML. `rows` and `columns` map the labels of the table to what they
@@ -23,10 +23,14 @@ of tables/fluid.csv; its ratio to the first cell, or the inverse; milliseconds f
 
 The table of a script is what the script prints, so it has no rows and columns. A table that no
 command makes has `by hand: REASON` instead. It may have the commands that its numbers are from.
+
+`code` is a hash of what the numbers depend on (`table_code.py`), `cells` one of the cells that the
+command has made, which shows when somebody changes one by hand.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +44,8 @@ KEYS = ("by hand", "columns", "corner", "made", "rows", "show")
 BY_HAND = "by hand"
 UNKNOWN = "unknown"
 MADE = re.compile(
-    r"(?P<date>\d{4}-\d\d-\d\d( \d\d:\d\d)?)( at (?P<commit>\w+\+?), code (?P<code>[0-9a-f]{8}))?"
+    r"(?P<date>\d{4}-\d\d-\d\d( \d\d:\d\d)?)"
+    r"( at (?P<commit>\w+\+?), code (?P<code>[0-9a-f]{8}), cells (?P<cells>[0-9a-f]{8}))?"
 )
 QUANTITY = re.compile(r"(?P<side>fluid )?(?P<column>\w+)(?P<form> ratio| speed-up| ms)?")
 NUMBER = re.compile(r"[-+±~]?\d")
@@ -67,7 +72,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What the comment before a table says. `made`, `date` and `code` are empty if unknown."""
+    """What the comment before a table says. `made` and its parts are empty if unknown."""
 
     name: str
     commands: tuple[str, ...]
@@ -78,6 +83,7 @@ class Marker:
     made: str = ""
     date: str = ""
     code: str = ""
+    cells: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,28 @@ def check_labels(marker: Marker, lines: Sequence[str]) -> None:
         raise MarkerError(f"the table has rows {'; '.join(wrong)}: expected {'; '.join(expected)}")
 
 
+def hash_cells(marker: Marker, lines: Sequence[str]) -> str:
+    """Eight digits of a hash over the cells that the command makes; labels are not among them."""
+    rows = [split_row(line) for line in lines[2:]]
+    if marker.rows:
+        width = len(split_label(marker.corner))
+        made = [width + n for n, column in enumerate(marker.columns) if not column.by_hand]
+        measured = [
+            cells for line, cells in zip(marker.rows, rows, strict=True) if not line.by_hand
+        ]
+        rows = [[cells[place] for place in made] for cells in measured]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()[:8]
+
+
+def check_cells(marker: Marker, lines: Sequence[str]) -> None:
+    """Raise MarkerError if a cell is not what the command has made."""
+    if marker.cells and marker.cells != hash_cells(marker, lines):
+        raise MarkerError(
+            "a cell is not what the command made: it was changed by hand, or a row or column was "
+            "added; make the table again, or mark these as `by hand`"
+        )
+
+
 def _list_heads(marker: Marker) -> list[str]:
     return [*split_label(marker.corner), *(column.label.strip() for column in marker.columns)]
 
@@ -236,11 +264,15 @@ def format_ratio(mean: float, low: float, high: float) -> str:
 
 
 def replace_table(text: str, name: str, rows: Sequence[str], made: str) -> str:
-    """The page with the named table written anew, and `made:` in its marker."""
+    """The page with the named table written anew, and `made:` in its marker.
+
+    `made` is when, at which commit, and with which code.
+    """
     lines = text.split("\n")
     found = next(f for f in find_tables(text) if f.marker is not None and f.marker.name == name)
     marker = [line for line in lines[found.begin : found.table] if not line.startswith("made:")]
-    marker.insert(-1, f"made: {made}")
+    cells = hash_cells(found.marker, rows) if found.marker is not None else ""
+    marker.insert(-1, f"made: {made}, cells {cells}")
     return "\n".join([*lines[: found.begin], *marker, *rows, *lines[found.end :]])
 
 
@@ -280,7 +312,9 @@ def _read_marker(lines: Sequence[str], number: int) -> Marker:
         raise MarkerError(f"{where}: {unknown[0]}: expected one of {', '.join(KEYS)}")
     made = MADE.fullmatch(data.get("made", ""))
     if made is None and data.get("made", UNKNOWN) != UNKNOWN:
-        raise MarkerError(f"{where}: made: expected {UNKNOWN}, DATE, or DATE at COMMIT, code HASH")
+        raise MarkerError(
+            f"{where}: made: expected {UNKNOWN}, DATE, or DATE at COMMIT, code HASH, cells HASH"
+        )
     read = {side: _read_lines(data, side, where) for side in ("rows", "columns")}
     marker = Marker(
         name,
@@ -291,6 +325,7 @@ def _read_marker(lines: Sequence[str], number: int) -> Marker:
         made=data.get("made", UNKNOWN) if made else "",
         date=made["date"] if made else "",
         code=(made["code"] or "") if made else "",
+        cells=(made["cells"] or "") if made else "",
     )
     _refuse_halves(marker, where)
     return marker

@@ -7,7 +7,8 @@ of the agents, the planner or the session, but on what short runs of every schem
 `reference_results.csv` has the value of each quantity, and the day since which it is so. Several
 rows are its history. A quantity has moved if it differs from its last value by more than noise
 (`COMMANDS`, `EXACT`); then all tables that name its scheme are out of date if they are older. So
-are those that are older than its first value.
+are those that are older than its first value. The first line says when all runs were made last, and
+with which commit.
 
 The runs are made in this checkout (`reference/`), so an interrupted one continues.
 """
@@ -23,13 +24,24 @@ from dataclasses import dataclass
 
 import pandas as pd
 from marked_tables import MarkerError
-from table_commands import ROOT, read_results, read_study, run
+from table_commands import (
+    ROOT,
+    count_commits_since,
+    find_commit,
+    read_results,
+    read_study,
+    run,
+)
 
 from trunkline.harness.config import document
 from trunkline.harness.scenario.named_schemes import SCHEMES
 
 FILE = ROOT / "docs" / "reference_results.csv"
 COLUMNS = ("command", "cell", "quantity", "value", "since")
+LAST = re.compile(r"# all made again (?P<when>[-\d]+ [\d:]+) at (?P<commit>\w+\+?)")
+OBSERVED = ("agents", "harness", "topologies", "workloads")
+"""The folders whose code the runs observe."""
+
 EXACT = 0.001
 """A relative difference that is more than rounding: the fluid model has no noise."""
 
@@ -88,10 +100,12 @@ def main() -> int:
     """Make the runs again; return 1 if a command failed."""
     now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}"
     try:
+        commit = find_commit()
         lines = list(compare(now))
     except MarkerError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    _write(_read(), f"# all made again {now} at {commit}")
     sys.stdout.write("".join(f"{line}\n" for line in lines) or "Nothing has moved.\n")
     return 0
 
@@ -142,7 +156,20 @@ def compare(now: str) -> Iterator[str]:
                         yield f"{_find_name(command)} {cell}: {quantity}: {change:+.1f} %"
         if rows:
             new = pd.DataFrame(rows, columns=[*COLUMNS])
-            pd.concat([known, new]).to_csv(FILE, index=False, float_format="%.6g")
+            _write(pd.concat([known, new]), _read_first_line())
+
+
+def describe_age() -> str:
+    """A sentence that tells when all reference runs were made last."""
+    last = LAST.fullmatch(_read_first_line())
+    if last is None:
+        return "It is unknown when all reference runs were made last."
+    since = count_commits_since(last["commit"], *OBSERVED)
+    changes = "an unknown number of" if since is None else str(since)
+    return (
+        f"The reference runs were made last on {last['when']} (UTC) at {last['commit']}; {changes} "
+        f"commits since then change {', '.join(OBSERVED)}."
+    )
 
 
 def _find_name(command: str) -> str:
@@ -155,7 +182,16 @@ def _side(quantity: str) -> str:
 
 
 def _read() -> pd.DataFrame:
-    return pd.read_csv(FILE, keep_default_na=False)
+    return pd.read_csv(FILE, keep_default_na=False, comment="#")
+
+
+def _read_first_line() -> str:
+    return FILE.read_text().partition("\n")[0]
+
+
+def _write(table: pd.DataFrame, first_line: str) -> None:
+    text = table.to_csv(index=False, float_format="%.6g")
+    FILE.write_text(f"{first_line}\n{text}" if first_line.startswith("#") else text)
 
 
 def find_components(command: str, cell: str) -> frozenset[str]:

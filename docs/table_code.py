@@ -16,14 +16,13 @@ import functools
 import hashlib
 import io
 import re
-import subprocess
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 
 from marked_tables import Marker
 from reference_results import Move, find_moves
-from table_commands import ROOT, find_script, read_study
+from table_commands import find_script, read_study
 
 from trunkline.harness.config import document
 from trunkline.harness.config.paths import SCENARIOS
@@ -126,16 +125,3 @@ def read_code(file: Path) -> str:
             for row in range(node.lineno - 1, node.end_lineno or node.lineno):
                 lines[row] = ""
     return "\n".join(line.rstrip() for line in lines if line.strip())
-
-
-def find_commit() -> str:
-    """The commit of the checkout; with `+` if anything but pages has changed since."""
-    changed = _ask_git("status", "--porcelain", "--", ".", ":!*.md")
-    return _ask_git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
-
-
-def _ask_git(*words: str) -> str:
-    command = ["git", *words]
-    return subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()

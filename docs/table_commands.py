@@ -168,3 +168,24 @@ def _read_table(file: Path, keys: Sequence[str]) -> pd.DataFrame:
 def list_values(cell: grid.Cell) -> tuple[str, ...]:
     """The values of a cell's keys, as `--vary` has them."""
     return tuple(value for _, value in cell.values)
+
+
+def find_commit() -> str:
+    """The commit of the checkout; with `+` if anything but pages has changed since."""
+    changed = _ask_git("status", "--porcelain", "--", ".", ":!*.md")
+    return _ask_git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
+def count_commits_since(commit: str, *folders: str) -> int | None:
+    """How many commits have changed files of these folders since; None for an unknown commit."""
+    try:
+        return int(_ask_git("rev-list", "--count", f"{commit.rstrip('+')}..HEAD", "--", *folders))
+    except subprocess.CalledProcessError:
+        return None
+
+
+def _ask_git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()

@@ -14,11 +14,13 @@ from marked_tables import (
     Marker,
     MarkerError,
     Result,
+    check_cells,
     check_labels,
     find_tables,
     format_mean,
     format_quantity,
     format_ratio,
+    hash_cells,
     render,
     replace_table,
 )
@@ -35,7 +37,7 @@ show: fluid rounds
 corner: groups of
 columns: {2: "64", 4: "32", the paper: by hand}
 rows: {rounds: }
-made: 2026-11-23 at 1dac291, code 3f2a1b77
+made: 2026-11-23 at 1dac291, code 3f2a1b77, cells 00000000
 -->
 | groups of | 2 | 4 | the paper |
 | --- | --- | --- | --- |
@@ -72,7 +74,8 @@ def test_a_marker_names_its_command_date_and_code() -> None:
     marker = read(PAGE)
     command = "trunkline reproduce r2sp/18 --fluid --trials 3 --set 'stop={time: 3 s}'"
     assert (marker.name, marker.commands) == ("group-size", (command,))
-    assert (marker.made, marker.code) == ("2026-11-23 at 1dac291, code 3f2a1b77", "3f2a1b77")
+    assert (marker.date, marker.code, marker.cells) == ("2026-11-23", "3f2a1b77", "00000000")
+    assert marker.made == "2026-11-23 at 1dac291, code 3f2a1b77, cells 00000000"
 
 
 @pytest.mark.parametrize(
@@ -173,13 +176,54 @@ def test_a_table_has_the_heads_and_labels_of_its_marker(old: str, new: str, said
 
 
 def test_a_page_gets_the_new_rows_and_their_version_and_nothing_else_changes() -> None:
-    rows = ["| groups of | 2 |", "| --- | --- |", "| rounds | 18.0 |"]
+    rows = ["| groups of | 2 | 4 | the paper |", "| --- | --- | --- | --- |"]
+    rows += ["| rounds | 18.0 | 19.9 | 12 to 14 |"]
     written = replace_table(PAGE, "group-size", rows, "2026-12-01 at abc1234, code 00112233")
+    (found,) = find_tables(written)
+    assert found.lines == tuple(rows)
+    cells = hash_cells(read(PAGE), rows)
     assert written == PAGE.replace(
         "| groups of | 2 | 4 | the paper |\n| --- | --- | --- | --- |\n"
         "| rounds | 17.8 | 19.5 | 12 to 14 |\n",
         "\n".join(rows) + "\n",
-    ).replace("2026-11-23 at 1dac291, code 3f2a1b77", "2026-12-01 at abc1234, code 00112233")
+    ).replace(
+        "2026-11-23 at 1dac291, code 3f2a1b77, cells 00000000",
+        f"2026-12-01 at abc1234, code 00112233, cells {cells}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "noticed"),
+    [
+        ("17.8", "17.9", True),
+        ("19.5", "19.5 ± 0.1", True),
+        ("12 to 14", "12 to 15", False),
+        ("| rounds |", "| rounds in all |", False),
+        ("| groups of |", "| clients in a group |", False),
+        ("17.8 | 19.5", "17.8  |  19.5", False),
+    ],
+)
+def test_a_cell_that_was_changed_by_hand_is_noticed(old: str, new: str, noticed: bool) -> None:
+    lines = ["| groups of | 2 | 4 | the paper |", "| --- | --- | --- | --- |"]
+    lines += ["| rounds | 17.8 | 19.5 | 12 to 14 |"]
+    made = replace_table(PAGE, "group-size", lines, "2026-12-01 at abc1234, code 00112233")
+    check_cells(read(made), lines)
+    changed = [line.replace(old, new) for line in lines]
+    if not noticed:
+        check_cells(read(made), changed)
+        return
+    with pytest.raises(MarkerError, match="a cell is not what the command made"):
+        check_cells(read(made), changed)
+
+
+def test_a_cell_of_a_scripts_table_that_was_changed_by_hand_is_noticed() -> None:
+    page = "<!-- table: name\n$ python docs/figures.py\n-->\n| | a |\n| --- | --- |\n| b | 1 |\n"
+    made = replace_table(
+        page, "name", page.split("\n")[3:6], "2026-12-01 at abc1234, code 00112233"
+    )
+    check_cells(read(made), ["| | a |", "| --- | --- |", "| b | 1 |"])
+    with pytest.raises(MarkerError, match="a cell is not what the command made"):
+        check_cells(read(made), ["| | a |", "| --- | --- |", "| b | 2 |"])
 
 
 @pytest.mark.parametrize(
@@ -260,9 +304,10 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
         "$ trunkline reproduce crew/7 --fluid\nshow: fluid rounds\ncolumns: {a: fair}\nrows: {b: }"
     )
     code = table_code.hash_table(read(mark(study)))
+    cells = hash_cells(read(mark(study)), ["| | a |", "| --- | --- |", "| b | 1 |"])
     pages = {
-        "new.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code {code}"),
-        "old.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code 00000000"),
+        "new.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code {code}, cells {cells}"),
+        "old.md": mark(f"{study}\nmade: 2026-11-23 at 1dac291, code 00000000, cells {cells}"),
         "hand.md": mark("by hand: the values of the paper"),
     }
     for name, text in pages.items():
@@ -271,12 +316,14 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
     assert figures.check([tmp_path / name for name in pages]) == 0
     assert capsys.readouterr().out.replace(f"{tmp_path}/", "") == (
         "Tables that are out of date (1):\n"
-        "  old.md:1: name: made 2026-11-23 at 1dac291, code 00000000; its command, scenario or "
-        "script has changed\n"
+        "  old.md:1: name: made 2026-11-23; its command, scenario or script has changed\n"
         "Tables that no command makes (1):\n"
         "  hand.md:1: name: the values of the paper\n"
-        "1 tables of numbers are up to date.\n"
+        f"1 tables of numbers are up to date. {reference_results.describe_age()}\n"
     )
+    (tmp_path / "new.md").write_text(pages["new.md"].replace("| b | 1 |", "| b | 2 |"))
+    assert figures.check([tmp_path / "new.md"]) == 1
+    assert "new.md:1: name: a cell is not what the command made" in capsys.readouterr().out
     assert figures.check([tmp_path / "bare.md"]) == 1
     assert "bare.md:1: a table of numbers without a marker" in capsys.readouterr().out
 
@@ -362,7 +409,7 @@ def test_a_table_is_old_when_a_reference_result_of_its_scheme_has_moved(
     command = f"trunkline reproduce {command}"
     study = f"$ {command}\nshow: fluid rounds\ncolumns: {{a: fair}}\nrows: {{b: }}\n"
     code = table_code.hash_table(read(mark(study)))
-    marker = read(mark(f"{study}made: {made} at 1dac291, code {code}"))
+    marker = read(mark(f"{study}made: {made} at 1dac291, code {code}, cells 00000000"))
     age = figures.find_age(marker)
     reference_results.list_moves.cache_clear()
     assert said in age and bool(said) == bool(age)
@@ -372,7 +419,9 @@ def test_a_reference_result_is_written_again_only_when_it_has_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "results.csv"
-    file.write_text("command,cell,quantity,value,since\n")
+    file.write_text(
+        "# all made again 2026-11-19 08:00 at 0000000\ncommand,cell,quantity,value,since\n"
+    )
     monkeypatch.setattr(reference_results, "FILE", file)
     monkeypatch.setattr(
         reference_results, "COMMANDS", {"trunkline reproduce crew/4 --trials 1": ("task_s", 0.03)}
@@ -389,15 +438,32 @@ def test_a_reference_result_is_written_again_only_when_it_has_moved(
     assert compare(4.1, "2026-11-21 08:00") == []
     assert compare(4.4, "2026-11-22 08:00") == ["crew/4 {plan: crew}, true: task_s: +10.0 %"]
     rows = file.read_text().splitlines()
-    assert [row.rpartition('",')[2] for row in rows[1:]] == [
+    assert [row.rpartition('",')[2] for row in rows[2:]] == [
         "task_s,4,2026-11-20 08:00",
         "fluid task_s,2,2026-11-20 08:00",
         "task_s,4.4,2026-11-22 08:00",
     ]
 
 
+def test_it_is_told_when_all_reference_runs_were_made_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    file = tmp_path / "results.csv"
+    file.write_text("command,cell,quantity,value,since\na,b,c,1.5,2026-11-19 08:00\n")
+    monkeypatch.setattr(reference_results, "FILE", file)
+    assert "unknown when all reference runs" in reference_results.describe_age()
+    monkeypatch.setattr(reference_results, "COMMANDS", {})
+    assert reference_results.main() == 0
+    told = reference_results.describe_age()
+    commit = table_commands.find_commit()
+    assert f"at {commit}; 0 commits since then change agents, harness" in told
+    assert file.read_text().endswith("\na,b,c,1.5,2026-11-19 08:00\n")
+    file.write_text("# all made again 2026-11-19 08:00 at 0000000\n")
+    assert "an unknown number of commits" in reference_results.describe_age()
+
+
 def test_every_named_scheme_has_reference_results() -> None:
-    table = pd.read_csv(reference_results.FILE, keep_default_na=False)
+    table = pd.read_csv(reference_results.FILE, keep_default_na=False, comment="#")
     assert set(table["command"]) == set(reference_results.COMMANDS)
     for name, values in SCHEMES.items():
         made_of = {name, str(values["policy"]), str(values["plan"])}
