@@ -121,7 +121,10 @@ def find_script(command: str) -> Path:
 
 
 def run(command: str) -> str:
-    """Run a command in the checkout and return its output. Raises MarkerError if it fails."""
+    """Run a command in the checkout and return its output. Raises MarkerError if it fails.
+
+    The command ends when this process does.
+    """
     sys.stdout.write(f"$ {command}\n")
     sys.stdout.flush()
     words = shlex.split(command)
@@ -129,7 +132,8 @@ def run(command: str) -> str:
     if words[0] != "trunkline":
         at = words.index("python")
         program, words = [*words[:at], sys.executable], words[at:]
-    done = subprocess.run([*program, *words[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    words = ["setpriv", "--pdeathsig", "TERM", *program, *words[1:]]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise MarkerError(f"{command}: exit code {done.returncode}; the page stays as it is")
     return done.stdout

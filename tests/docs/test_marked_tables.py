@@ -1,6 +1,10 @@
 """Tables of numbers: their markers are read strictly, and written with intervals."""
 
 import math
+import os
+import select
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -502,6 +506,20 @@ def test_a_command_that_fails_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(MarkerError, match="exit code 64; the page stays as it is"):
         figures.make(page, None)
     assert page.read_text() == before
+
+
+def test_a_command_ends_with_the_program_that_runs_it(tmp_path: Path) -> None:
+    script, fifo = tmp_path / "slow.py", tmp_path / "fifo"
+    os.mkfifo(fifo)
+    tell = f"with open({str(fifo)!r}, 'w') as file: file.write(str(os.getpid()))"
+    script.write_text(f"import os, time\n{tell}\ntime.sleep(600)\n")
+    program = f"import table_commands; table_commands.run('python {script}')"
+    path = {"PYTHONPATH": str(Path(table_commands.__file__).parent)}
+    with subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **path}) as running:
+        pidfd = os.pidfd_open(int(fifo.read_text()))
+        running.kill()
+    assert select.select([pidfd], [], [], 30)[0]
+    os.close(pidfd)
 
 
 def test_the_check_also_reads_the_readme(
