@@ -45,6 +45,9 @@ OBSERVED = ("agents", "harness", "topologies", "workloads")
 EXACT = 0.001
 """A relative difference that is more than rounding: the fluid model has no noise."""
 
+ACCURACY, TRAINING = "accuracy_percent", frozenset({"training"})
+"""The quantity that a change of the numerics moves, and the workload of the tables with it."""
+
 POLICIES = (
     *(
         f"{{name: {name}, servers: [n9]}}"
@@ -65,6 +68,10 @@ COMMANDS = {
     "trunkline reproduce owl/7 --trials 1": ("step_s", 0.03),
     "trunkline reproduce p-reduce/table1 --fluid --trials 1 --set 'stop={time: 20 s}' "
     "--set 'workload={kind: synthetic, model: 1 MB, compute: [90 ms, 110 ms]}'": ("rounds", EXACT),
+    "trunkline reproduce p-reduce/8 --trials 3 --set 'stop={time: 10 s}' --vary scheme.p=3": (
+        ACCURACY,
+        0.03,
+    ),
     "trunkline reproduce r2sp/8 --fluid --trials 1": ("rounds", EXACT),
     "trunkline reproduce r2sp/15 --fluid --trials 1": ("rounds", EXACT),
     "trunkline compare scenarios/parameter_servers.yaml --trials 1 --set 'stop.time=3 s' "
@@ -81,7 +88,8 @@ WORD = re.compile(r"[\w-]+")
 class Move:
     """A quantity of a reference run that has moved: of which run, from when, by how much.
 
-    The first value has no `percent`: what it was before is unknown.
+    The first value has no `percent`: what it was before is unknown. It concerns tables with all of
+    its `workloads`.
     """
 
     run: str
@@ -89,6 +97,7 @@ class Move:
     since: str
     percent: float | None
     components: frozenset[str]
+    workloads: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         if self.percent is None:
@@ -117,7 +126,8 @@ def find_moves(names: Set[str], made: str, sides: Set[str]) -> list[Move]:
     """
     moves = [move for move in list_moves() if move.since > made and _side(move.quantity) in sides]
     named = names & _list_components()
-    return [move for move in moves if not named or move.components <= named]
+    moves = [move for move in moves if not named or move.components <= named]
+    return [move for move in moves if move.workloads <= names]
 
 
 @functools.cache
@@ -131,7 +141,8 @@ def list_moves() -> tuple[Move, ...]:
         for value, since in zip(rows["value"], rows["since"], strict=True):
             percent = 100 * (value / before - 1) if before else None
             run = f"{_find_name(command)} {cell}"
-            moves.append(Move(run, quantity, since, percent, components))
+            workloads = TRAINING if quantity == ACCURACY else frozenset()
+            moves.append(Move(run, quantity, since, percent, components, workloads))
             before = float(value)
     return tuple(sorted(moves, key=lambda move: move.since))
 
