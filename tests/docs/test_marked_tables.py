@@ -388,6 +388,8 @@ command,cell,quantity,value,since
 trunkline reproduce crew/4 --trials 1,"{plan: crew}, true",task_s,4,2026-11-20 08:00
 trunkline reproduce crew/4 --trials 1,"{plan: opr}, true",task_s,10,2026-11-20 08:00
 trunkline reproduce crew/4 --trials 1,"{plan: opr}, true",task_s,9,2026-11-24 08:00
+trunkline reproduce p-reduce/8 --trials 3,"{name: p-reduce}, 3",accuracy_percent,70,2026-11-20 08:00
+trunkline reproduce p-reduce/8 --trials 3,"{name: p-reduce}, 3",accuracy_percent,77,2026-11-24 08:00
 """
 
 
@@ -401,6 +403,8 @@ trunkline reproduce crew/4 --trials 1,"{plan: opr}, true",task_s,9,2026-11-24 08
         ("crew/4 --fluid", "2026-11-23", ""),
         ("crew/7", "2026-11-23", ""),
         ("netstorm/15", "2026-11-23", ""),
+        ("p-reduce/8", "2026-11-23", "p-reduce/8 {name: p-reduce}, 3: accuracy_percent: +10.0 %"),
+        ("p-reduce/frozen", "2026-11-23", ""),
     ],
 )
 def test_a_table_is_old_when_a_reference_result_of_its_scheme_has_moved(
