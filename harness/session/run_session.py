@@ -32,6 +32,7 @@ from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.network import capture
 from trunkline.harness.network.interface import HOSTS, NetworkError, list_hosts
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes import random_numbers
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.record.history import INTERRUPTED
@@ -124,6 +125,8 @@ def _run_agents(
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
 
     def begin(epoch_ns: int) -> None:
+        if scenario.backend == "embedded":
+            random_numbers.restart()
         captured.begin(epoch_ns)
         background.begin(epoch_ns)
 
