@@ -176,10 +176,9 @@ def describe_age() -> str:
     if last is None:
         return "It is unknown when all reference runs were made last."
     since = count_commits_since(last["commit"], *OBSERVED)
-    changes = "an unknown number of" if since is None else str(since)
     return (
-        f"The reference runs were made last on {last['when']} (UTC) at {last['commit']}; {changes} "
-        f"commits since then change {', '.join(OBSERVED)}."
+        f"The reference runs were made last on {last['when']} (UTC) at {last['commit']}. Commits since "
+        f"then that change {', '.join(OBSERVED)}: {'unknown' if since is None else since}."
     )
 
 
