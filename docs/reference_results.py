@@ -176,9 +176,10 @@ def describe_age() -> str:
     if last is None:
         return "It is unknown when all reference runs were made last."
     since = count_commits_since(last["commit"], *OBSERVED)
+    count = "unknown" if since is None else since
     return (
-        f"The reference runs were made last on {last['when']} (UTC) at {last['commit']}. Commits since "
-        f"then that change {', '.join(OBSERVED)}: {'unknown' if since is None else since}."
+        f"The reference runs were made last on {last['when']} (UTC) at {last['commit']}. "
+        f"Commits since then that change {', '.join(OBSERVED)}: {count}."
     )
 
 
