@@ -271,8 +271,8 @@ def replace_table(text: str, name: str, rows: Sequence[str], made: str) -> str:
     lines = text.split("\n")
     found = next(f for f in find_tables(text) if f.marker is not None and f.marker.name == name)
     marker = [line for line in lines[found.begin : found.table] if not line.startswith("made:")]
-    cells = hash_cells(found.marker, rows) if found.marker is not None else ""
-    marker.insert(-1, f"made: {made}, cells {cells}")
+    assert found.marker is not None
+    marker.insert(-1, f"made: {made}, cells {hash_cells(found.marker, rows)}")
     return "\n".join([*lines[: found.begin], *marker, *rows, *lines[found.end :]])
 
 
