@@ -3,6 +3,7 @@
     python benchmarks/cold_paths.py                                 all paths, the main variants
     python benchmarks/cold_paths.py --paths 121/118 --variants all
     python benchmarks/cold_paths.py --paths 121/118 --flows returned --variants default bbr --curve
+    python benchmarks/cold_paths.py --flows returned --table
 
 Two sites have one link in each direction, in the embedded kernel. They have one connection, with
 the options of an agent's connection. A path is named by its rate in Mbit/s and its one-way delay in
@@ -17,6 +18,10 @@ of the payload's rate for a quarter of a second, the goodput of the first 5 s re
 when slow start ended, why it ended (from the kernel's counters), the window then relative to the
 bandwidth-delay product, the shares of the time in which the receiver's window or the send buffer
 held the connection back (TCP_INFO), and the packets that were sent again.
+
+With `--table`, the output is a Markdown table of the first two numbers alone. It has a row for each
+path and a column for each variant, and the window at which slow start ended by default; or, for a
+single path, a row for each variant and a column for each flow.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product, starmap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from trunkline.agents.wire.dial import RECEIVE_BUFFER_BYTES
 from trunkline.agents.wire.lane import UNSENT_BYTES
@@ -182,9 +187,13 @@ def main() -> None:
     parser.add_argument("--flows", nargs="+", default=FLOWS, choices=FLOWS)
     known = [*VARIANTS, "main", "all"]
     parser.add_argument("--variants", nargs="+", default=["main"], choices=known)
-    parser.add_argument("--curve", action="store_true", help="print windows and rates over time")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--curve", action="store_true", help="print windows and rates over time")
+    output.add_argument("--table", action="store_true", help="print a Markdown table only")
     parser.add_argument("--csv", type=Path, help="where to write the rows")
     arguments = parser.parse_args()
+    if arguments.table and len(arguments.paths) > 1 and len(arguments.flows) > 1:
+        parser.error("--table: expected one of --paths, or one of --flows")
     named = {"main": MAIN, "all": VARIANTS}
     variants = [name for group in arguments.variants for name in named.get(group, [group])]
     build.ensure()
@@ -192,9 +201,11 @@ def main() -> None:
     for case in starmap(Case, product(arguments.paths, arguments.flows, variants)):
         bins, samples, counters = _run_inside(case)
         rows.append(judge(case, bins, samples, counters))
-        _show(rows[-1])
+        _show(rows[-1], sys.stderr if arguments.table else sys.stdout)
         if arguments.curve:
             _show_curve(bins, samples)
+    if arguments.table:
+        sys.stdout.write(make_table(rows))
     if arguments.csv:
         with arguments.csv.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -242,6 +253,30 @@ def find_full(bins: Sequence[int], bytes_per_s: float) -> float | None:
             return start * BIN_S
         carried += bins[start + width] - bins[start]
     return None
+
+
+def make_table(rows: Sequence[Row]) -> str:
+    """A Markdown table of `SECONDS, PERCENT`, of several paths of one flow, or of one path."""
+    import cells  # it imports pandas, which the guests do not need
+
+    cells_of = {
+        (row.path, row.flow, row.variant): f"{_format_full(row)}, {row.first_5_s:.0%}"
+        for row in rows
+    }
+    paths, flows, variants = (list(dict.fromkeys(names)) for names in zip(*cells_of, strict=True))
+    if len(paths) == 1:
+        lines = [
+            [f"`{variant}`", *(cells_of[paths[0], flow, variant] for flow in flows)]
+            for variant in variants
+        ]
+        return cells.write_table(["variant", *flows], lines)
+    lines = [[path, *(cells_of[path, flows[0], variant] for variant in variants)] for path in paths]
+    windows = {row.path: row.ended_at for row in rows if row.variant == "default"}
+    for line in lines if windows else ():
+        window = windows[line[0]]
+        line.insert(1, "" if window is None else f"{window:.2f}")
+    heads = ["Mbit/s / ms", *["window"] * bool(windows), *(f"`{name}`" for name in variants)]
+    return cells.write_table(heads, lines)
 
 
 def _run_inside(case: Case) -> tuple[list[int], list[dict[str, float]], dict[str, int]]:
@@ -426,15 +461,20 @@ def _read_counters() -> dict[str, int]:
     return {name: int(found[name]) for name in REASONS}
 
 
-def _show(row: Row) -> None:
-    full = "never" if row.full_s is None else f"{row.full_s:.2f} s"
+def _format_full(row: Row) -> str:
+    return "never" if row.full_s is None else f"{row.full_s:.2f} s"
+
+
+def _show(row: Row, stream: TextIO) -> None:
+    full = _format_full(row)
     ended = "-" if row.slow_start_s is None else f"{row.slow_start_s:.2f} s, {row.ended_at:.2f} BDP"
-    _say(
+    stream.write(
         f"{row.path:8} {row.flow:8} {row.variant:18} 90 %: {full:>7}  first 5 s: "
         f"{row.first_5_s:4.0%}  slow start: {ended:17} {row.ended_by:14} limited by receiver "
         f"{row.receiver_limited:4.0%}, by buffer {row.buffer_limited:4.0%}  sent again "
-        f"{row.sent_again}"
+        f"{row.sent_again}\n"
     )
+    stream.flush()
 
 
 def _show_curve(bins: Sequence[int], samples: Sequence[Mapping[str, Any]]) -> None:
