@@ -7,7 +7,8 @@
 `marked_tables.py` says how a page names the command of a table. It is carried out in this checkout,
 so an interrupted comparison continues. `--check` fails if a marker is wrong, names a command or a
 value that does not exist, if a table of numbers has no marker, or if a cell was changed by hand. It
-only lists the tables of which something (`table_code.py`) has changed since they were made.
+only lists the tables of which something (`table_code.py`) has changed since they were made, and the
+tables that no command makes, with the day on which a line of them changed last.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from table_code import hash_table, list_moves_since
 from table_commands import (
     ROOT,
     Study,
+    find_change,
     find_commit,
     find_script,
     list_values,
@@ -119,7 +121,8 @@ def check(pages: Sequence[Path]) -> int:
                     check_labels(marker, found.lines)
                 check_cells(marker, found.lines)
                 if marker.by_hand:
-                    by_hand.append(f"{line}: {marker.name}: {marker.by_hand}")
+                    date = find_change(page, found.table + 1, found.end)
+                    by_hand.append(f"{line}: {marker.name}: changed {date}: {marker.by_hand}")
                 elif age := find_age(marker):
                     old.append(f"{line}: {marker.name}: {age}")
                 else:

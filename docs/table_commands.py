@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import functools
 import io
 import shlex
@@ -178,6 +179,17 @@ def find_commit() -> str:
     """The commit of the checkout; with `+` if anything but pages has changed since."""
     changed = _ask_git("status", "--porcelain", "--", ".", ":!*.md")
     return _ask_git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+
+
+def find_change(page: Path, first: int, last: int) -> str:
+    """The day on which one of these lines of a page changed last, or "at an unknown time"."""
+    try:
+        lines = _ask_git("blame", "--line-porcelain", f"-L{first},{last}", "--", str(page))
+    except subprocess.CalledProcessError:
+        return "at an unknown time"
+    times = [line.split()[1] for line in lines.splitlines() if line.startswith("author-time ")]
+    latest = datetime.datetime.fromtimestamp(max(map(int, times)), datetime.UTC)
+    return f"{latest:%Y-%m-%d}"
 
 
 def count_commits_since(commit: str, *folders: str) -> int | None:

@@ -322,7 +322,7 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
         "Tables that are out of date (1):\n"
         "  old.md:1: name: made 2026-11-23; its command, scenario or script has changed\n"
         "Tables that no command makes (1):\n"
-        "  hand.md:1: name: the values of the paper\n"
+        "  hand.md:1: name: changed at an unknown time: the values of the paper\n"
         f"1 tables of numbers are up to date. {reference_results.describe_age()}\n"
     )
     (tmp_path / "new.md").write_text(pages["new.md"].replace("| b | 1 |", "| b | 2 |"))
@@ -330,6 +330,29 @@ def test_the_check_lists_old_tables_and_those_by_hand_and_fails_for_an_unmarked_
     assert "new.md:1: name: a cell is not what the command made" in capsys.readouterr().out
     assert figures.check([tmp_path / "bare.md"]) == 1
     assert "bare.md:1: a table of numbers without a marker" in capsys.readouterr().out
+
+
+def test_a_change_of_lines_has_the_day_of_the_latest_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(table_commands, "ROOT", tmp_path)
+    who = ("AUTHOR", "COMMITTER")
+
+    def git(*words: str, date: str = "2026-01-01") -> None:
+        names = {f"GIT_{each}_{what}": "a@b" for each in who for what in ("NAME", "EMAIL")}
+        dates = {f"GIT_{each}_DATE": f"{date}T12:00:00Z" for each in who}
+        subprocess.run(["git", *words], cwd=tmp_path, env=os.environ | names | dates, check=True)
+
+    git("init", "--quiet")
+    for number, date in enumerate(("2026-02-01", "2026-02-02", "2026-02-03")):
+        lines = ["a", "b", "c"][: number + 1]
+        page.write_text("\n".join(lines) + "\n")
+        git("add", "page.md")
+        git("commit", "--quiet", "--message", "a line", date=date)
+    assert table_commands.find_change(page, 1, 1) == "2026-02-01"
+    assert table_commands.find_change(page, 1, 2) == "2026-02-02"
+    assert table_commands.find_change(page, 1, 3) == "2026-02-03"
 
 
 def test_the_results_of_a_comparison_are_its_tables(tmp_path: Path) -> None:
