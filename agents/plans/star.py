@@ -2,35 +2,62 @@
 
 Pushes and pulls follow the overlay's shortest paths. The sites on the way forward and do not
 aggregate. The paper does not say where the server is, nor what makes a path short. By default the
-server is the root of a single FAPT (Section IV-A), which is the best place, and paths have the
-fewest hops, as IP forwards.
+server is the root of a single FAPT (Section IV-A), and paths have the fewest hops, as IP forwards.
 """
 
 from __future__ import annotations
 
-from trunkline.agents.planning.plan import Block, Plan, PlanError, PlanRequest, star
+import itertools
+from collections import Counter
+from collections.abc import Mapping
+
+from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, PlanRequest, star
 from trunkline.agents.planning.routes import By
 from trunkline.agents.planning.routes import routes as find_routes
-from trunkline.agents.planning.trees import require_pair
+from trunkline.agents.planning.trees import pipeline_rate_mbps, require_pair
 from trunkline.agents.plans.fapt import rank_roots
 
 
-def build(request: PlanRequest, *, server: str = "best", routes: By = "hops") -> Plan:
+def build(request: PlanRequest, *, server: str = "root", routes: By = "hops") -> Plan:
     """One block, two stars around the server, which need not be in the group.
 
     Options:
-        server: the site of the server, or `best` or `worst`: the root of the FAPT of the highest or
-            the lowest quality.
+        server: the site of the server; or `root`, the root of the FAPT of the highest quality; or
+            `fastest` or `slowest`, the site whose star has the highest or the lowest throughput.
         routes: whether the shortest paths are those of the fewest `hops`, or of the smallest sum of
             1 / `rate`.
     """
     require_pair(request)
-    ranked = tuple(rank_roots(request))
-    places = {"best": ranked[0], "worst": ranked[-1], **{site: site for site in request.sites}}
-    if server not in places:
-        raise PlanError(f"server: {server!r} is not one of {', '.join(places)}")
-    hub = places[server]
-    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
-    spokes = star(hub, request.group, find_routes(pairs, request.rates_mbps, routes))
+    hub = _choose_server(request, server, routes)
+    spokes = _build_spokes(request, hub, request.rates_mbps, routes)
     block = Block(((0, request.chunk_count),), hub, *spokes)
     return Plan(request.group, request.group, request.chunk_count, (block,))
+
+
+def _choose_server(request: PlanRequest, server: str, routes: By) -> str:
+    """The site that an option names. It must not change from task to task. Raises PlanError."""
+    if server in request.sites:
+        return server
+    if server == "root":
+        return next(iter(rank_roots(request)))
+
+    def compute_rate_mbps(site: str) -> float:
+        spokes = _build_spokes(request, site, request.lasting_mbps, routes)
+        edges = itertools.chain(*spokes)
+        load = Counter(link for edge in edges for link in itertools.pairwise(edge))
+        return pipeline_rate_mbps(load, request.lasting_mbps)
+
+    if server == "fastest":
+        return max(request.sites, key=compute_rate_mbps)
+    if server == "slowest":
+        return min(request.sites, key=compute_rate_mbps)
+    allowed = ", ".join(("root", "fastest", "slowest", *request.sites))
+    raise PlanError(f"server: {server!r} is not one of {allowed}")
+
+
+def _build_spokes(
+    request: PlanRequest, hub: str, rates_mbps: Mapping[Directed, float], routes: By
+) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """The in-edges and the out-edges around a server, along the shortest paths."""
+    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
+    return star(hub, request.group, find_routes(pairs, rates_mbps, routes))

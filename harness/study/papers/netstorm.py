@@ -106,7 +106,7 @@ FIGURES: Mapping[str, Figure] = {
                 for name in (
                     *(
                         f"mxnet, server: {server}, routes: {routes}"
-                        for server in ("best", "worst", "n5")
+                        for server in ("root", "fastest", "slowest", "n5")
                         for routes in ("hops", "rate")
                     ),
                     *(f"mlnet, routes: {routes}" for routes in ("hops", "rate")),

@@ -182,13 +182,17 @@ def test_star_takes_the_server_that_it_is_told():
     assert block.in_edges == (("a", "b", "c", "d"), ("c", "d"))
 
 
-def test_star_puts_the_server_at_the_worst_place_if_it_is_to():
-    # Quality: towards a and b all have 1, towards c 5.
-    rates = {(x, y): 5.0 if y == "c" else 1.0 for x, y in itertools.permutations("abc", 2)}
-    hubs = {place: star.build(request(rates, "abc"), server=place) for place in ("best", "worst")}
+def test_star_puts_the_server_where_it_is_told_to():
+    # The tree of d goes around its slow link from a. Its star of direct routes does not.
+    rates = dict.fromkeys(itertools.permutations("abcd", 2), 4.0)
+    rates |= {("a", "b"): 100.0, ("b", "d"): 100.0, ("c", "d"): 100.0, ("a", "d"): 1.0}
+    rates |= {("c", "a"): 2.0}
+    places = ("root", "fastest", "slowest")
+    hubs = {place: star.build(request(rates, "abcd"), server=place) for place in places}
     assert {place: plan.blocks[0].aggregator for place, plan in hubs.items()} == {
-        "best": "c",
-        "worst": "b",
+        "root": "d",
+        "fastest": "b",
+        "slowest": "a",
     }
 
 
@@ -374,7 +378,7 @@ def test_a_group_of_one_is_refused(name):
     ("build", "options", "message"),
     [
         (fapt.build, {"roots": 5}, "roots: 5: expected 1 to the number of sites, 4"),
-        (star.build, {"server": "z"}, "server: 'z' is not one of best, worst, a, b, c, d"),
+        (star.build, {"server": "z"}, "server: 'z' is not one of root, fastest, slowest, a, b, c, d"),
     ],
 )
 def test_options_out_of_range_are_refused(build, options, message):
