@@ -65,9 +65,9 @@ class NetworkOptions:
             whole kernel, so only the embedded kernel can change it.
         pacing: whether the agents' connections spread their packets over the round trip, as Linux
             does with its `fq` queue, instead of sending a whole window at once.
-        connections: how many TCP connections two neighbours share. With several, losses slow each
-            one down alone. Chunks take the connection that is free, and are delivered in the order
-            in which they were begun.
+        connections: how many TCP connections two neighbours share, 1 to 16; only 1 with awareness.
+            With several, losses slow each one down alone. Chunks take the connection that is free,
+            and are delivered in the order in which they were begun.
     """
 
     congestion_control: str = "cubic"

@@ -407,8 +407,8 @@ class Reader:
             **{each.name: values[each.name] for each in SCHEME},
         )
         chosen = awareness_section.with_defaults(scheme)
-        if text := awareness_section.find_refusal(chosen):
-            self._source.refuse(("scheme", "awareness", "probe_chunk"), text)
+        for key, allowed in awareness_section.find_refusals(chosen, sites):
+            self._source.refuse(("scheme", "awareness", key), allowed)
         chosen = self._place_servers(chosen, sites)
         self._check_policy(policy.create, chosen.policy.options, sites, chosen.servers)
         if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trunkline.agents.wire.agent_settings import Probing
@@ -25,14 +26,22 @@ def with_defaults(scheme: Scheme) -> Scheme:
     return replace(scheme, awareness=awareness)
 
 
-def find_refusal(scheme: Scheme) -> str | None:
-    """The size of probes that is allowed, if the given size makes no chunk a probe; else None."""
-    if scheme.awareness is None or scheme.awareness.probe_chunk_bytes is None:
-        return None
-    if scheme.awareness.probe_chunk_bytes < scheme.chunk_bytes:
-        return None
-    chunk = units.render(scheme.chunk_bytes, units.SIZE_BYTES)
-    return f"expected below scheme.chunk, {chunk}: only larger chunks count"
+def find_refusals(scheme: Scheme, sites: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The keys whose values are out of bounds, and what is allowed there.
+
+    Args:
+        scheme: with its defaults (`with_defaults`).
+        sites: the names of all sites; empty if they are unknown.
+    """
+    awareness = scheme.awareness
+    if awareness is None:
+        return
+    assert awareness.probe_chunk_bytes is not None
+    if awareness.probe_chunk_bytes >= scheme.chunk_bytes:
+        chunk = units.render(scheme.chunk_bytes, units.SIZE_BYTES)
+        yield "probe_chunk", f"expected below scheme.chunk, {chunk}: only larger chunks count"
+    if sites and awareness.sync_roots > len(sites):
+        yield "sync_roots", f"expected up to the number of sites, {len(sites)}"
 
 
 def make_probing(scenario: Scenario) -> Probing | None:
