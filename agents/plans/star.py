@@ -7,14 +7,12 @@ server is the root of a single FAPT (Section IV-A), and paths have the fewest ho
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, PlanRequest, star
 from trunkline.agents.planning.routes import By
 from trunkline.agents.planning.routes import routes as find_routes
-from trunkline.agents.planning.trees import pipeline_rate_mbps, require_pair
+from trunkline.agents.planning.trees import count_uses, pipeline_rate_mbps, require_pair
 from trunkline.agents.plans.fapt import rank_roots
 
 
@@ -29,8 +27,8 @@ def build(request: PlanRequest, *, server: str = "root", routes: By = "hops") ->
     """
     require_pair(request)
     hub = _choose_server(request, server, routes)
-    spokes = _build_spokes(request, hub, request.rates_mbps, routes)
-    block = Block(((0, request.chunk_count),), hub, *spokes)
+    found = _find_spokes(hub, request.group, request.rates_mbps, routes)
+    block = Block(((0, request.chunk_count),), hub, *star(hub, request.group, found))
     return Plan(request.group, request.group, request.chunk_count, (block,))
 
 
@@ -42,10 +40,9 @@ def _choose_server(request: PlanRequest, server: str, routes: By) -> str:
         return next(iter(rank_roots(request)))
 
     def compute_rate_mbps(site: str) -> float:
-        spokes = _build_spokes(request, site, request.lasting_mbps, routes)
-        edges = itertools.chain(*spokes)
-        load = Counter(link for edge in edges for link in itertools.pairwise(edge))
-        return pipeline_rate_mbps(load, request.lasting_mbps)
+        found = _find_spokes(site, request.group, request.lasting_mbps, routes)
+        tree = {member: site for member in request.group if member != site}
+        return pipeline_rate_mbps(count_uses(tree, found), request.lasting_mbps)
 
     if server == "fastest":
         return max(request.sites, key=compute_rate_mbps)
@@ -55,9 +52,9 @@ def _choose_server(request: PlanRequest, server: str, routes: By) -> str:
     raise PlanError(f"server: {server!r} is not one of {allowed}")
 
 
-def _build_spokes(
-    request: PlanRequest, hub: str, rates_mbps: Mapping[Directed, float], routes: By
-) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """The in-edges and the out-edges around a server, along the shortest paths."""
-    pairs = [pair for site in request.group if site != hub for pair in ((site, hub), (hub, site))]
-    return star(hub, request.group, find_routes(pairs, rates_mbps, routes))
+def _find_spokes(
+    hub: str, members: Sequence[str], rates_mbps: Mapping[Directed, float], routes: By
+) -> dict[Directed, Edge]:
+    """The shortest paths between a server and the other members, both ways."""
+    pairs = [pair for site in members if site != hub for pair in ((site, hub), (hub, site))]
+    return find_routes(pairs, rates_mbps, routes)
