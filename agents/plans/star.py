@@ -21,7 +21,8 @@ def build(request: PlanRequest, *, server: str = "root", routes: By = "hops") ->
 
     Options:
         server: the site of the server; or `root`, the root of the FAPT of the highest quality; or
-            `fastest` or `slowest`, the site whose star has the highest or the lowest throughput.
+            `fastest` or `slowest`, the site whose star over all sites has the highest or the lowest
+            throughput.
         routes: whether the shortest paths are those of the fewest `hops`, or of the smallest sum of
             1 / `rate`.
     """
@@ -33,15 +34,15 @@ def build(request: PlanRequest, *, server: str = "root", routes: By = "hops") ->
 
 
 def _choose_server(request: PlanRequest, server: str, routes: By) -> str:
-    """The site that an option names. It must not change from task to task. Raises PlanError."""
+    """The site that an option names, the same for every group. Raises PlanError."""
     if server in request.sites:
         return server
     if server == "root":
         return next(iter(rank_roots(request)))
 
     def compute_rate_mbps(site: str) -> float:
-        found = _find_spokes(site, request.group, request.lasting_mbps, routes)
-        tree = {member: site for member in request.group if member != site}
+        found = _find_spokes(site, request.sites, request.lasting_mbps, routes)
+        tree = {other: site for other in request.sites if other != site}
         return pipeline_rate_mbps(count_uses(tree, found), request.lasting_mbps)
 
     if server == "fastest":

@@ -196,6 +196,15 @@ def test_star_puts_the_server_where_it_is_told_to():
     }
 
 
+@pytest.mark.parametrize("place", ["root", "fastest", "slowest"])
+def test_star_has_the_same_server_for_every_group(place):
+    rates = dict.fromkeys(itertools.permutations("abcd", 2), 4.0)
+    rates |= {("a", "c"): 2.0, ("a", "d"): 1.0, ("c", "d"): 0.5}
+    groups = [group for size in (2, 3, 4) for group in itertools.combinations("abcd", size)]
+    plans = [star.build(request(rates, group), server=place) for group in groups]
+    assert len({plan.blocks[0].aggregator for plan in plans}) == 1
+
+
 @pytest.mark.parametrize(("routes", "path"), [("hops", "adc"), ("rate", "abec")])
 def test_baselines_forward_by_hops_as_ip_does_or_by_rate(routes, path):
     fast, slow = ("ab", "be", "ec"), ("ad", "dc")
