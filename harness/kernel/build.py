@@ -28,7 +28,13 @@ from trunkline.harness.kernel import KernelError
 CONFIG = Path(__file__).with_name("um.config")
 PATCHES = tuple(
     Path(__file__).with_name(f"{name}.patch")
-    for name in ("seeded-random", "same-times", "live-changes", "fewer-stops")
+    for name in (
+        "seeded-random",
+        "same-times",
+        "live-changes",
+        "registers-of-any-size",
+        "fewer-stops",
+    )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
 SOURCE_PACKAGE = "linux-source-6.12"
