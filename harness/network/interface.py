@@ -21,6 +21,7 @@ and neither site is told. `carrier`: the interfaces at both ends go down. Both d
 their queues are lost, and both sites notice it at once."""
 
 _FIRST_ADDRESS = 0x0A000001
+_FIRST_IPV6_ADDRESS = 0xFD << 120 | 1
 
 HOSTS = "hosts"
 """The file in the folder `log` of a run with the addresses of all sites."""
@@ -68,6 +69,8 @@ class NetworkOptions:
         connections: how many TCP connections two neighbours share, 1 to 16; only 1 with awareness.
             With several, losses slow each one down alone. Chunks take the connection that is free,
             and are delivered in the order in which they were begun.
+        ipv6: whether every site has an IPv6 address, too, for programs; agents use IPv4. Without
+            it, programs can open IPv6 sockets, but only IPv4 addresses exist.
     """
 
     congestion_control: str = "cubic"
@@ -78,6 +81,7 @@ class NetworkOptions:
     hystart: bool | Literal["train", "delay"] = True
     pacing: bool = True
     connections: int = 1
+    ipv6: bool = False
 
     @property
     def kernel_parameters(self) -> tuple[str, ...]:
@@ -272,10 +276,20 @@ def site_address(rank: int) -> str:
     return str(ipaddress.IPv4Address(_FIRST_ADDRESS + rank))
 
 
-def list_hosts(topology: Topology) -> str:
+def site_ipv6_address(rank: int) -> str:
+    """The IPv6 address of a site, if it has one: fd00::1 for the first one, and so on."""
+    return str(ipaddress.IPv6Address(_FIRST_IPV6_ADDRESS + rank))
+
+
+def list_hosts(topology: Topology, *, ipv6: bool = False) -> str:
     """The addresses of all sites, as in /etc/hosts."""
-    sites = (f"{site_address(rank)} {site}\n" for rank, site in enumerate(topology.site_names))
-    return "127.0.0.1 localhost\n" + "".join(sites)
+    lines = ["127.0.0.1 localhost"]
+    lines += (f"{site_address(rank)} {site}" for rank, site in enumerate(topology.site_names))
+    if ipv6:
+        lines += ["::1 localhost"]
+        sites = enumerate(topology.site_names)
+        lines += (f"{site_ipv6_address(rank)} {site}" for rank, site in sites)
+    return "\n".join(lines) + "\n"
 
 
 def device_name(src_rank: int, dst_rank: int) -> str:

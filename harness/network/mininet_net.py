@@ -81,7 +81,8 @@ class MininetNetwork:
             self._make_links()
             tag = ownership.Owner.me().tag
             for site, namespace in self._namespaces.items():
-                namespace.channel.perform(wiring.raise_links(self.topology.rank(site), tag))
+                rank = self.topology.rank(site)
+                namespace.channel.perform(wiring.raise_links(rank, tag, self._options))
             # Links are shaped after their interfaces are up, because that opens them for traffic
             # at once. By itself the kernel opens about 100 interfaces a second.
             self._shape_links()
@@ -210,7 +211,7 @@ class MininetNetwork:
 
     def _connections(self, site: str, through: str | None = None) -> Iterator[Request]:
         return wiring.set_routes(
-            self.topology, site, self._options.initial_window, self._routed_algorithm, through
+            self.topology, site, self._options, self._routed_algorithm, through
         )
 
     def _namespace(self, site: str) -> Namespace:
@@ -418,7 +419,12 @@ def _make_settings(options: NetworkOptions) -> Mapping[str, str]:
         settings[f"ipv4/conf/{scope}/send_redirects"] = "0"
         settings[f"ipv4/conf/{scope}/accept_redirects"] = "0"
         if Path("/proc/sys/net/ipv6").exists():
-            settings[f"ipv6/conf/{scope}/disable_ipv6"] = "1"
+            settings[f"ipv6/conf/{scope}/disable_ipv6"] = str(int(not options.ipv6))
+    if options.ipv6:
+        # A site has the addresses that it is given, at once, and its links look for no others.
+        settings["ipv6/conf/default/addr_gen_mode"] = "1"
+        settings["ipv6/conf/default/accept_dad"] = "0"
+        settings["ipv6/conf/all/forwarding"] = "1"  # routers take no announcements
     return settings
 
 

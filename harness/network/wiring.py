@@ -19,6 +19,7 @@ from trunkline.harness.network.interface import (
     device_name,
     hardware_address,
     site_address,
+    site_ipv6_address,
 )
 from trunkline.harness.network.netlink import (
     CHANGE,
@@ -42,6 +43,8 @@ _OUR_GROUP = 0x7472
 _MAIN_TABLE, _STATIC, _UNICAST, _ON_LINK = 254, 4, 1, 4
 _EVERYWHERE, _LINK_LOCAL = 0, 253
 _PERMANENT = 0x80
+_NO_DUPLICATE_CHECK = 2
+_MULTICAST = 0x1000
 _QUEUE_LENGTH = 1000  # the kernel's default for every interface
 
 _ETHTOOL, _GET_STRINGS, _GET_SET_SIZES, _SET_FEATURES, _FEATURES = 0x8946, 0x1B, 0x37, 0x3B, 4
@@ -65,15 +68,19 @@ def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> R
     return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CREATE | EXCLUSIVE, body)
 
 
-def raise_links(rank: int, tag: str) -> Iterator[Request]:
-    """Gives a site its address and the owner's tag, and sets all of its interfaces up."""
+def raise_links(rank: int, tag: str, options: NetworkOptions) -> Iterator[Request]:
+    """Gives a site its addresses and the owner's tag, and sets all of its interfaces up."""
     up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
     yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
-    address = _address(rank)
-    body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, _EVERYWHERE, _LOOPBACK)
-    body += attribute(1, address) + attribute(2, address)
-    yield Request(f"address of site {rank}", _NEW_ADDRESS, CREATE | EXCLUSIVE, body)
-    body = _link_message(0, _UP) + number(_GROUP, _OUR_GROUP)
+    for family in _families(options):
+        address = _address(family, rank)
+        flags = _NO_DUPLICATE_CHECK if family == socket.AF_INET6 else 0
+        body = struct.pack("=BBBBI", family, 8 * len(address), flags, _EVERYWHERE, _LOOPBACK)
+        body += attribute(1, address) + attribute(2, address)
+        yield Request(f"address of site {rank}", _NEW_ADDRESS, CREATE | EXCLUSIVE, body)
+    # IPv6 would report at random times to which multicast groups an interface listens.
+    body = _link_message(0, _UP, changed=_MULTICAST if options.ipv6 else 0)
+    body += number(_GROUP, _OUR_GROUP)
     yield Request(f"interfaces of site {rank}", _NEW_LINK, CHANGE, body)
 
 
@@ -123,7 +130,7 @@ def remove_tag() -> Request:
 def set_routes(
     topology: Topology,
     site: str,
-    initial_window: int,
+    options: NetworkOptions,
     congestion_control: str | None = None,
     through: str | None = None,
 ) -> Iterator[Request]:
@@ -132,37 +139,45 @@ def set_routes(
     Args:
         topology: sites, links and paths.
         site: the site to configure.
-        initial_window: packets that a new connection may send at once.
+        options: the families of addresses, and the packets that a new connection may send at once.
         congestion_control: TCP's algorithm on these routes; None for the site's default.
         through: configure only the link to this neighbour; None for all links.
     """
-    here = topology.rank(site)
-    for name in topology.neighbours(site):
-        if through not in (None, name):
-            continue
-        neighbour = topology.rank(name)
-        body = struct.pack(
-            "=BxxxiHBB", socket.AF_INET, device_index(neighbour), _PERMANENT, 0, _UNICAST
-        )
-        body += attribute(1, _address(neighbour)) + attribute(2, hardware_address(neighbour, here))
-        what = f"neighbour {name} of {site}"
-        yield Request(what, _NEW_NEIGHBOUR, CREATE | EXCLUSIVE, body)
     algorithm = attribute(16, congestion_control.encode() + b"\0") if congestion_control else b""
-    metrics = attribute(8, number(11, initial_window), algorithm)
-    source = attribute(7, _address(here))
-    for dst, hop in topology.next_hops(site).items():
-        if through not in (None, hop):
-            continue
-        direct = dst == hop
-        body = struct.pack(
-            "=BBBBBBBBI",
-            *(socket.AF_INET, 32, 0, 0, _MAIN_TABLE, _STATIC),
-            *(_LINK_LOCAL if direct else _EVERYWHERE, _UNICAST, 0 if direct else _ON_LINK),
-        )
-        body += attribute(1, _address(topology.rank(dst))) + source + metrics
-        body += number(4, device_index(topology.rank(hop)))
-        body += b"" if direct else attribute(5, _address(topology.rank(hop)))
-        yield Request(f"route {site} -> {dst}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
+    metrics = attribute(8, number(11, options.initial_window), algorithm)
+    hops = topology.next_hops(site)
+    for family in _families(options):
+        for name in topology.neighbours(site):
+            if through in (None, name):
+                yield _set_neighbour(topology, family, site, name)
+        for dst, hop in hops.items():
+            if through in (None, hop):
+                yield _set_route(topology, family, (site, hop, dst), metrics)
+
+
+def _set_neighbour(topology: Topology, family: int, site: str, name: str) -> Request:
+    here, there = topology.rank(site), topology.rank(name)
+    body = struct.pack("=BxxxiHBB", family, device_index(there), _PERMANENT, 0, _UNICAST)
+    body += attribute(1, _address(family, there)) + attribute(2, hardware_address(there, here))
+    return Request(f"neighbour {name} of {site}", _NEW_NEIGHBOUR, CREATE | EXCLUSIVE, body)
+
+
+def _set_route(
+    topology: Topology, family: int, path: tuple[str, str, str], metrics: bytes
+) -> Request:
+    """The route of `path`: (site, its neighbour on the path, destination)."""
+    site, hop, dst = path
+    here, through, there = map(topology.rank, path)
+    direct = dst == hop
+    body = struct.pack(
+        "=BBBBBBBBI",
+        *(family, 8 * len(_address(family, there)), 0, 0, _MAIN_TABLE, _STATIC),
+        *(_LINK_LOCAL if direct else _EVERYWHERE, _UNICAST, 0 if direct else _ON_LINK),
+    )
+    body += attribute(1, _address(family, there)) + attribute(7, _address(family, here)) + metrics
+    body += number(4, device_index(through))
+    body += b"" if direct else attribute(5, _address(family, through))
+    return Request(f"route {site} -> {dst}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
 
 
 def stop_merging(devices: Iterable[str]) -> None:
@@ -227,5 +242,10 @@ def _link_message(index: int, flags: int = 0, changed: int = 0) -> bytes:
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags | changed)
 
 
-def _address(rank: int) -> bytes:
-    return socket.inet_aton(site_address(rank))
+def _families(options: NetworkOptions) -> tuple[int, ...]:
+    return (socket.AF_INET, socket.AF_INET6) if options.ipv6 else (socket.AF_INET,)
+
+
+def _address(family: int, rank: int) -> bytes:
+    text = site_ipv6_address(rank) if family == socket.AF_INET6 else site_address(rank)
+    return socket.inet_pton(family, text)

@@ -95,7 +95,9 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, boo
             network.start()
             faults = (entry.fault for entry in scenario.timeline)
             require_blackholes(network, scenario.topology, faults)
-            (run_dir / "log" / HOSTS).write_text(list_hosts(scenario.topology))
+            (run_dir / "log" / HOSTS).write_text(
+                list_hosts(scenario.topology, ipv6=scenario.network.ipv6)
+            )
             log.add(run_events.NetworkReady)
             print_message({"message": "starting the agents"})
             taps = {ends: network.tap(*ends) for ends in scenario.capture.ends}

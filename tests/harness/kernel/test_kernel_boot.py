@@ -194,6 +194,19 @@ print(os.urandom(8).hex(), listener.getsockname(), client.getsockname(), time.mo
 """
 
 
+def test_a_program_that_listens_on_ipv6_hears_ipv4_although_no_ipv6_address_exists(embedded):
+    completed = embedded.script(
+        "import socket\n"
+        "listener = socket.create_server(('::', 0), family=socket.AF_INET6, dualstack_ipv6=True)\n"
+        "port = listener.getsockname()[1]\n"
+        "peer = socket.create_connection(('127.0.0.1', port))\n"
+        "print(listener.accept()[1][0])\n"
+        "try: socket.create_connection(('::1', port))\n"
+        "except OSError as error: print(error.strerror)\n"
+    )
+    assert completed.output.splitlines() == ["::ffff:127.0.0.1", "Cannot assign requested address"]
+
+
 def test_the_seed_decides_every_random_draw_and_every_nanosecond(embedded):
     first, second, other = (embedded.script(DRAWS, seed=seed) for seed in (7, 7, 8))
     assert first.code == 0

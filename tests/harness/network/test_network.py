@@ -11,7 +11,9 @@ from trunkline.harness.network.interface import (
     change_link,
     device_name,
     hardware_address,
+    list_hosts,
     site_address,
+    site_ipv6_address,
 )
 from trunkline.topologies.model import Link, Site, Topology, TopologyError
 
@@ -27,6 +29,17 @@ def test_addresses_count_up_from_the_first_of_the_ten_network():
         "10.0.1.0",
         "10.1.0.0",
     ]
+
+
+def test_ipv6_addresses_count_up_in_the_range_of_local_networks():
+    assert [site_ipv6_address(rank) for rank in (0, 65_535)] == ["fd00::1", "fd00::1:0"]
+
+
+def test_names_have_addresses_of_both_families_if_sites_have_both():
+    assert list_hosts(PAIR) == "127.0.0.1 localhost\n10.0.0.1 a\n10.0.0.2 b\n"
+    assert list_hosts(PAIR, ipv6=True) == (
+        "127.0.0.1 localhost\n10.0.0.1 a\n10.0.0.2 b\n::1 localhost\nfd00::1 a\nfd00::2 b\n"
+    )
 
 
 def test_the_longest_interface_name_fits_linux():

@@ -18,7 +18,11 @@ from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.site_functions import SiteProcess
-from trunkline.harness.network.interface import NetworkError, NetworkOptions
+from trunkline.harness.network.interface import (
+    NetworkError,
+    NetworkOptions,
+    site_ipv6_address,
+)
 from trunkline.topologies.model import Link, Site, Topology
 
 HEADERS = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
@@ -87,6 +91,7 @@ def measure():
     found["footprints"] = [before, footprint()]
     found["losses"] = [losses(MininetNetwork(LOSSY, seed=seed)) for seed in (1, 1, 2)]
     found["other"] = other_options(MininetNetwork(FAST, OTHER))
+    found["ipv6"] = ipv6(MininetNetwork(CHAIN, NetworkOptions(ipv6=True)))
     found["refusals"] = refusals(MininetNetwork)
     found["memory"] = memory(MininetNetwork)
     found["footprints"].append(footprint())
@@ -117,6 +122,19 @@ def change_later(network):
         return lambda: network.set_link("a", "b", **values)
 
     return {100: to(delay_ms=40.0), 200: to(delay_ms=10.0), 300: to(rate_mbps=4.0)}
+
+
+def ipv6(network):
+    """What ping says over two links, before a carrier was cut and after."""
+    network.start()
+    ping = f"ping -6 -c 3 -i 0.5 {site_ipv6_address(2)}"
+    said = [network.mininet["a"].cmd(ping)]
+    network.cut("b", "c", "carrier")
+    network.mend("b", "c", "carrier")
+    said.append(network.mininet["a"].cmd(ping))
+    said.append(network.mininet["a"].cmd("ip -6 -o address"))
+    network.stop()
+    return said
 
 
 def darkened(network):
@@ -296,6 +314,15 @@ def test_ping_crosses_sites_without_a_direct_link(found):
     assert len(round_trips) == 3
     for round_trip in round_trips:
         assert float(round_trip) == pytest.approx(10 + 5 + 25 + 5, abs=2 + 0.3)
+
+
+def test_sites_have_ipv6_addresses_if_asked_and_keep_their_routes_after_a_cut(found):
+    *pings, addresses = found["ipv6"]
+    for said in pings:
+        round_trips = [float(each) for each in re.findall(r"time=([\d.]+) ms", said)]
+        assert len(round_trips) == 3, said
+        assert round_trips == pytest.approx([10 + 5 + 25 + 5] * 3, abs=2 + 0.3)
+    assert re.findall(r"inet6 (\S+)", addresses) == ["fd00::1/128", "::1/128"]
 
 
 def test_every_site_reaches_every_other_at_the_address_that_mininet_says(found):
