@@ -69,6 +69,7 @@ def run(
     on_time: Callable[[int, str | None], None] = lambda clock_ns, warning: None,
     stall_timeout_s: float | None = None,
     timeout_s: float | None = None,
+    stdin: int | None = None,
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
@@ -102,6 +103,8 @@ def run(
             longest computation takes. By default a minute, or more if booting was slow. Unused with
             the real clock.
         timeout_s: the real time in seconds that the whole run may take; by default no limit.
+        stdin: a file descriptor whose bytes are the program's standard input. By default that is a
+            pipe that stays open and silent: at the end of input, many programs poll for ever.
 
     Raises:
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
@@ -134,7 +137,7 @@ def run(
     ):
         Path(folder, "request.json").write_text(json.dumps(request))
         arguments = _arguments(clock, seed, parameters, memory_mb, folder)
-        with Guest(kernel, arguments, Path(folder)) as guest:
+        with Guest(kernel, arguments, Path(folder), stdin) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
             if companion is not None:
                 companion.began(guest)

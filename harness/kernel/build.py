@@ -31,6 +31,7 @@ PATCHES = tuple(
         "live-changes",
         "registers-of-any-size",
         "fewer-stops",
+        "time-waited",
     )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")

@@ -4,10 +4,13 @@
 argument is a private folder on the host with `request.json`. It removes the folder as soon as it
 has read the request, so that no guest leaves a file behind.
 
-Two serial lines connect it to the host. `/dev/ttyS0` carries the output of the program.
-`/dev/ttyS1` carries one-line reports to the host: `beat <virtual time in ns>` every BEAT_S of
-virtual time, and `exit <code>` at the end. The host sends single bytes: INTERRUPT passes SIGINT to
-the program, NUDGE passes SIGUSR1. When the host hangs up, the guest powers off.
+Three serial lines connect it to the host. `/dev/ttyS0` carries the output of the program.
+`/dev/ttyS1` carries one-line reports to the host: `beat <virtual time> <waited>` every BEAT_S of
+virtual time, both in ns, and `exit <code>` at the end. `waited` is the virtual time that passed
+while all processes waited. The host sends single bytes: INTERRUPT passes SIGINT to
+the program, NUDGE passes SIGUSR1. When the host hangs up, the guest powers off. `/dev/ttyS2`
+carries the program's standard input in blocks: a byte with the length, then as many bytes; a block
+of length 0 is the end.
 """
 
 import ctypes
@@ -25,7 +28,7 @@ import time
 import tty
 from collections.abc import Sequence
 from pathlib import Path
-from select import POLLIN, poll
+from select import POLLIN, POLLOUT, poll
 from typing import Any
 
 BEAT_S = 0.1
@@ -33,6 +36,7 @@ INTERRUPT = b"i"
 NUDGE = b"n"
 SIGNALS = {INTERRUPT: signal.SIGINT, NUDGE: signal.SIGUSR1}
 OPEN_FILES = 65536
+WAITED = "/proc/waited_ns"
 
 SIOCGIFFLAGS = 0x8913
 SIOCSIFFLAGS = 0x8914
@@ -54,8 +58,11 @@ def main() -> None:
     _raise_loopback()
     report = _open_raw("/dev/ttyS1")
     output = _open_raw("/dev/ttyS0")
+    source, sink = os.pipe2(os.O_CLOEXEC)
     time.sleep(request["settle_s"])
-    code = _supervise(_start(request, output), report)
+    child = _start(request, source, output)
+    os.close(source)
+    code = _supervise(child, report, _Input(_open_raw("/dev/ttyS2"), sink))
     os.sync()
     termios.tcdrain(output)
     _report(report, f"exit {code}")
@@ -123,13 +130,14 @@ def _open_raw(line: str) -> int:
     return handle
 
 
-def _start(request: dict[str, Any], output: int) -> int:
+def _start(request: dict[str, Any], source: int, output: int) -> int:
     """Forks the requested program; returns its process id."""
     child = os.fork()
     if child:
         return child
     os.setsid()
-    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.dup2(source, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
@@ -142,10 +150,47 @@ def _start(request: dict[str, Any], output: int) -> int:
         os._exit(127)
 
 
-def _supervise(child: int, report: int) -> int:
-    """Reports beats and reaps processes until the program ends; returns the program's exit code.
+class _Input:
+    """Passes the blocks of the host on to the program, which may read them late or never.
 
-    For a program that a signal ended, it is 128 plus the signal's number, as in a shell.
+    Without any block the program's standard input stays open and silent.
+    """
+
+    def __init__(self, line: int, sink: int) -> None:
+        os.set_blocking(line, False)
+        os.set_blocking(sink, False)
+        self._line, self._sink = line, sink
+        self._received = self._waiting = b""
+        self._ended = False
+
+    def wanted(self) -> tuple[int, int]:
+        """The descriptor and the event that the next step waits for."""
+        return (self._sink, POLLOUT) if self._waiting else (self._line, POLLIN)
+
+    def step(self) -> None:
+        """Reads what has come, and writes as much as there is room for."""
+        if not self._waiting:
+            self._received += os.read(self._line, 4096)
+            while self._received and len(self._received) > self._received[0] and not self._ended:
+                end = 1 + self._received[0]
+                self._ended = end == 1
+                self._waiting += self._received[1:end]
+                self._received = self._received[end:]
+        try:
+            if self._waiting:
+                self._waiting = self._waiting[os.write(self._sink, self._waiting) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._waiting = b""
+        if self._ended and not self._waiting:
+            os.close(self._sink)
+
+
+def _supervise(child: int, report: int, given: _Input) -> int:
+    """Reports beats, passes input on and reaps processes until the program ends.
+
+    Returns the program's exit code. For a program that a signal ended, it is 128 plus the signal's number, as in a shell.
     """
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -155,6 +200,7 @@ def _supervise(child: int, report: int) -> int:
     events.register(report, POLLIN)
     beat = _start_beats()
     events.register(beat, POLLIN)
+    waited = os.open(WAITED, os.O_RDONLY | os.O_CLOEXEC)
     while True:
         while True:
             try:
@@ -166,10 +212,16 @@ def _supervise(child: int, report: int) -> int:
                 return code if code >= 0 else 128 - code
             if dead == 0:
                 break
-        _report(report, f"beat {time.monotonic_ns()}")
-        for handle, _ in events.poll():
+        waited_ns = int(os.pread(waited, 32, 0))
+        _report(report, f"beat {time.monotonic_ns()} {waited_ns}")
+        events.register(*given.wanted())
+        ready = events.poll()
+        events.unregister(given.wanted()[0])
+        for handle, _ in ready:
             if handle in (wake_read, beat):
                 os.read(handle, 512)
+            elif handle == given.wanted()[0]:
+                given.step()
             elif number := SIGNALS.get(os.read(report, 1)):
                 os.kill(child, number)
             else:

@@ -6,13 +6,15 @@ folder that it was started from. So no process and no file is left behind, even 
 either side.
 
 Three pipes lead out of the guest: the output of the program, the messages of the kernel (the last
-ones are kept for errors), and the reports of `guest` (virtual time, exit code). One pipe leads in.
+ones are kept for errors), and the reports of `guest` (virtual time, exit code). Two pipes lead in:
+commands, and the standard input of the program.
 """
 
 import contextlib
 import fcntl
 import os
 import resource
+import select
 import selectors
 import signal
 import subprocess
@@ -42,6 +44,7 @@ WARNING_SHARE = 1 / 6
 LOG_BYTES = 4096
 """The part of the kernel's messages that is kept for errors."""
 
+MAX_BLOCK_BYTES = 255
 PIPE_BYTES = 1 << 20
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -75,8 +78,11 @@ class Companion(Protocol):
 class Guest:
     """A running guest. Leaving its context ends every host process of it."""
 
-    def __init__(self, kernel: Path, arguments: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, kernel: Path, arguments: Sequence[str], folder: Path, stdin: int | None = None
+    ) -> None:
         self.virtual_time_ns = -1
+        self.waited_ns = -1
         self.paused = False
         self.interrupted = False
         self._exit_code: int | None = None
@@ -86,14 +92,16 @@ class Guest:
         self._output, output_end = _pipe()
         self._control, control_end = _pipe()
         commands_end, self._commands = os.pipe()
+        input_end, self._input = os.pipe()
         lines = [
             "con=null",
             "con0=null,fd:1",
             "ssl=null",
             f"ssl0=null,fd:{output_end}",
             f"ssl1=fd:{commands_end},fd:{control_end}",
+            f"ssl2=fd:{input_end},null",
         ]
-        inherited = (messages_end, output_end, control_end, commands_end)
+        inherited = (messages_end, output_end, control_end, commands_end, input_end)
         # `setpriv` sets the parent-death signal. A callback between fork and exec is not safe when
         # there are other threads.
         self._claim = contextlib.ExitStack()
@@ -120,6 +128,9 @@ class Guest:
             resource.prlimit(self._process.pid, resource.RLIMIT_CORE, (0, 0))
             resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, (most_files, most_files))
 
+        self._stdin = stdin
+        self._reader: threading.Thread | None = None
+
     def __enter__(self) -> Self:
         return self
 
@@ -132,8 +143,10 @@ class Guest:
                 self._process.wait(timeout=0.01)
         self._process.wait()
         self._claim.close()
-        handles = (self._ended, self._messages, self._output, self._control, self._commands)
-        for handle in handles:
+        if self._reader is not None:
+            self._reader.join()
+        pipes = (self._messages, self._output, self._control, self._commands, self._input)
+        for handle in (self._ended, *pipes):
             os.close(handle)
 
     def serve(
@@ -209,6 +222,23 @@ class Guest:
             raise KernelError(f"{what}; remedy: {remedy}; its last words:\n{last_words}")
         return self._exit_code
 
+    def _begin_input(self) -> None:
+        """Passes input on from the first beat on: before, the guest's line is not prepared."""
+        if self._stdin is not None and self._reader is None:
+            self._reader = threading.Thread(target=self._pass_input_on, args=(self._stdin,))
+            self._reader.start()
+
+    def _pass_input_on(self, stdin: int) -> None:
+        """Passes input on in blocks, as `guest` expects them, until its end or the guest's."""
+        events = select.poll()
+        events.register(self._ended, select.POLLIN)
+        events.register(stdin, select.POLLIN)
+        block = b"more"
+        while block and self._ended not in {handle for handle, _ in events.poll()}:
+            block = os.read(stdin, MAX_BLOCK_BYTES)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._input, bytes([len(block)]) + block)
+
     def _command(self, byte: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._commands, byte)
@@ -218,15 +248,19 @@ class Guest:
 
     def _read_reports(self, data: bytes) -> None:
         for line in self._reports.split(data):
-            word, number = line.split()
+            word, *numbers = line.split()
             if word == b"beat":
-                self.virtual_time_ns = int(number)
+                self.virtual_time_ns, self.waited_ns = map(int, numbers)
+                self._begin_input()
             else:
-                self._exit_code = int(number)
+                (self._exit_code,) = map(int, numbers)
 
 
 class StallWatch:
-    """Ends a run whose virtual clock stands still while one process uses processor time.
+    """Ends a run in which nothing waits while one process uses processor time.
+
+    Then the virtual clock stands still. Or it creeps, because system calls that fail take some time
+    each: so it is not the clock that tells, but the time that passed while all processes waited.
 
     The default timeout is MIN_STALL_S or, if that is longer, MIN_STALL_BOOTS times the processor
     time of booting, because an emulated processor takes many times as long for everything.
@@ -244,14 +278,14 @@ class StallWatch:
         self._depends = timeout_s is None
         self._period_s = min(5.0, self._timeout_s / 10)
         self._next_s = 0.0
-        self._seen_ns = -1
+        self._seen_ns = self._seen_waited_ns = -1
         self._seen_cpu_s: dict[int, float] = {}
 
     def check(self) -> None:
         """Check the guest now; call this often.
 
         Raises:
-            KernelError: a process has used `timeout_s` of processor time since the clock moved.
+            KernelError: a process has used `timeout_s` of processor time since all last waited.
         """
         now_s = time.monotonic()
         booted = self._depends and self._guest.virtual_time_ns >= 0
@@ -264,23 +298,28 @@ class StallWatch:
             self._depends = False
             self._timeout_s = max(self._timeout_s, MIN_STALL_BOOTS * sum(cpu_s.values()))
         timeout_s = self._timeout_s * (INTERRUPTED_SHARE if interrupted else 1.0)
-        if self._guest.virtual_time_ns != self._seen_ns:
-            self._seen_ns = self._guest.virtual_time_ns
+        if self._guest.waited_ns != self._seen_waited_ns:
+            self._seen_ns, self._seen_waited_ns = self._guest.virtual_time_ns, self._guest.waited_ns
             self._seen_cpu_s = cpu_s
         used_s = max((s - self._seen_cpu_s.get(pid, 0.0) for pid, s in cpu_s.items()), default=0.0)
         self.warning = None
         if used_s > timeout_s:
             raise KernelError(
-                f"the virtual clock stood still at {self._seen_ns / 1e9:.3f} s while one process "
-                f"used {timeout_s:.0f} s of processor time: it spins without waiting, or "
-                "computes for too long (docs/time.md); remedy: a sleep where it polls, or the key "
-                "clock: real"
+                f"{self._describe_clock()} while one process used {timeout_s:.0f} s of processor "
+                "time: it spins without waiting, or computes for too long (docs/time.md); remedy: "
+                "a sleep where it polls, or the key clock: real"
             )
         if used_s > WARNING_SHARE * timeout_s:
             self.warning = (
-                f"the clock stands still while a process computes: {used_s:.0f} s of processor "
-                f"time; after {timeout_s:.0f} s it counts as spinning"
+                f"no process waits while one computes: {used_s:.0f} s of processor time; after "
+                f"{timeout_s:.0f} s it counts as spinning"
             )
+
+    def _describe_clock(self) -> str:
+        then_s, now_s = self._seen_ns / 1e9, self._guest.virtual_time_ns / 1e9
+        if now_s == then_s:
+            return f"the virtual clock stood still at {then_s:.3f} s"
+        return f"no process waited from {then_s:.3f} s to {now_s:.3f} s of the virtual clock"
 
 
 class Signals:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
+from typing import Literal
 
 from trunkline.harness.commands import terminal
 
@@ -14,16 +16,30 @@ examples:
   trunkline kernel status
   trunkline kernel run -- uname -r
   trunkline kernel run -- mn --custom topologies/star.py --topo star,5 --test pingall
+  trunkline kernel run --clock real -- mn --custom topologies/star.py --topo star,5
 
-`run` starts a command in the embedded kernel, under its virtual clock: as root, with /tmp, /dev/shm
-and /run of its own. It may write to the working folder only.
+`run` starts a command in the embedded kernel, under its virtual clock or a real one (--clock): as
+root, with /tmp, /dev/shm and /run of its own. It may write to the working folder only. It reads our
+standard input. If that is /dev/null, its own stays open and silent, because programs such as mn
+poll an input at its end for ever.
 """
+RUN_USAGE = "trunkline kernel run [-h] [--clock {virtual,real}] -- COMMAND [ARGUMENT ...]"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the action."""
-    parser.add_argument("action", choices=("build", "status", "path", "run"))
-    parser.add_argument("command", nargs="*", help="after run -- : a program and its arguments")
+    """Add the actions and their arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("build", help="build it, unless it is there and whole")
+    actions.add_parser("status", help="show its version, or its problem, and where it is")
+    actions.add_parser("path", help="print its path")
+    run = actions.add_parser("run", help="run a command in it", usage=RUN_USAGE)
+    run.add_argument("command", nargs="+", metavar="COMMAND", help="a program and its arguments")
+    run.add_argument(
+        "--clock",
+        choices=("virtual", "real"),
+        default="virtual",
+        help="virtual (default) stands still while processes compute; real suits typing",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,11 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.kernel import build
     from trunkline.harness.live import progress
 
-    if (arguments.action == "run") != bool(arguments.command):
-        terminal.print_error("kernel: expected run -- COMMAND, or build, status or path alone")
-        return terminal.BAD_USAGE
     if arguments.action == "run":
-        return _run_command(arguments.command)
+        return _run_command(arguments.command, arguments.clock)
     if arguments.action == "path":
         print(build.path())
     elif arguments.action == "build":
@@ -53,9 +66,19 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _run_command(command: list[str]) -> int:
+def _run_command(command: list[str], clock: Literal["virtual", "real"]) -> int:
     from trunkline.harness.kernel import boot
     from trunkline.harness.session import run_command
 
     program = [sys.executable, "-m", run_command.__name__, *command]
-    return boot.run(program, env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return boot.run(program, clock=clock, env=environment, stdin=_find_input())
+
+
+def _find_input() -> int | None:
+    """Our standard input, unless it is closed or /dev/null."""
+    try:
+        given, null = os.fstat(0), Path(os.devnull).stat()
+    except OSError:
+        return None
+    return None if os.path.samestat(given, null) else 0

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import errno
+import hashlib
 import mmap
 import os
 import signal
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Completed
 
 from trunkline.harness.kernel import KernelError, boot
 from trunkline.harness.network.interface import NetworkOptions
@@ -65,6 +67,26 @@ def test_hystart_is_as_the_network_s_options_say(embedded, hystart, expected):
         parameters=NetworkOptions(hystart=hystart).kernel_parameters,
     )
     assert completed.output == f"{expected}\n"
+
+
+def test_a_program_reads_all_bytes_of_its_input_and_then_its_end(embedded, tmp_path):
+    given = tmp_path / "given"
+    given.write_bytes(bytes(range(256)) * 4000)
+    with given.open("rb") as source:
+        completed = embedded.run(["sha256sum"], stdin=source.fileno())
+    assert completed.output == f"{hashlib.sha256(given.read_bytes()).hexdigest()}  -\n"
+
+
+def test_a_program_that_reads_no_input_is_not_held_up_by_it(embedded):
+    reader, writer = os.pipe()
+    with os.fdopen(reader), os.fdopen(writer, "wb") as sink:
+        sink.write(b"some lines\n" * 1000)
+        sink.flush()
+        assert embedded.run(["echo", "done"], stdin=reader).output == "done\n"
+
+
+def test_without_input_a_program_waits_for_it_instead_of_finding_its_end(embedded):
+    assert embedded.run(["timeout", "5", "cat"]) == Completed(124, "")
 
 
 def test_output_is_the_program_s_bytes_however_many():

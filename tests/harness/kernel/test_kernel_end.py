@@ -126,20 +126,32 @@ def test_a_spinning_program_is_ended_because_its_clock_stands_still(guest):
         guest.run(SPIN, stall_timeout_s=1, timeout_s=60)
 
 
+def test_a_program_that_asks_again_and_again_is_ended_although_its_clock_creeps(guest):
+    source = (
+        "import os\n"
+        "end, _ = os.pipe2(os.O_NONBLOCK)\n"
+        "while True:\n"
+        "    try: os.read(end, 1)\n"
+        "    except BlockingIOError: pass\n"
+    )
+    with pytest.raises(KernelError, match=r"no process waited from 1\.\d+ s to \d+\.\d+ s of the"):
+        guest.run(source, stall_timeout_s=4, timeout_s=60)
+
+
 @pytest.mark.parametrize(("boot_s", "allowed_s"), [(0.4, 60), (10.0, 1200)])
 def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boot_s, allowed_s):
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=-1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(virtual_time_ns=-1, waited_ns=-1, interrupted=False, cpu_s=used_s.copy)
     watch = StallWatch(guest)
     watch.check()
-    guest.virtual_time_ns = 1_000_000_000
+    guest.virtual_time_ns = guest.waited_ns = 1_000_000_000
     for computed_s in (boot_s, boot_s + allowed_s - 1):
         used_s[1] = computed_s
         watch.check()
     assert watch.warning == (
-        f"the clock stands still while a process computes: {allowed_s - 1} s of processor time; "
+        f"no process waits while one computes: {allowed_s - 1} s of processor time; "
         f"after {allowed_s} s it counts as spinning"
     )
     used_s[1] = boot_s + allowed_s + 1
@@ -147,14 +159,14 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
         watch.check()
 
 
-def test_a_warning_ends_when_the_clock_goes_on(monkeypatch):
+def test_a_warning_ends_when_processes_wait_again(monkeypatch):
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(virtual_time_ns=1, waited_ns=1, interrupted=False, cpu_s=used_s.copy)
     watch = StallWatch(guest, 60.0)
     said = []
-    for used_s[1], guest.virtual_time_ns in ((0, 1), (9, 1), (11, 1), (12, 2), (20, 2), (23, 2)):
+    for used_s[1], guest.waited_ns in ((0, 1), (9, 1), (11, 1), (12, 2), (20, 2), (23, 2)):
         watch.check()
         said.append(watch.warning is not None)
     assert said == [False, False, True, False, False, True]

@@ -76,7 +76,7 @@ def test_a_program_that_spins_ends_the_run_with_code_70_and_a_warning_before(
     command = ["run", str(tmp_path / "spin.yaml"), "--runs", str(tmp_path / "runs")]
     assert main.main(command) == 70
     said = capsys.readouterr().err
-    assert "the clock stands still while a process computes: " in said
+    assert "no process waits while one computes: " in said
     assert "trunkline: the virtual clock stood still at 1." in said
 
 
