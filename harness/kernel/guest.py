@@ -190,7 +190,8 @@ class _Input:
 def _supervise(child: int, report: int, given: _Input) -> int:
     """Reports beats, passes input on and reaps processes until the program ends.
 
-    Returns the program's exit code. For a program that a signal ended, it is 128 plus the signal's number, as in a shell.
+    Returns the program's exit code. For a program that a signal ended, it is 128 plus the signal's
+    number, as in a shell.
     """
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
