@@ -27,6 +27,7 @@ help: ## list these targets
 
 .PHONY: demo
 demo: system kernel ## nine sites train a model over an emulated WAN
+	.venv/bin/trunkline doctor
 	.venv/bin/trunkline run scenarios/quickstart.yaml
 
 .PHONY: test

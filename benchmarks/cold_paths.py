@@ -196,7 +196,7 @@ def main() -> None:
         parser.error("--table: expected one of --paths, or one of --flows")
     named = {"main": MAIN, "all": VARIANTS}
     variants = [name for group in arguments.variants for name in named.get(group, [group])]
-    build.ensure()
+    build.ensure(boot.try_out)
     rows = []
     for case in starmap(Case, product(arguments.paths, arguments.flows, variants)):
         bins, samples, counters = _run_inside(case)

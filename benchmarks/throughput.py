@@ -88,7 +88,7 @@ def main() -> None:
 
 def measure_embedded(repeat: int) -> None:
     """Measure agents and the bare loop in the embedded kernel, by turns."""
-    build.ensure()
+    build.ensure(boot.try_out)
     best = {"agents": 0.0, "bare": 0.0}
     for _ in range(repeat):
         for what in best:

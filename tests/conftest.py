@@ -83,5 +83,5 @@ class Embedded:
 
 @pytest.fixture(scope="session")
 def embedded() -> Embedded:
-    build.ensure()
+    build.ensure(boot.try_out)
     return Embedded()

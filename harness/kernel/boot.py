@@ -15,6 +15,11 @@ from typing import Literal
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import KernelError, build
+from trunkline.harness.kernel.probes import (
+    DEFAULT_MEMORY_MB,
+    find_memory_folder,
+    require_processor,
+)
 from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
 from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
@@ -36,9 +41,6 @@ ENVIRONMENT: Mapping[str, str] = {
 
 # The variables that are taken from the host's environment: the paths of programs and libraries.
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
-
-# The folders that may hold the guest's memory, best first.
-MEMORY_FOLDERS = (Path("/dev/shm"), Path(tempfile.gettempdir()))
 
 # Host folders that the guest's own file systems hide.
 COVERED = (Path("/run"), Path("/dev"))
@@ -63,13 +65,14 @@ def run(
     visible: Sequence[Path] = (),
     seed: int = 0,
     parameters: Sequence[str] = (),
-    memory_mb: int = 6144,
+    memory_mb: int = DEFAULT_MEMORY_MB,
     on_output: Callable[[bytes], None] | None = None,
     companion: Companion | None = None,
     on_time: Callable[[int, str | None], None] = lambda clock_ns, warning: None,
     stall_timeout_s: float | None = None,
     timeout_s: float | None = None,
     stdin: int | None = None,
+    kernel: Path | None = None,
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
@@ -105,16 +108,14 @@ def run(
         timeout_s: the real time in seconds that the whole run may take; by default no limit.
         stdin: a file descriptor whose bytes are the program's standard input. By default that is a
             pipe that stays open and silent: at the end of input, many programs poll for ever.
+        kernel: the kernel to boot; by default this user's.
 
     Raises:
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
-    kernel = build.path()
-    if problem := build.find_problem(kernel):
-        raise KernelError(
-            f"{kernel}: the embedded kernel is {problem}; remedy: trunkline kernel build"
-        )
-    memory_folder = _memory_folder(memory_mb)
+    require_processor()
+    kernel = kernel or _find_kernel()
+    memory_folder = find_memory_folder(memory_mb)
     where = (cwd or Path.cwd()).absolute()
     for needed in (where, *visible):
         if not needed.is_dir():
@@ -148,6 +149,22 @@ def run(
                 if time.monotonic() > deadline_s:
                     raise KernelError(f"the run took more than {timeout_s:g} s of real time")
         return guest.result()
+
+
+def try_out(kernel: Path) -> None:
+    """Boot a kernel for a program that does nothing. Raises KernelError if that fails."""
+    code = run(["true"], kernel=kernel, on_output=lambda _: None)
+    if code != 0:
+        raise KernelError(f"{kernel}: the embedded kernel boots, but `true` ended with code {code}")
+
+
+def _find_kernel() -> Path:
+    kernel = build.path()
+    if problem := build.find_problem(kernel):
+        raise KernelError(
+            f"{kernel}: the embedded kernel is {problem}; remedy: trunkline kernel build"
+        )
+    return kernel
 
 
 def _arguments(
@@ -199,31 +216,6 @@ def _find_hidden(wanted: Iterable[Path]) -> list[str]:
     folders = {folder.resolve() for folder in (*wanted, *ours)}
     hidden = (f for f in folders if any(f.is_relative_to(covered) for covered in COVERED))
     return sorted(map(str, hidden), key=len)
-
-
-def _memory_folder(memory_mb: int) -> Path:
-    """The first of MEMORY_FOLDERS that is executable and has room for all of the guest's memory.
-
-    Raises:
-        KernelError: there is none; the message says why for each folder.
-    """
-    tried = []
-    for folder in dict.fromkeys(MEMORY_FOLDERS):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            tried.append(f"{folder} is not writable")
-            continue
-        system = os.statvfs(folder)
-        free_mb = system.f_bavail * system.f_frsize >> 20
-        if system.f_flag & os.ST_NOEXEC:
-            tried.append(f"{folder} is mounted noexec")
-        elif free_mb < memory_mb:
-            tried.append(f"{folder} has {free_mb} MB free")
-        else:
-            return folder
-    raise KernelError(
-        f"no place for the guest's {memory_mb} MB of memory: {'; '.join(tried)}; "
-        "remedy: free some, or mount -o remount,exec,size=8G /dev/shm"
-    )
 
 
 def _to_stdout(data: bytes) -> None:

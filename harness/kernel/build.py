@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trunkline.harness.kernel import KernelError
+from trunkline.harness.kernel.probes import require_processor
 
 CONFIG = Path(__file__).with_name("um.config")
 PATCHES = tuple(
@@ -150,15 +151,23 @@ def missing_packages() -> tuple[str, ...]:
     return tuple(missing)
 
 
-def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
+def ensure(
+    try_out: Callable[[Path], None], progress: Callable[[Progress], None] | None = None
+) -> Path:
     """Returns the kernel's path; builds the kernel first if it is not cached (about 3 minutes).
 
-    A damaged kernel is built again, and one without a checksum. `progress` is called a few times a
-    second during a build.
+    A damaged kernel is built again, and one without a checksum.
+
+    Args:
+        try_out: boots a kernel that was built, before it is put in its place; raises KernelError if
+            it does not work (`boot.try_out`).
+        progress: called a few times a second during a build.
 
     Raises:
-        KernelError: the source or tools are missing, or the build failed.
+        KernelError: the source or tools are missing, or the build failed, or what it built does not
+            boot here.
     """
+    require_processor()
     kernel = path()
     if find_problem(kernel) is None:
         return kernel
@@ -167,7 +176,7 @@ def ensure(progress: Callable[[Progress], None] | None = None) -> Path:
         kernel.parent.mkdir(parents=True, exist_ok=True)
         with _lock(kernel.parent / "lock", report):
             if find_problem(kernel) is not None:
-                _build(kernel, report)
+                _build(kernel, try_out, report)
     except OSError as error:
         raise KernelError(f"cannot build the embedded kernel: {error}") from error
     return kernel
@@ -184,7 +193,9 @@ def _lock(file: Path, report: Callable[[Progress], None]) -> Iterator[None]:
         yield
 
 
-def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
+def _build(
+    kernel: Path, try_out: Callable[[Path], None], report: Callable[[Progress], None]
+) -> None:
     missing = missing_packages()
     if missing:
         raise KernelError(
@@ -217,6 +228,8 @@ def _build(kernel: Path, report: Callable[[Progress], None]) -> None:
         _run(["make", *MAKE_ARGUMENTS, jobs, "linux"], tree, compiled)
         _run(["strip", "linux"], tree)
         built = tree / kernel.name
+        report(Progress(99, "booting it once"))
+        try_out(built)
         _checksum_file(built).write_text(_describe(built))
         _checksum_file(built).rename(_checksum_file(kernel))
         built.rename(kernel)

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Protocol, Self
 
-from trunkline.harness.kernel import KernelError, processor
+from trunkline.harness.kernel import KernelError, probes, processor
 from trunkline.harness.kernel.guest import INTERRUPT, NUDGE
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.processes.ownership import VARIABLE, Owner
@@ -41,6 +41,7 @@ MIN_STALL_S = 60.0
 MIN_STALL_BOOTS = 120
 INTERRUPTED_SHARE = 0.05
 WARNING_SHARE = 1 / 6
+LAST_LINES = 6
 LOG_BYTES = 4096
 """The part of the kernel's messages that is kept for errors."""
 
@@ -214,6 +215,8 @@ class Guest:
         last_words = self._log.decode(errors="replace").strip()
         if self._exit_code is None:
             how = f"(exit status {self._process.wait()})"
+            if self.virtual_time_ns < 0:
+                raise KernelError(_explain_failed_boot(how, last_words))
             what = f"the embedded kernel ended before its program did {how}; its last words:"
             raise KernelError(f"{what}\n{last_words}")
         if self._exit_code != 0 and "Out of memory" in last_words:
@@ -386,6 +389,17 @@ class Signals:
             self._suspended = True
         else:
             self._received.append(number)
+
+
+def _explain_failed_boot(how: str, last_words: str) -> str:
+    """What is wrong with this machine, as far as the probes see it, and the kernel's last words."""
+    problems = [str(problem) for problem in probes.find_problems()]
+    advice = "this machine has all that the kernel needs, as far as `trunkline doctor` can see; "
+    advice += "please report this with your processor and these last words"
+    before_trace = last_words.partition("Call Trace")[0].strip().splitlines()
+    said = [f"    {line}" for line in before_trace[-LAST_LINES:]]
+    head = f"the embedded kernel ended before its program began {how}"
+    return "\n".join((head, *(problems or [advice]), "its last words:", *said))
 
 
 def _pipe() -> tuple[int, int]:

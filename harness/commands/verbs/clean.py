@@ -28,11 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find, list and remove leftovers."""
-    from trunkline.harness.kernel import boot
+    from trunkline.harness.kernel import probes
     from trunkline.harness.network.interface import NetworkError
     from trunkline.harness.runs import orphans
 
-    found = orphans.find(boot.MEMORY_FOLDERS)
+    found = orphans.find(probes.MEMORY_FOLDERS)
     if arguments.unfinished:
         found += orphans.find_unfinished(Path(arguments.runs))
     code = 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from trunkline.harness.commands import terminal
+from trunkline.harness.commands.verbs import doctor
 
 EPILOG = """\
 examples:
@@ -30,7 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("build", help="build it, unless it is there and whole")
-    actions.add_parser("status", help="show its version, or its problem, and where it is")
+    status = actions.add_parser("status", help="show its version, or its problem, and where it is")
+    status.add_argument("--check", action="store_true", help="also boot it, and try what it needs")
     actions.add_parser("path", help="print its path")
     run = actions.add_parser("run", help="run a command in it", usage=RUN_USAGE)
     run.add_argument("command", nargs="+", metavar="COMMAND", help="a program and its arguments")
@@ -44,8 +46,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the embedded kernel, print its status or path, or run a command in it."""
-    from trunkline.harness.kernel import build
+    from trunkline.harness.kernel import boot, build
     from trunkline.harness.live import progress
+    from trunkline.harness.runs import doctor as machine
 
     if arguments.action == "run":
         return _run_command(arguments.command, arguments.clock)
@@ -53,8 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(build.path())
     elif arguments.action == "build":
         with progress.live(terminal.make_console(stderr=True)) as show:
-            path = build.ensure(lambda step: show(step.percent / 100, step.doing))
+            path = build.ensure(boot.try_out, lambda step: show(step.percent / 100, step.doing))
         print(path)
+    elif arguments.check:
+        return doctor.show(machine.examine(machine.KERNEL_CHECKS))
     else:
         status = build.status()
         print(f"{status.problem or status.version}  {status.path}")

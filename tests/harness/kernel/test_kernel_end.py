@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trunkline.harness.kernel import KernelError, boot
+from trunkline.harness.kernel import KernelError, boot, probes
 from trunkline.harness.kernel.process import StallWatch
 
 ROOT = Path(__file__).parents[3]
@@ -23,11 +23,11 @@ HOST = """
 import signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from trunkline.harness.kernel import boot, process
+from trunkline.harness.kernel import boot, probes, process
 process.INTERRUPT_GRACE_S = 100.0  # no test waits for it
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 folder, seed, clock, source = sys.argv[1:]
-boot.MEMORY_FOLDERS = (Path(folder),)
+probes.MEMORY_FOLDERS = (Path(folder),)
 boot.run([sys.executable, "-c", source], clock=clock, seed=int(seed))
 """
 
@@ -66,7 +66,7 @@ def guest(embedded, tmp_path_factory, monkeypatch):
     """A function that runs a program in a guest, which is known by its seed and memory folder."""
     guest = Tagged(Path("/dev/shm", f"trunkline-test-{os.getpid()}"))
     guest.folder.mkdir()
-    monkeypatch.setattr(boot, "MEMORY_FOLDERS", (guest.folder,))
+    monkeypatch.setattr(probes, "MEMORY_FOLDERS", (guest.folder,))
     yield guest
     guest.wait_until_gone()
     guest.folder.rmdir()  # fails if a file is left in it

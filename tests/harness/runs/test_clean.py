@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from trunkline.harness.commands import main
-from trunkline.harness.kernel import boot
+from trunkline.harness.kernel import probes
 from trunkline.harness.processes import ownership
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.runs import orphans
@@ -322,7 +322,7 @@ def test_of_two_guests_the_killed_one_leaves_nothing_and_the_other_is_undisturbe
         killed.kill()
         killed.wait()
         wait_until(lambda: tagged(owner) == [])
-        assert [left for left in orphans.find(boot.MEMORY_FOLDERS) if left.owner == owner] == []
+        assert [left for left in orphans.find(probes.MEMORY_FOLDERS) if left.owner == owner] == []
         assert [other.stdout.readline() for _ in range(10)] == [f"{i}\n" for i in range(1, 11)]
         other.send_signal(signal.SIGTERM)
         other.wait()
