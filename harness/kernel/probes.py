@@ -83,7 +83,7 @@ def probe_processor() -> Finding:
 
 def probe_tracing() -> Finding:
     """Whether a process may trace its children and set their registers, whatever their size."""
-    probe = [sys.executable, "-I", "-S", Path(__file__).with_name("tracing_probe.py")]
+    probe = [sys.executable, "-I", "-S", str(Path(__file__).with_name("tracing_probe.py"))]
     done = subprocess.run(probe, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
