@@ -23,7 +23,7 @@ APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install
 
 .PHONY: help
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand --tabs=10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand --tabs=16
 
 .PHONY: demo
 demo: system kernel ## nine sites train a model over an emulated WAN
@@ -66,6 +66,10 @@ figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/
 .PHONY: references
 references: $(INSTALLED) ## repeat the short runs that tell which tables of numbers are out of date
 	.venv/bin/python docs/reference_results.py
+
+.PHONY: reference-logs
+reference-logs: $(INSTALLED) ## make the hashes of six short runs again, after a change that moves events
+	.venv/bin/python -m trunkline.harness.runs.reference_logs
 
 .PHONY: pictures
 pictures: $(INSTALLED) ## make the pictures of the README by their commands, or PICTURE=scale.png

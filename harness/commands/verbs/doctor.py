@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,28 +16,34 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   trunkline doctor
+  trunkline doctor --logs
   trunkline doctor --json | jq '.[] | select(.state != "ok")'
 
-Takes a few seconds. A warning says what is missing for some runs; a problem keeps all runs in the
-embedded kernel from working. The exit code is 1 if there is a problem.
+Takes a few seconds. --logs makes six short runs, too, and compares their event logs with those of
+all other machines, which takes about a minute. A warning says what is missing for some runs; a
+problem keeps all runs in the embedded kernel from working. The exit code is 1 if there is a problem.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the form of the output."""
+    """Add the extent of the checks and the form of the output."""
+    parser.add_argument("--logs", action="store_true", help="also compare the logs of six runs")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what each check finds."""
-    from trunkline.harness.runs import doctor
+    from trunkline.harness.runs import doctor, reference_logs
 
-    if arguments.json:
-        findings = list(doctor.examine())
-        kinds = ("name", "state", "found", "remedy")
-        print(json.dumps([{k: getattr(each, k) for k in kinds} for each in findings], indent=2))
-        return int(any(each.state == "problem" for each in findings))
-    return show(doctor.examine())
+    with tempfile.TemporaryDirectory() as runs:
+        logs = reference_logs.list_checks(Path(runs)) if arguments.logs else ()
+        findings = doctor.examine((*doctor.CHECKS, *logs))
+        return _print_json(list(findings)) if arguments.json else show(findings)
+
+
+def _print_json(findings: Sequence[Finding]) -> int:
+    print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    return int(any(finding.state == "problem" for finding in findings))
 
 
 def show(findings: Iterable[Finding]) -> int:

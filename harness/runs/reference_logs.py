@@ -1,0 +1,103 @@
+"""Six short runs whose event logs are known: the same bits on every processor, checked anywhere.
+
+    python -m trunkline.harness.runs.reference_logs      make the logs' hashes again
+
+The scenarios are in `scenarios/reference/`. Beside each one, `NAME.hashes` has a hash of every line
+of its event log, so that a comparison can tell the first event that differs. A change of the agents
+that moves an event, or a new embedded kernel, needs the hashes made again: commit the change with
+them. Processors without AVX2 compute with other routines (`harness.processes.numerics`), so the
+runs of NEEDS_AVX2 are not compared there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from trunkline.harness.config.paths import SCENARIOS
+from trunkline.harness.kernel.probes import Finding
+from trunkline.harness.processes import numerics
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load
+
+FOLDER = SCENARIOS / "reference"
+NAMES = ("agents", "awareness", "gloo", "losses", "servers", "training")
+NEEDS_AVX2 = ("training",)
+HASH_DIGITS = 8
+SHOWN_CHARACTERS = 300
+
+
+def carry_out(name: str, runs: Path) -> tuple[str, list[str]]:
+    """Run a reference scenario in a folder of runs; its verdict, and the lines of its event log.
+
+    Raises CannotRunError, KernelError or StoreError.
+    """
+    file = FOLDER / f"{name}.yaml"
+    result = runner.run(load(str(file)), file, runs, lambda _: None)
+    return result.verdict.outcome, (result.run_dir / "events.jsonl").read_text().splitlines()
+
+
+def hash_lines(lines: Sequence[str]) -> list[str]:
+    """The first HASH_DIGITS hexadecimal digits of the SHA-256 of each line."""
+    return [hashlib.sha256(line.encode()).hexdigest()[:HASH_DIGITS] for line in lines]
+
+
+def find_difference(lines: Sequence[str], hashes: Sequence[str]) -> str | None:
+    """The first event that is not the known one, in words; None if all events are."""
+    found = hash_lines(lines)
+    if found == list(hashes):
+        return None
+    same = next(
+        (at for at, (a, b) in enumerate(zip(found, hashes, strict=False)) if a != b),
+        min(len(found), len(hashes)),
+    )
+    event = lines[same][:SHOWN_CHARACTERS] if same < len(lines) else "the log ends"
+    return f"event {same + 1} of {len(hashes)} differs: {event}"
+
+
+def read_hashes(name: str) -> list[str]:
+    """The known hashes of a scenario's log."""
+    return (FOLDER / f"{name}.hashes").read_text().split()
+
+
+def check(name: str, runs: Path) -> Finding:
+    """Compare the log of a reference scenario with the known one."""
+    if name in NEEDS_AVX2 and numerics.environment() != {
+        **numerics.ONE_THREAD,
+        **numerics.WITH_AVX2,
+    }:
+        return Finding(f"log {name}", "warning", "not compared: this processor lacks AVX2")
+    hashes = read_hashes(name)
+    _, lines = carry_out(name, runs)
+    difference = find_difference(lines, hashes)
+    if difference is None:
+        return Finding(f"log {name}", "ok", f"{len(hashes)} events, as everywhere")
+    remedy = "the versions of requirements.lock; if these are installed, please report this"
+    return Finding(f"log {name}", "problem", difference, remedy)
+
+
+def list_checks(runs: Path) -> tuple[Callable[[], Finding], ...]:
+    """A check for each reference scenario; their runs go to the folder `runs`."""
+
+    def make(name: str) -> Callable[[], Finding]:
+        return lambda: check(name, runs)
+
+    return tuple(make(name) for name in NAMES)
+
+
+def main() -> None:
+    """Make all hashes again, of runs that pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            outcome, lines = carry_out(name, Path(folder))
+            if outcome != "pass":
+                sys.exit(f"{name}: the verdict is {outcome}, so its hashes stay as they are")
+            (FOLDER / f"{name}.hashes").write_text("\n".join(hash_lines(lines)) + "\n")
+            sys.stdout.write(f"{name}: {len(lines)} events\n")
+
+
+if __name__ == "__main__":
+    main()
