@@ -21,7 +21,7 @@ examples:
 
 Takes a few seconds. --logs makes six short runs, too, and compares their event logs with those of
 all other machines, which takes about a minute. A warning says what is missing for some runs; a
-problem keeps all runs in the embedded kernel from working. The exit code is 1 if there is a problem.
+problem keeps all runs in the embedded kernel from working. The exit code is 1 if there is one.
 """
 
 
