@@ -20,8 +20,9 @@ from trunkline.harness.kernel import boot, build
 
 ROOT = Path(__file__).parents[1]
 
-# A shell's background job ignores Ctrl-C, and so would all that the tests start and end by it.
+# A shell's background job ignores Ctrl-C, and nohup a hang-up. All that the tests start would, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A busy machine fails no property.
 hypothesis.settings.register_profile(

@@ -61,6 +61,22 @@ def test_a_signal_that_is_ignored_from_the_start_stays_ignored():
     assert run(signal.SIGHUP, "code", script).stdout == "lost\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_what_nohup_or_a_background_job_ignores_stays_ignored(number):
+    script = (
+        "import os, signal, sys, time\n"
+        "from trunkline.harness.processes.ending import end_by, interrupt_by_ctrl_c\n"
+        "end_by(signal.SIGTERM, signal.SIGHUP)\n"
+        "interrupt_by_ctrl_c()\n"
+        "os.kill(os.getpid(), int(sys.argv[1]))\n"
+        "time.sleep(0.01)\n"
+        "print('went on')\n"
+    )
+    ignoring = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh"]
+    told = subprocess.check_output([*ignoring, sys.executable, "-c", script, str(int(number))])
+    assert told == b"went on\n"
+
+
 IMPORTING = """
 import os, signal, sys
 from pathlib import Path

@@ -1,0 +1,187 @@
+"""A small virtual machine with another processor, which sees this machine's files.
+
+QEMU runs a Debian kernel that is taken from its package, not installed. Its first program is a
+script in an initramfs that this module makes: it mounts this machine's root folder read-only by 9p,
+lays a file system in memory over it, and runs one shell command there. Results come back in a
+folder that is mounted read-write. Nothing of this machine is changed.
+
+QEMU emulates the processor instruction by instruction (TCG), so it is another one indeed. All
+takes 10 to 50 times as long as here. KVM would pass our own processor through.
+
+    python tests/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+QEMU = "qemu-system-x86_64"
+BUSYBOX = Path("/bin/busybox")
+TOOLS = {QEMU: "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod"}
+KERNEL_PACKAGE = "linux-image-amd64"
+MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+MEMORY_MB = 6000
+
+INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t devtmpfs dev /dev
+for module in {modules}; do modprobe $module; done
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro host /host
+mount -t tmpfs -o size=90% memory /memory && mkdir /memory/upper /memory/work
+mount -t overlay -o lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work overlay /root
+for folder in proc sys dev; do mount --move /$folder /root/$folder; done
+mount -t tmpfs scratch /root/tmp && mkdir /root/dev/shm /root/tmp/results
+mount -t tmpfs -o size=8g shared /root/dev/shm
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 results /root/tmp/results
+ip link set lo up
+chroot /root /bin/sh /tmp/results/command >/root/tmp/results/output 2>&1
+echo $? >/root/tmp/results/code
+sync
+poweroff -f
+"""
+
+
+class NotHereError(Exception):
+    """QEMU, a tool or the kernel's package cannot be had here; the message says which."""
+
+
+def prepare(cache: Path) -> Path:
+    """A folder with `vmlinuz` and `initramfs`, made once.
+
+    Raises:
+        NotHereError: a tool is missing, or the kernel's package cannot be fetched.
+    """
+    missing = [package for tool, package in TOOLS.items() if not _find(tool)]
+    if missing:
+        raise NotHereError(f"missing {' '.join(missing)}")
+    made = cache / "machine"
+    if made.is_dir():
+        return made
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        unpacked = _fetch_kernel(Path(folder))
+        (image,) = unpacked.glob("boot/vmlinuz-*")
+        (modules,) = unpacked.glob("lib/modules/*")
+        new = Path(folder, "new")
+        new.mkdir()
+        shutil.copy(image, new / "vmlinuz")
+        (new / "initramfs").write_bytes(_make_initramfs(unpacked, modules, Path(folder)))
+        new.rename(made)
+    return made
+
+
+def run(machine: Path, processor: str, command: str, timeout_s: float) -> tuple[int, str, Path]:
+    """Run a shell command with another processor; its exit code, output and results.
+
+    Args:
+        machine: the folder that `prepare` has made.
+        processor: the name of a model, as `qemu-system-x86_64 -cpu help` lists them.
+        command: what /bin/sh does there, as root. It may write to /tmp/results.
+        timeout_s: the real time after which the machine is ended.
+
+    Raises:
+        RuntimeError: the machine ended without a result; the message has its last words.
+    """
+    results = Path(tempfile.mkdtemp(prefix="machine-"))
+    (results / "command").write_text(command)
+    shares = [("host", "/", "on"), ("results", str(results), "off")]
+    words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    words += ["-serial", "stdio", "-m", str(MEMORY_MB), "-smp", "2"]
+    words += ["-accel", "tcg,thread=multi", "-cpu", processor]
+    words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
+    words += ["-append", "console=ttyS0 panic=-1 quiet"]
+    for tag, path, read_only in shares:
+        words += [
+            "-virtfs",
+            f"local,path={path},mount_tag={tag},security_model=none,"
+            f"readonly={read_only},multidevs=remap",
+        ]
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        errors="replace",
+    )
+    if not (results / "code").exists():
+        raise RuntimeError(f"the machine gave no result:\n{done.stdout[-2000:]}{done.stderr}")
+    code = int((results / "code").read_text())
+    return code, (results / "output").read_text(errors="replace"), results
+
+
+def _find(tool: str) -> str | None:
+    return shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin:/bin")
+
+
+def _fetch_kernel(folder: Path) -> Path:
+    """Fetch and unpack the package of Debian's kernel; the folder with its files."""
+    shown = subprocess.run(
+        ["apt-cache", "depends", "--important", KERNEL_PACKAGE],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    packages = [line.split()[1] for line in shown.splitlines() if "Depends: linux-image" in line]
+    if not packages:
+        raise NotHereError(f"the package {KERNEL_PACKAGE} is not known: apt-get update")
+    got = subprocess.run(
+        ["apt-get", "download", packages[0]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = list(folder.glob("*.deb"))
+    if not found:
+        raise NotHereError(f"cannot fetch {packages[0]}: {got.stderr.strip()}")
+    unpacked = folder / "unpacked"
+    subprocess.run(["dpkg-deb", "--extract", found[0], unpacked], check=True)
+    return unpacked
+
+
+def _make_initramfs(unpacked: Path, modules: Path, folder: Path) -> bytes:
+    """A compressed archive with busybox, the modules that are needed, and the first program."""
+    root = folder / "root"
+    for name in ("bin", "proc", "sys", "dev", "host", "memory", "root"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin/busybox")
+    subprocess.run([_find("depmod"), "-b", unpacked, modules.name], check=True)
+    there = root / "lib/modules" / modules.name
+    for file in ("modules.dep", *_needed(modules)):
+        (there / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(modules / file, there / file)
+    (root / "init").write_text(INIT.format(modules=" ".join(MODULES)))
+    (root / "init").chmod(0o755)
+    names = "\n".join(str(path.relative_to(root)) for path in sorted(root.rglob("*")))
+    archive = subprocess.run(
+        ["cpio", "--create", "--format=newc", "--quiet"],
+        cwd=root,
+        input=names.encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    return gzip.compress(archive, 1)
+
+
+def _needed(modules: Path) -> Iterable[str]:
+    """The files of MODULES and of the modules that these need."""
+    lines = (modules / "modules.dep").read_text().splitlines()
+    needs = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines}
+    for file, others in needs.items():
+        if Path(file).name.partition(".ko")[0] in MODULES:
+            yield from (file, *others)
+
+
+if __name__ == "__main__":
+    cache = Path(tempfile.gettempdir())
+    code, output, _ = run(prepare(cache), sys.argv[1], sys.argv[2], 3600)
+    sys.stdout.write(output)
+    sys.exit(code)
