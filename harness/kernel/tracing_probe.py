@@ -8,11 +8,13 @@ number (`step`, `errno`; null if none did).
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import signal
 
 TRACE_ME, CONTINUE_TO_CALL, GET_REGISTERS, SET_REGISTERS = 0, 31, 0x4204, 0x4205
+GET_OLD_REGISTERS, SET_OLD_REGISTERS, OLD_BYTES = 14, 15, 512
 EXTENDED = 0x202
 """NT_X86_XSTATE: floating point, vector and later registers, in the layout of XSAVE."""
 
@@ -65,19 +67,33 @@ def _trace(child: int) -> int:
     _, status = os.waitpid(child, os.WUNTRACED)
     if not os.WIFSTOPPED(status):
         raise FailedError("PTRACE_TRACEME", os.waitstatus_to_exitcode(status))
-    buffer = ctypes.create_string_buffer(MOST_BYTES)
-    memory = Memory(ctypes.addressof(buffer), MOST_BYTES)
-    _ask("PTRACE_GETREGSET", GET_REGISTERS, child, EXTENDED, memory)
-    _ask("PTRACE_SETREGSET", SET_REGISTERS, child, EXTENDED, memory)
+    length = _copy_registers(child)
     _ask("PTRACE_SYSEMU", CONTINUE_TO_CALL, child, 0, None)
     _, status = os.waitpid(child, os.WUNTRACED)
     if not os.WIFSTOPPED(status) or os.WSTOPSIG(status) != signal.SIGTRAP:
         raise FailedError("PTRACE_SYSEMU", 0)
+    return length
+
+
+def _copy_registers(child: int) -> int:
+    """Reads the child's extended registers and sets them to the same values; their bytes."""
+    buffer = ctypes.create_string_buffer(MOST_BYTES)
+    memory = Memory(ctypes.addressof(buffer), MOST_BYTES)
+    try:
+        _ask("PTRACE_GETREGSET", GET_REGISTERS, child, EXTENDED, memory)
+    except FailedError as failed:
+        if failed.args[1] != errno.ENODEV:
+            raise
+        memory.length = OLD_BYTES  # a processor without XSAVE: floating point and SSE only
+        _ask("PTRACE_GETFPREGS", GET_OLD_REGISTERS, child, 0, memory.base)
+        _ask("PTRACE_SETFPREGS", SET_OLD_REGISTERS, child, 0, memory.base)
+        return OLD_BYTES
+    _ask("PTRACE_SETREGSET", SET_REGISTERS, child, EXTENDED, memory)
     return int(memory.length)
 
 
-def _ask(step: str, request: int, child: int, what: int, memory: Memory | None) -> None:
-    where = ctypes.byref(memory) if memory is not None else None
+def _ask(step: str, request: int, child: int, what: int, data: Memory | int | None) -> None:
+    where = ctypes.byref(data) if isinstance(data, Memory) else ctypes.c_void_p(data)
     if _libc.ptrace(request, child, ctypes.c_void_p(what), where) != 0:
         raise FailedError(step, ctypes.get_errno())
 
