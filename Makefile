@@ -36,6 +36,10 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
+.PHONY: machines
+machines: system kernel ## boot the guest on emulated processors, and compare the logs; takes minutes
+	.venv/bin/python -m pytest -m machines
+
 .PHONY: mutants
 mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice
 	.venv/bin/python tests/plant_bugs.py --jobs 2

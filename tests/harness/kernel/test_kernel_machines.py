@@ -1,0 +1,54 @@
+"""The guest boots on other processors, and runs there write the log that they write here.
+
+Each processor is emulated by QEMU (see `emulated_machine`). That takes minutes, so these tests run
+only by `make machines`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import emulated_machine
+import pytest
+
+from trunkline.harness.kernel import build
+from trunkline.harness.runs import reference_logs
+
+ROOT = Path(__file__).parents[3]
+LIMIT_S = 3600.0
+RUN = """
+export HOME={home} PATH={path} XDG_CACHE_HOME={cache}
+cd {root}
+{python} -m trunkline.harness.commands.main kernel status --check || exit 1
+{python} -m trunkline.harness.commands.main run scenarios/reference/agents.yaml --quiet \\
+    --runs /tmp/results/runs
+"""
+
+pytestmark = pytest.mark.machines
+
+
+@pytest.fixture(scope="module")
+def machine(embedded) -> Path:
+    cache = build.path().parents[2]
+    try:
+        return emulated_machine.prepare(cache)
+    except emulated_machine.NotHereError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("processor", ["Nehalem", "Haswell", "EPYC"])
+def test_an_emulated_processor_gives_the_log_of_this_one(machine, processor):
+    command = RUN.format(
+        home=Path.home(),
+        path=os.environ["PATH"],
+        cache=build.path().parents[3],
+        root=ROOT,
+        python=sys.executable,
+    )
+    code, output, results = emulated_machine.run(machine, processor, command, LIMIT_S)
+    assert code == 0, output
+    (log,) = results.glob("runs/agents/2*/events.jsonl")
+    known = reference_logs.read_hashes("agents")
+    assert reference_logs.find_difference(log.read_text().splitlines(), known) is None
