@@ -1,7 +1,8 @@
 """Builds the embedded kernel once from the distribution's kernel source, and caches it per user.
 
-The key of the cache is a hash of everything that determines the kernel: the options in `um.config`,
-the patches, the name of the source and the arguments of make. A build runs under a lock in a
+The key of a kernel is a hash of everything that determines it: the options in `um.config`, the
+patches, the name of the source and the arguments of make. If the package `trunkline-kernel` is
+installed and has the kernel with this key, that one is used and nothing is built. A build runs under a lock in a
 temporary folder beside its destination. The kernel then moves there in one step, so that no process
 sees a half-built kernel. Its checksum lies beside it, in the format of `sha256sum`. A kernel that
 differs from its checksum is damaged and never started.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trunkline.harness.kernel import KernelError
+from trunkline.harness.kernel import KernelError, prebuilt
 from trunkline.harness.kernel.probes import require_processor
 
 CONFIG = Path(__file__).with_name("um.config")
@@ -89,30 +90,70 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """The kernel that is used, whether it came in a package, and a sentence that says why."""
+
+    path: Path
+    prebuilt: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """The path of the cached kernel, its version or its problem, and packages that are missing."""
+    """The kernel that is used: its path, its version or its problem, and why it is this one.
+
+    `missing_packages` are the Debian packages that a build needs and that are missing; there are
+    none if nothing is built.
+    """
 
     path: Path
     version: str | None
     problem: str | None
     missing_packages: tuple[str, ...]
+    why: str
+
+
+def key() -> str:
+    """The key of the kernel that this Trunkline needs: 16 hexadecimal digits."""
+    texts = [file.read_text() for file in (CONFIG, *PATCHES)]
+    recipe = "\n".join((*texts, SOURCE.name, *MAKE_ARGUMENTS))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
+
+
+def cached_path() -> Path:
+    """The path of the kernel that this user builds, built or not."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "trunkline" / "kernel" / key() / "linux"
 
 
 def path() -> Path:
-    """The path of this user's kernel for the present options, built or not."""
-    texts = [file.read_text() for file in (CONFIG, *PATCHES)]
-    recipe = "\n".join((*texts, SOURCE.name, *MAKE_ARGUMENTS))
-    key = hashlib.sha256(recipe.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "trunkline" / "kernel" / key / "linux"
+    """The path of the kernel that is used: of the package, or else the user's, built or not."""
+    return choose().path
+
+
+def choose() -> Choice:
+    """The kernel of the package, if it is whole and has the present key, or else the user's."""
+    found = prebuilt.find()
+    if found is None:
+        why = f"from this user's cache: the package {prebuilt.PACKAGE} is not installed"
+        return Choice(cached_path(), False, why)
+    package = f"the package {prebuilt.PACKAGE} {found.version}"
+    if found.key != key():
+        problem = f"is for another Trunkline: its kernel's key is {found.key}, not {key()}"
+    elif (damage := find_problem(found.kernel)) is not None:
+        problem = f"has a kernel that is {damage}"
+    else:
+        return Choice(found.kernel, True, f"from {package}")
+    return Choice(cached_path(), False, f"from this user's cache: {package} {problem}")
 
 
 def status() -> Status:
     """Finds out whether the kernel is built and whole, and which packages a build would need."""
-    kernel = path()
-    problem = find_problem(kernel)
-    version = None if problem else read_version(kernel)
-    return Status(kernel, version, problem, missing_packages())
+    chosen = choose()
+    problem = find_problem(chosen.path)
+    version = None if problem else read_version(chosen.path)
+    missing = () if chosen.prebuilt else missing_packages()
+    return Status(chosen.path, version, problem, missing, chosen.why)
 
 
 def find_problem(kernel: Path) -> str | None:
@@ -123,7 +164,7 @@ def find_problem(kernel: Path) -> str | None:
     try:
         if not kernel.exists():
             return "not built"
-        checksum = _checksum_file(kernel)
+        checksum = checksum_file(kernel)
         if not checksum.exists():
             return "without a checksum, because an older version built it"
         if _describe(kernel) != checksum.read_text(errors="replace"):
@@ -156,7 +197,8 @@ def ensure(
 ) -> Path:
     """Returns the kernel's path; builds the kernel first if it is not cached (about 3 minutes).
 
-    A damaged kernel is built again, and one without a checksum.
+    Nothing is built if a package has the kernel. A damaged kernel is built again, and one without a
+    checksum.
 
     Args:
         try_out: boots a kernel that was built, before it is put in its place; raises KernelError if
@@ -169,8 +211,20 @@ def ensure(
     """
     require_processor()
     kernel = path()
-    if find_problem(kernel) is None:
-        return kernel
+    if find_problem(kernel) is not None:
+        build(kernel, try_out, progress)
+    return kernel
+
+
+def build(
+    kernel: Path,
+    try_out: Callable[[Path], None],
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Builds a kernel at this path, unless another process has just built it there.
+
+    The arguments and errors are those of `ensure`.
+    """
     report = progress or (lambda _: None)
     try:
         kernel.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +233,6 @@ def ensure(
                 _build(kernel, try_out, report)
     except OSError as error:
         raise KernelError(f"cannot build the embedded kernel: {error}") from error
-    return kernel
 
 
 @contextlib.contextmanager
@@ -198,8 +251,9 @@ def _build(
 ) -> None:
     missing = missing_packages()
     if missing:
+        package = f"; {choose().why}" if prebuilt.find() else ""
         raise KernelError(
-            f"cannot build the embedded kernel: missing {' '.join(missing)}; "
+            f"cannot build the embedded kernel: missing {' '.join(missing)}{package}; "
             f"remedy: sudo apt-get install {' '.join(missing)}"
         )
     for abandoned in kernel.parent.glob("build-*"):  # we hold the lock, so no build uses them
@@ -230,13 +284,14 @@ def _build(
         built = tree / kernel.name
         report(Progress(99, "booting it once"))
         try_out(built)
-        _checksum_file(built).write_text(_describe(built))
-        _checksum_file(built).rename(_checksum_file(kernel))
+        checksum_file(built).write_text(_describe(built))
+        checksum_file(built).rename(checksum_file(kernel))
         built.rename(kernel)
     report(Progress(100, "done"))
 
 
-def _checksum_file(kernel: Path) -> Path:
+def checksum_file(kernel: Path) -> Path:
+    """The file beside a kernel that holds its checksum."""
     return kernel.with_name(f"{kernel.name}.sha256")
 
 

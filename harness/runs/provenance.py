@@ -107,7 +107,7 @@ def list_imports(source: str) -> tuple[str, ...]:
 
 def _describe_machinery() -> str:
     packages = [f"{name} {run_folder.version(name)}" for name in run_folder.PACKAGES]
-    return " ".join([str(build.path()), platform.python_version(), *packages])
+    return " ".join([build.key(), platform.python_version(), *packages])
 
 
 def _find_file(module: str) -> Path | None:

@@ -13,7 +13,8 @@ from trunkline.harness.commands.verbs import doctor
 
 EPILOG = """\
 examples:
-  trunkline kernel build       once per user, some minutes; does nothing if it is built and whole
+  trunkline kernel build       once per user, some minutes; does nothing if it is built and whole,
+                               or if the package trunkline-kernel has it
   trunkline kernel status
   trunkline kernel run -- uname -r
   trunkline kernel run -- mn --custom topologies/star.py --topo star,5 --test pingall
@@ -31,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("build", help="build it, unless it is there and whole")
-    status = actions.add_parser("status", help="show its version, or its problem, and where it is")
+    status = actions.add_parser("status", help="show its version, or its problem, where and why")
     status.add_argument("--check", action="store_true", help="also boot it, and try what it needs")
     actions.add_parser("path", help="print its path")
     run = actions.add_parser("run", help="run a command in it", usage=RUN_USAGE)
@@ -53,8 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "run":
         return _run_command(arguments.command, arguments.clock)
     if arguments.action == "path":
-        print(build.path())
+        chosen = build.choose()
+        print(chosen.path)
+        print(chosen.why, file=sys.stderr)
     elif arguments.action == "build":
+        if (chosen := build.choose()).prebuilt:
+            print(f"nothing to build: the kernel is {chosen.why}", file=sys.stderr)
         with progress.live(terminal.make_console(stderr=True)) as show:
             path = build.ensure(boot.try_out, lambda step: show(step.percent / 100, step.doing))
         print(path)
@@ -63,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         status = build.status()
         print(f"{status.problem or status.version}  {status.path}")
+        print(status.why)
         if status.problem:
             print("remedy: trunkline kernel build")
         if status.missing_packages:
