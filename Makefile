@@ -5,6 +5,7 @@
 #   make demo PYTHON=python3.12       chooses the Python of the virtual environment
 #   make demo TORCH_INDEX=URL         takes torch from this index, such as PyTorch's own one of builds
 #                                     for CPUs; the default build on Linux is gigabytes in size
+#   make demo KERNEL_WHEEL=FILE       installs the embedded kernel of `make wheels` instead of building it
 #   make demo PIP_FLAGS="..."         adds flags to `pip install`
 
 SHELL := /bin/bash
@@ -13,13 +14,17 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 PIP_FLAGS ?=
-EXTRAS ?= [dev]
+EXTRAS ?= dev
 TORCH_INDEX ?=
-TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
-PACKAGES := $(shell sed 's/\#.*//' debian-packages.txt)
+TORCH ?=
+KERNEL_WHEEL ?=
+INSTALL = --torch-index='$(TORCH_INDEX)' --pip-flags='$(PIP_FLAGS)'
+# Whoever has the kernel needs nothing of the first paragraph.
+HAS_KERNEL = $(or $(KERNEL_WHEEL),$(wildcard .venv/lib/python3*/site-packages/trunkline_kernel/linux))
+PACKAGES = $(shell sed $(if $(HAS_KERNEL),'/^. The embedded kernel/$(COMMA)/^$$/d; s/\#.*//','s/\#.*//') debian-packages.txt)
 INSTALLED := .venv/.installed
 REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md api:docs/reference/api.md tables:docs/tables.md
-APT_INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends
+COMMA := ,
 
 .PHONY: help
 help: ## list these targets
@@ -87,44 +92,48 @@ reference: $(INSTALLED) ## write the generated pages of the documentation
 
 .PHONY: system
 system: ## install missing Debian packages
-	@command -v dpkg-query >/dev/null || { \
-	    echo "This is not Debian: install the equivalents of debian-packages.txt yourself." >&2; \
-	    exit 1; \
-	}
-	@missing="$$(comm -23 <(printf '%s\n' $(PACKAGES) | sort) \
-	    <(dpkg-query --show --showformat='$${Package} $${db:Status-Status}\n' $(PACKAGES) 2>/dev/null \
-	        | sed -n 's/ installed$$//p' | sort) | xargs)"; \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if [ "$$(id -u)" = 0 ]; then as_root=(); \
-	elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo); \
-	else \
-	    echo "This needs root. Ask an administrator of this machine to run:" >&2; \
-	    echo "    apt-get install --no-install-recommends $$missing" >&2; \
-	    exit 1; \
-	fi; \
-	echo "Installing Debian packages: $$missing"; \
-	"$${as_root[@]}" apt-get update; \
-	"$${as_root[@]}" env $(APT_INSTALL) $$missing
+	@distribution/system.sh $(PACKAGES)
 
 .PHONY: venv
-venv: $(INSTALLED) ## create the virtual environment
+venv: $(INSTALLED) ## create the virtual environment, in the versions of locks/
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml $(wildcard locks/*.txt)
 	$(PYTHON) -m venv .venv
-ifneq ($(TORCH_INDEX),)  # if it cannot be reached, pip warns and takes torch from its own index
-	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --no-deps \
-	    --retries 1 --extra-index-url $(TORCH_INDEX) $(TORCH)
-endif
-	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.$(EXTRAS)'
+	.venv/bin/python distribution/install.py $(EXTRAS) $(INSTALL)
+	.venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+	    --no-build-isolation --editable .
 	@touch $@
 
 .venv/.docs: $(INSTALLED)
-	.venv/bin/python -m pip install --disable-pip-version-check $(PIP_FLAGS) --editable '.[docs]'
+	.venv/bin/python distribution/install.py docs $(INSTALL)
 	@touch $@
 
+.PHONY: lock
+lock: $(INSTALLED) ## write locks/ again, with the newest versions but of torch, or TORCH=VERSION
+	.venv/bin/python -m pip install --disable-pip-version-check --quiet $(PIP_FLAGS) uv
+	.venv/bin/python distribution/lock.py --upgrade $(if $(TORCH),--torch=$(TORCH)) \
+	    $(if $(TORCH_INDEX),--torch-index='$(TORCH_INDEX)')
+
 .PHONY: kernel
-kernel: system $(INSTALLED) ## build the embedded kernel, once per user
+kernel: system ## build the embedded kernel, once per user, or install KERNEL_WHEEL
+	@$(MAKE) --no-print-directory --jobs=2 venv $(if $(HAS_KERNEL),,compile)
+ifneq ($(KERNEL_WHEEL),)
+	.venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --no-index \
+	    --force-reinstall '$(KERNEL_WHEEL)'
+endif
 	@.venv/bin/trunkline kernel build
+
+.PHONY: compile
+compile: # the kernel, while pip installs
+	@PYTHONPATH=src $(PYTHON) distribution/build_kernel.py
+
+.PHONY: wheels
+wheels: system $(INSTALLED) ## make the wheels trunkline and trunkline-kernel in dist/
+	.venv/bin/python distribution/make_wheels.py
+
+.PHONY: reproducible
+reproducible: system $(INSTALLED) ## build the kernel and both wheels twice, and compare the bytes
+	.venv/bin/python distribution/make_wheels.py --twice
 
 .PHONY: clean
 clean: ## remove everything that make created here; keeps runs/ and the kernel

@@ -32,9 +32,8 @@ else
     make system PACKAGES="$(sed '/^# The embedded kernel/,/^$/d; s/#.*//' debian-packages.txt | xargs)"
 fi
 
-# Every machine gets the same versions. The Makefile says where torch comes from.
-[ ! vagrant/constraints.txt -nt .venv/.installed ] || rm -f .venv/.installed
-make venv PYTHON=python3 EXTRAS= PIP_FLAGS="--quiet --constraint vagrant/constraints.txt"
+# Every machine gets the versions of locks/. The Makefile says where torch comes from.
+make venv PYTHON=python3 EXTRAS= PIP_FLAGS=--quiet
 # `trunkline` must be in PATH of root, too: the host backend runs as root.
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
 trunkline --version
