@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from trunkline.harness.kernel import KernelError, build
+from trunkline.harness.kernel import KernelError, boot, build
 
 STEP_PERCENT = 10
 
@@ -25,7 +25,7 @@ def main() -> int:
             print(f"embedded kernel: {step.percent} %, {step.doing}", flush=True)
 
     try:
-        build.ensure(show)
+        build.ensure(boot.try_out, show)
     except KernelError as error:
         print(f"build_kernel.py: {error}", file=sys.stderr)
         return 1

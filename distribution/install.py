@@ -19,8 +19,8 @@ from lock import EXTRAS, LOCKS, read_locked
 
 GIGABYTES = """\
 torch: pip finds no build for CPUs here, so it takes the default one, whose libraries for GPUs are
-gigabytes in size. Trunkline does not use them. `make TORCH_INDEX=URL ...` names an index with builds
-for CPUs, such as PyTorch's own one; to take it, press Ctrl-C now.
+gigabytes in size. Trunkline does not use them. TORCH_INDEX=URL after `make` names an index with
+builds for CPUs, such as PyTorch's own one; to take it, press Ctrl-C now.
 """
 NO_HASH = """\
 torch: locks/torch-cpu.txt has no hash of the build for CPUs and this Python. It is taken as the
@@ -32,7 +32,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("extras", nargs="*", metavar="EXTRA", help=f"of {', '.join(EXTRAS)}")
     parser.add_argument("--torch-index", default="", metavar="URL")
-    parser.add_argument("--pip-flags", default="", metavar="FLAGS", help="more flags for pip install")
+    parser.add_argument(
+        "--pip-flags", default="", metavar="FLAGS", help="more flags for pip install"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.extras) - set(EXTRAS):
         parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(EXTRAS)}")
@@ -41,7 +43,10 @@ def main() -> int:
         _install_torch(arguments.torch_index, flags)
         _install_locked(["run", *arguments.extras], flags)
     except subprocess.CalledProcessError as failed:
-        print(f"install.py: {shlex.join(failed.cmd)} ended with code {failed.returncode}", file=sys.stderr)
+        print(
+            f"install.py: {shlex.join(failed.cmd)} ended with code {failed.returncode}",
+            file=sys.stderr,
+        )
         return failed.returncode
     return 0
 

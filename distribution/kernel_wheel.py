@@ -10,8 +10,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from trunkline.harness.kernel import build, prebuilt
 from wheel_file import Entry, write
+
+from trunkline.harness.kernel import build, prebuilt
 
 LICENCE = Path("/usr/share/common-licenses/GPL-2")
 TEMPLATE = Path(__file__).with_name("SOURCE.md")
@@ -94,7 +95,7 @@ def _find_source_version(release: str) -> str:
 
 
 def _find_compiler(kernel: Path) -> str:
-    """The compiler and linker that a kernel names, such as `gcc (Debian ...) 12.2.0, GNU ld ...`."""
+    """The compiler and the linker that a kernel names, such as `gcc 12.2.0, GNU ld 2.40`."""
     found = re.search(rb"Linux version \S+ \(\S+\) \((.+?)\) #", kernel.read_bytes())
     if found is None:
         raise CannotPackError(f"{kernel}: it does not name its compiler")

@@ -10,9 +10,9 @@
 | `torch-libraries.txt` | what that build of torch needs besides `run.txt`: libraries for GPUs |
 | `torch-cpu.txt` | builds of torch for CPUs, one line for each that was found, with its hash |
 
-`uv` resolves for Python 3.11 to 3.13 at once. Without `--upgrade`, versions stay if they can. Builds
-for CPUs are found at `--torch-index` or where pip is configured to look; those of the present version
-that are in the file stay in it.
+`uv` resolves for Python 3.11 to 3.13 at once. Without `--upgrade`, versions stay if they can.
+Builds for CPUs are found at `--torch-index` or where pip is configured to look. Those of the locked version
+that the file has already stay in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,7 +48,9 @@ def main() -> int:
         _resolve(torch, arguments.upgrade)
         _lock_cpu_builds(torch, arguments.torch_index)
     except subprocess.CalledProcessError as failed:
-        print(f"lock.py: {' '.join(failed.cmd)} ended with code {failed.returncode}", file=sys.stderr)
+        print(
+            f"lock.py: {' '.join(failed.cmd)} ended with code {failed.returncode}", file=sys.stderr
+        )
         return failed.returncode
     return 0
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import kernel_wheel
 import wheel_file
 
-from trunkline.harness.kernel import KernelError, build
+from trunkline.harness.kernel import KernelError, boot, build
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKED = ("src", "agents", "harness", "scenarios", "topologies", "workloads")
@@ -41,7 +41,7 @@ def main() -> int:
         arguments.out.mkdir(parents=True, exist_ok=True)
         kernel = build.cached_path()
         if build.find_problem(kernel) is not None:
-            build.build(kernel)
+            build.build(kernel, boot.try_out)
         for wheel in make_both(kernel, arguments.out):
             print(wheel)
     except (KernelError, kernel_wheel.CannotPackError, OSError) as error:
@@ -93,7 +93,7 @@ def _compare() -> int:
             kernel, out = Path(folder, "kernel", "linux"), Path(folder, "dist")
             out.mkdir()
             print(f"building in {folder}", flush=True)
-            build.build(kernel)
+            build.build(kernel, boot.try_out)
             made = (kernel, *make_both(kernel, out))
             hashes.append({path.name: _hash(path) for path in made})
     for name, digest in hashes[0].items():

@@ -32,8 +32,13 @@ def write(wheel: Path, entries: Mapping[str, Entry]) -> None:
     (info,) = {name.split("/")[0] for name in entries if name.endswith(".dist-info/WHEEL")}
     record = f"{info}/RECORD"
     others = {name: entry for name, entry in sorted(entries.items()) if name != record}
-    lines = [f"{name},{_hash(entry.content)},{len(entry.content)}" for name, entry in others.items()]
-    whole = {**others, record: Entry("".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode())}
+    lines = [
+        f"{name},{_hash(entry.content)},{len(entry.content)}" for name, entry in others.items()
+    ]
+    whole = {
+        **others,
+        record: Entry("".join(f"{line}\n" for line in [*lines, f"{record},,"]).encode()),
+    }
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, entry in whole.items():
             about = zipfile.ZipInfo(name, _find_time())

@@ -2,10 +2,11 @@
 
 The key of a kernel is a hash of everything that determines it: the options in `um.config`, the
 patches, the name of the source and the arguments of make. If the package `trunkline-kernel` is
-installed and has the kernel with this key, that one is used and nothing is built. A build runs under a lock in a
-temporary folder beside its destination. The kernel then moves there in one step, so that no process
-sees a half-built kernel. Its checksum lies beside it, in the format of `sha256sum`. A kernel that
-differs from its checksum is damaged and never started.
+installed and has the kernel with this key, that one is used and nothing is built.
+
+A build runs under a lock in a temporary folder beside its destination. The kernel then moves there
+in one step, so that no process sees a half-built kernel. Its checksum lies beside it, in the format
+of `sha256sum`. A kernel that differs from its checksum is damaged and never started.
 """
 
 import contextlib

@@ -31,16 +31,16 @@ SLEEP_S = 100
 """The virtual time that the guest sleeps to show that its clock is virtual."""
 
 TESTED = {
-    "matplotlib": "3.11.1",
+    "matplotlib": "3.11.2",
     "mininet": "2.3.0.dev6",
     "networkx": "3.6.1",
     "numpy": "2.4.6",
-    "pandas": "3.0.5",
-    "pydantic": "2.13.0",
+    "pandas": "3.1.1",
+    "pydantic": "2.14.4",
     "scipy": "1.17.1",
     "torch": "2.13.0",
 }
-"""The versions of packages with which the tests were run last."""
+"""The versions of packages with which the tests were run last: those of `locks/`."""
 
 TESTED_PYTHON = (3, 11)
 
@@ -51,7 +51,7 @@ def check_kernel() -> Finding:
     if status.problem:
         found = f"{status.path} is {status.problem}"
         return Finding("kernel", "problem", found, "trunkline kernel build")
-    return Finding("kernel", "ok", f"{status.version}, {status.path}")
+    return Finding("kernel", "ok", f"{status.version}, {status.path}, {status.why}")
 
 
 def check_boot() -> Finding:
@@ -79,7 +79,7 @@ def check_boot() -> Finding:
 
 def check_folders() -> Finding:
     """Whether the folders that runs and builds write to can be written."""
-    cache, runs = build.path().parent, Path("runs").absolute()
+    cache, runs = build.cached_path().parent, Path("runs").absolute()
     scratch = Path(tempfile.gettempdir())
     refused = [
         f"{folder} ({purpose})"
@@ -111,7 +111,9 @@ def _can_write(folder: Path) -> bool:
 
 
 def check_build_tools() -> Finding:
-    """Whether the embedded kernel can be built here."""
+    """Whether the embedded kernel can be built here, unless a package has it."""
+    if (chosen := build.choose()).prebuilt:
+        return Finding("build tools", "ok", f"not needed: the kernel is {chosen.why}")
     missing = build.missing_packages()
     if not missing:
         return Finding("build tools", "ok", "all that building the kernel needs")

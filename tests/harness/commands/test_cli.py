@@ -745,7 +745,8 @@ def test_kernel_status_names_a_damaged_kernel_and_the_command_that_mends_it(
     capsys, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kernel = build.path()
+    kernel = build.cached_path()
+    monkeypatch.setattr(build.prebuilt, "find", lambda: None)
     kernel.parent.mkdir(parents=True)
     kernel.touch()
     kernel.with_name("linux.sha256").write_text("0" * 64 + "  linux\n")

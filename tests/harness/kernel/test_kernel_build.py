@@ -34,6 +34,7 @@ def machine(tmp_path, monkeypatch):
     source.touch()
     monkeypatch.setattr(build, "SOURCE", source)
     monkeypatch.setattr(build, "CONFIG", tmp_path / "um.config")
+    monkeypatch.setattr(build.prebuilt, "find", lambda: None)
     build.CONFIG.write_text("CONFIG_NET=y\n")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
