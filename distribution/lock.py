@@ -11,8 +11,8 @@
 | `torch-cpu.txt` | builds of torch for CPUs, one line for each that was found, with its hash |
 
 `uv` resolves for Python 3.11 to 3.13 at once. Without `--upgrade`, versions stay if they can.
-Builds for CPUs are found at `--torch-index` or where pip is configured to look. Those of the locked version
-that the file has already stay in it.
+Builds for CPUs are found at `--torch-index`, or where pip is configured to look. Those of the
+locked version that the file has already stay in it.
 """
 
 from __future__ import annotations
