@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from falsified import FALSIFICATIONS, Log, NotHereError, apply
 from inside import run_all
 
@@ -18,6 +19,7 @@ from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import load, parse, resolve
+from trunkline.harness.scenario.settings import Scenario
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
@@ -106,8 +108,29 @@ LEAST = {
 """How many of the falsifications a log allows at least."""
 
 
-def test_every_falsified_log_is_noticed(embedded, tmp_path):
-    texts = {
+@pytest.mark.parametrize("name", LEAST)
+def test_every_falsified_log_is_noticed(name, embedded, tmp_path):
+    (tmp_path / "run/log").mkdir(parents=True)
+    (tmp_path / "run/resolved.yaml").write_text(resolve(read_scenario(name)))
+    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path], memory_mb=4096)
+    assert done == {"codes": {"run": 0}, "left": []}
+    rules = outputs.make_rules(load(tmp_path / "run/resolved.yaml"))
+    log = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
+    verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
+    assert (verdict.outcome, verdict.problems) == ("pass", ())
+    applied = [each for each in FALSIFICATIONS if falsify(each, log) is not None]
+    unseen = {each for each in applied if not is_noticed(falsify(each, log) or [], rules)}
+    assert unseen - CANNOT_BE_KNOWN[name] == set()
+    assert len(applied) >= LEAST[name]
+    for part in range(1, CUTS):
+        cut = interrupt(log, part * log[-1]["t_ns"] // CUTS)
+        found = judge(History.of(event_reading.read(map(json.dumps, cut))), rules)
+        assert found.outcome == "unknown", (part, found.problems)
+
+
+def read_scenario(name: str) -> Scenario:
+    """The scenario of a log, by its name in LEAST."""
+    files = {
         "without faults": (SCENARIOS / "exact_sums.yaml", ("stop.tasks=6",), 1),
         "with faults": (SCENARIOS / "soak/mesh.yaml", (), 31),
         "with early contributions": (
@@ -116,34 +139,11 @@ def test_every_falsified_log_is_noticed(embedded, tmp_path):
             31,
         ),
     }
-    scenarios = {
-        name: parse(path.read_text(), str(path), changes, seed)
-        for name, (path, changes, seed) in texts.items()
-    }
-    scenarios["with servers"] = parse(SERVERS, str(SCENARIOS / "x.yaml"))
-    scenarios["in layers"] = parse(LAYERS, str(SCENARIOS / "x.yaml"))
-    scenarios["of programs"] = parse(PROGRAMS, str(SCENARIOS / "x.yaml"))
-    for name, scenario in scenarios.items():
-        (tmp_path / name / "log").mkdir(parents=True)
-        (tmp_path / name / "resolved.yaml").write_text(resolve(scenario))
-    names = list(scenarios)
-    done = embedded.call(run_all, str(tmp_path), names, visible=[tmp_path], memory_mb=4096)
-    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
-    for name in names:
-        rules = outputs.make_rules(load(tmp_path / name / "resolved.yaml"))
-        log = [
-            json.loads(line) for line in (tmp_path / name / "events.jsonl").read_text().splitlines()
-        ]
-        verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
-        assert (verdict.outcome, verdict.problems) == ("pass", ()), name
-        applied = [each for each in FALSIFICATIONS if falsify(each, log) is not None]
-        unseen = {each for each in applied if not is_noticed(falsify(each, log) or [], rules)}
-        assert unseen - CANNOT_BE_KNOWN[name] == set(), name
-        assert len(applied) >= LEAST[name], f"{name}: {len(applied)}"
-        for part in range(1, CUTS):
-            cut = interrupt(log, part * log[-1]["t_ns"] // CUTS)
-            found = judge(History.of(event_reading.read(map(json.dumps, cut))), rules)
-            assert found.outcome == "unknown", (name, part, found.problems)
+    if name in files:
+        path, changes, seed = files[name]
+        return parse(path.read_text(), str(path), changes, seed)
+    texts = {"with servers": SERVERS, "in layers": LAYERS, "of programs": PROGRAMS}
+    return parse(texts[name], str(SCENARIOS / "x.yaml"))
 
 
 def interrupt(log: Log, t_ns: int) -> Log:
