@@ -39,6 +39,9 @@ CARRIED_OUT = ("compare", "completion", "list", "report", "schema", "show", "val
 """Commands that are cheap, comparisons as `--dry-run`; of the others the arguments are parsed, and
 their scenarios read."""
 
+OTHERS = (".", "eval", "git", "make", "pip", "podman", "pytest", "python", "python3")
+"""Other programs that pages show."""
+
 ENDS = (">", "<", "|", "&&")
 
 PLACEHOLDER = re.compile(r"[A-Z]{2,}")
@@ -153,7 +156,7 @@ def check_line(words: list[str], may_fail: bool) -> bool:
     """One command line: of ours the arguments and scenarios, of others the files; if it was run."""
     words = words[words[0] == "sudo" :]
     if words[0] != "trunkline":
-        assert words[0] in ("make", "python", "pytest", ".", "eval", "git"), words
+        assert words[0] in OTHERS, words
         files = [word for word in words[1:] if word.endswith((".py", ".sh"))]
         assert all((ROOT / file).exists() for file in files), files
         return False
