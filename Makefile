@@ -42,6 +42,7 @@ test: system kernel ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: machines
+machines: export PYTHONDONTWRITEBYTECODE =
 machines: system kernel ## boot the guest on emulated processors, and compare the logs; takes minutes
 	.venv/bin/python -m pytest -m machines
 

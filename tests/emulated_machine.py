@@ -6,7 +6,8 @@ lays a file system in memory over it, and runs one shell command there. Results 
 folder that is mounted read-write. Nothing of this machine is changed.
 
 QEMU emulates the processor instruction by instruction (TCG), so it is another one indeed. All
-takes 10 to 50 times as long as here. KVM would pass our own processor through.
+takes 10 to 50 times as long as here. KVM would pass our own processor through. One emulated
+processor suffices, because the kernel and the processes of a guest take turns.
 
     python tests/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
 """
@@ -24,10 +25,21 @@ from pathlib import Path
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = Path("/bin/busybox")
-TOOLS = {QEMU: "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod"}
+TOOLS = {
+    QEMU: "qemu-system-x86",
+    "busybox": "busybox-static",
+    "cpio": "cpio",
+    "depmod": "kmod",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+}
+"""Programs, and the Debian packages that have them."""
+
 KERNEL_PACKAGE = "linux-image-amd64"
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 MEMORY_MB = 6000
+CONSOLE, OUTPUT = "console", "output"
+SHOWN_CHARACTERS = 2000
 
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -60,7 +72,7 @@ def prepare(cache: Path) -> Path:
     """
     missing = [package for tool, package in TOOLS.items() if not _find(tool)]
     if missing:
-        raise NotHereError(f"missing {' '.join(missing)}")
+        raise NotHereError(f"missing Debian packages: {' '.join(missing)}")
     made = cache / "machine"
     if made.is_dir():
         return made
@@ -76,45 +88,55 @@ def prepare(cache: Path) -> Path:
     return made
 
 
-def run(machine: Path, processor: str, command: str, timeout_s: float) -> tuple[int, str, Path]:
-    """Run a shell command with another processor; its exit code, output and results.
+def run(
+    machine: Path, processor: str, command: str, results: Path, timeout_s: float
+) -> tuple[int, str]:
+    """Run a shell command with another processor; its exit code and output.
 
     Args:
         machine: the folder that `prepare` has made.
         processor: the name of a model, as `qemu-system-x86_64 -cpu help` lists them.
-        command: what /bin/sh does there, as root. It may write to /tmp/results.
-        timeout_s: the real time after which the machine is ended.
+        command: what /bin/sh does there, as root.
+        results: an empty folder of this machine, which is /tmp/results there.
+        timeout_s: the real time in seconds after which the machine is ended.
 
     Raises:
-        RuntimeError: the machine ended without a result; the message has its last words.
+        RuntimeError: the machine ended without a result; the message has the last lines of its
+            console and of the command's output.
     """
-    results = Path(tempfile.mkdtemp(prefix="machine-"))
     (results / "command").write_text(command)
     shares = [("host", "/", "on"), ("results", str(results), "off")]
     words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    words += ["-serial", "stdio", "-m", str(MEMORY_MB), "-smp", "2"]
-    words += ["-accel", "tcg,thread=multi", "-cpu", processor]
+    words += ["-serial", f"file:{results / CONSOLE}", "-m", str(MEMORY_MB), "-smp", "1"]
+    words += ["-accel", "tcg", "-cpu", processor]
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
-    words += ["-append", "console=ttyS0 panic=-1 quiet"]
+    words += ["-append", "console=ttyS0 panic=-1"]
     for tag, path, read_only in shares:
         words += [
             "-virtfs",
             f"local,path={path},mount_tag={tag},security_model=none,"
             f"readonly={read_only},multidevs=remap",
         ]
-    done = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        errors="replace",
-    )
+    try:
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        how = f"ended with code {done.returncode}: {done.stderr}"
+    except subprocess.TimeoutExpired:
+        how = f"was ended after {timeout_s:.0f} s"
     if not (results / "code").exists():
-        raise RuntimeError(f"the machine gave no result:\n{done.stdout[-2000:]}{done.stderr}")
-    code = int((results / "code").read_text())
-    return code, (results / "output").read_text(errors="replace"), results
+        told = "".join(f"\nits {name}:\n{_read_end(results / name)}" for name in (CONSOLE, OUTPUT))
+        raise RuntimeError(f"the emulated {processor} gave no result and {how}{told}")
+    return int((results / "code").read_text()), (results / OUTPUT).read_text(errors="replace")
+
+
+def _read_end(file: Path) -> str:
+    return file.read_text(errors="replace")[-SHOWN_CHARACTERS:] if file.exists() else "nothing"
 
 
 def _find(tool: str) -> str | None:
@@ -182,6 +204,7 @@ def _needed(modules: Path) -> Iterable[str]:
 
 if __name__ == "__main__":
     cache = Path(tempfile.gettempdir())
-    code, output, _ = run(prepare(cache), sys.argv[1], sys.argv[2], 3600)
+    with tempfile.TemporaryDirectory() as results:
+        code, output = run(prepare(cache), sys.argv[1], sys.argv[2], Path(results), 3600)
     sys.stdout.write(output)
     sys.exit(code)

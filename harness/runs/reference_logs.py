@@ -75,7 +75,7 @@ def check(name: str, runs: Path) -> Finding:
     difference = find_difference(lines, hashes)
     if difference is None:
         return Finding(f"log {name}", "ok", f"{len(hashes)} events, as everywhere")
-    remedy = "the versions of requirements.lock; if these are installed, please report this"
+    remedy = "the versions of locks/ (see: versions); if these are installed, please report this"
     return Finding(f"log {name}", "problem", difference, remedy)
 
 
