@@ -18,7 +18,9 @@ from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.kernel.probes import (
     DEFAULT_MEMORY_MB,
     find_memory_folder,
-    require_processor,
+    probe_processor,
+    probe_programs,
+    require,
 )
 from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
 from trunkline.harness.processes import numerics
@@ -52,6 +54,9 @@ VIRTUAL_EPOCH_S = 1_767_225_600
 # milliseconds, and `ping` floods in the first second after boot. With a virtual clock the wait
 # takes no time.
 SETTLE_S = 1.0
+
+TRY_OUT_LIMIT_S = 600.0
+"""The real time in which a guest must boot, also on an emulated processor."""
 
 GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -113,7 +118,8 @@ def run(
     Raises:
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
-    require_processor()
+    require(probe_processor)
+    require(probe_programs)
     kernel = kernel or _find_kernel()
     memory_folder = find_memory_folder(memory_mb)
     where = (cwd or Path.cwd()).absolute()
@@ -153,7 +159,7 @@ def run(
 
 def try_out(kernel: Path) -> None:
     """Boot a kernel for a program that does nothing. Raises KernelError if that fails."""
-    code = run(["true"], kernel=kernel, on_output=lambda _: None)
+    code = run(["true"], kernel=kernel, on_output=lambda _: None, timeout_s=TRY_OUT_LIMIT_S)
     if code != 0:
         raise KernelError(f"{kernel}: the embedded kernel boots, but `true` ended with code {code}")
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trunkline.harness.kernel import KernelError, prebuilt
-from trunkline.harness.kernel.probes import require_processor
+from trunkline.harness.kernel.probes import probe_processor, require
 
 CONFIG = Path(__file__).with_name("um.config")
 PATCHES = tuple(
@@ -210,7 +210,7 @@ def ensure(
         KernelError: the source or tools are missing, or the build failed, or what it built does not
             boot here.
     """
-    require_processor()
+    require(probe_processor)
     kernel = path()
     if find_problem(kernel) is not None:
         build(kernel, try_out, progress)

@@ -6,10 +6,14 @@ error names those that are not met. `trunkline doctor` shows them all, with more
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
 import platform
+import resource
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,14 +30,21 @@ DEFAULT_MEMORY_MB = 6144
 ARCHITECTURE = "x86_64"
 """The only architecture that the embedded kernel is built for, as `uname -m` names it."""
 
-MEMORY_FOLDERS = (Path("/dev/shm"), Path(tempfile.gettempdir()))
-"""The folders that may hold the guest's memory, best first."""
-
 PROC = Path("/proc")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+PROGRAMS = ("setpriv", "taskset")
+"""The programs that start a guest; both are in util-linux."""
+
 YAMA = "sys/kernel/yama/ptrace_scope"
 ADMINISTRATORS_ONLY, NOBODY = 2, 3
 """Values of Yama's `ptrace_scope` with which an ordinary user cannot trace."""
+
+CAP_SYS_PTRACE = 19
+READ_LOG = 3
+LOG_BYTES = 1 << 20
+BESIDE_MB = 256
+"""The address space that a guest's kernel needs beside the guest's memory, with much to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +66,18 @@ class Finding:
     def __str__(self) -> str:
         remedy = f"; remedy: {self.remedy}" if self.remedy else ""
         return f"{self.name}: {self.found}{remedy}"
+
+
+def find_scratch_folder() -> Path:
+    """The folder for temporary files; the one that should be, if none can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return Path(os.environ.get("TMPDIR") or "/tmp")
+
+
+MEMORY_FOLDERS = (Path("/dev/shm"), find_scratch_folder())
+"""The folders that may hold the guest's memory, best first."""
 
 
 def probe_processor() -> Finding:
@@ -94,30 +117,58 @@ def probe_tracing() -> Finding:
         return Finding(
             "tracing", "ok", f"ptrace works; {found['registers']} bytes of registers{kept}"
         )
-    name = errno.errorcode.get(found["errno"], str(found["errno"]))
     said, remedy = _explain_refusal()
-    return Finding("tracing", "problem", f"{found['step']} is refused ({name}){said}", remedy)
+    what = f"{found['step']} {_describe_failure(found['errno'])}{said}"
+    return Finding("tracing", "problem", what, remedy)
+
+
+def _describe_failure(number: int) -> str:
+    """What an error number says; 0: the call succeeded in vain; negative: minus a signal."""
+    if number == 0:
+        return "does not do what it should"
+    if number < 0:
+        return f"ends the process ({signal.Signals(-number).name})"
+    return f"is refused ({errno.errorcode.get(number, number)})"
 
 
 def _explain_refusal() -> tuple[str, str]:
     """Why tracing may be refused here: words to append, and a remedy."""
-    if "gvisor" in (PROC / "version").read_text().lower():
+    if _is_gvisor():
         return "; this is gVisor, which lacks it", "another container runtime, such as runc"
     yama = PROC / YAMA
     scope = int(yama.read_text()) if yama.exists() else 0
     if scope == NOBODY:
         return f"; Yama forbids it ({YAMA} is {scope})", "boot this machine with another value"
-    if scope == ADMINISTRATORS_ONLY and os.geteuid() != 0:
-        remedy = "sudo sysctl kernel.yama.ptrace_scope=1"
-        return f"; Yama allows it to administrators only ({YAMA} is {scope})", remedy
     status = (PROC / "self/status").read_text()
-    filtered = status.partition("Seccomp:")[2].split(maxsplit=1)[0] == "2"
-    contained = any(mark.exists() for mark in CONTAINER_MARKS)
-    if filtered or contained:
+    capable = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16) >> CAP_SYS_PTRACE & 1
+    if scope == ADMINISTRATORS_ONLY and not capable:
+        remedy = "sudo sysctl kernel.yama.ptrace_scope=1, or the capability CAP_SYS_PTRACE"
+        return f"; Yama allows it to administrators only ({YAMA} is {scope})", remedy
+    if status.partition("Seccomp:")[2].split(maxsplit=1)[0] == "2":
+        contained = any(mark.exists() for mark in CONTAINER_MARKS)
         where = "this container's seccomp filter" if contained else "a seccomp filter"
         remedy = "a filter that allows ptrace, such as docker run --security-opt seccomp=unconfined"
         return f"; {where} may forbid it", remedy
     return "", "ask who runs this machine why processes may not trace their children"
+
+
+def _is_gvisor() -> bool:
+    """Whether this is gVisor: newer ones say so in their version, older ones in their log only."""
+    log = ctypes.create_string_buffer(LOG_BYTES)
+    ctypes.CDLL(None).klogctl(READ_LOG, log, LOG_BYTES)
+    return b"Starting gVisor" in log.value or "gvisor" in (PROC / "version").read_text().lower()
+
+
+def probe_programs() -> Finding:
+    """Whether the programs that start a guest are where it looks for them."""
+    missing = [name for name in PROGRAMS if shutil.which(name, path=os.defpath) is None]
+    if missing:
+        found = f"{' and '.join(missing)} not found in {os.defpath}"
+        return Finding("programs", "problem", found, "install util-linux")
+    if shutil.which("mnexec") is None:
+        found = "mnexec not found, which starts shells at sites"
+        return Finding("programs", "warning", found, "apt-get install mininet")
+    return Finding("programs", "ok", f"{', '.join(PROGRAMS)} and mnexec")
 
 
 def probe_memory(memory_mb: int = DEFAULT_MEMORY_MB) -> Finding:
@@ -130,18 +181,42 @@ def probe_memory(memory_mb: int = DEFAULT_MEMORY_MB) -> Finding:
     lines = (PROC / "meminfo").read_text().splitlines()
     available_mb = next(int(line.split()[1]) >> 10 for line in lines if "MemAvailable" in line)
     found = f"{folder} holds a guest's {memory_mb} MB; {available_mb} MB of memory are free"
+    allowed_mb = _find_allowed_mb()
+    if allowed_mb is not None and allowed_mb < memory_mb:
+        found += f", but the control group of this process may use {allowed_mb} MB"
+        remedy = "nothing for small runs, which touch less; else a higher limit, such as docker "
+        return Finding("memory", "warning", found, f"{remedy}run --memory=8g")
     if available_mb < memory_mb:
         remedy = "nothing for small runs, which touch less; else end other programs"
         return Finding("memory", "warning", found, remedy)
     return Finding("memory", "ok", found)
 
 
+def _find_allowed_mb() -> int | None:
+    """The memory in MiB that control groups allow to this process; None if they do not say."""
+    limits = []
+    for line in (PROC / "self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        top = CONTROL_GROUPS / controllers
+        # In a container, the path is that of the host, and the group is mounted at the top.
+        for group in (top / path.lstrip("/"), *(top / path.lstrip("/")).parents):
+            limits += [group / name for name in ("memory.max", "memory.limit_in_bytes")]
+            if group == top:
+                break
+    said = {file.read_text().strip() for file in limits if file.exists()} - {"max"}
+    return min((int(limit) >> 20 for limit in said), default=None)
+
+
 def find_memory_folder(memory_mb: int) -> Path:
     """The first of MEMORY_FOLDERS that is executable and has room for all of the guest's memory.
 
     Raises:
-        KernelError: there is none; the message says why for each folder.
+        KernelError: there is none, with the reason for each folder; or a limit of this process
+            forbids so large a file or address space.
     """
+    _check_limits(memory_mb)
     tried = []
     for folder in dict.fromkeys(MEMORY_FOLDERS):
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -162,16 +237,48 @@ def find_memory_folder(memory_mb: int) -> Path:
     )
 
 
-PROBES: tuple[Callable[[], Finding], ...] = (probe_processor, probe_tracing, probe_memory)
+def _check_limits(memory_mb: int) -> None:
+    needs = (
+        (resource.RLIMIT_AS, "address space", "ulimit -v", memory_mb + BESIDE_MB),
+        (resource.RLIMIT_FSIZE, "size of files", "ulimit -f", memory_mb),
+    )
+    for limit, what, command, needed_mb in needs:
+        allowed, most = resource.getrlimit(limit)
+        if allowed != resource.RLIM_INFINITY and allowed >> 20 < needed_mb:
+            found = f"the {what} of this process is limited to {allowed >> 20} MB ({command}), and "
+            found += f"a guest with {memory_mb} MB of memory needs {needed_mb} MB"
+            remedy = f"{command} unlimited"
+            if most != resource.RLIM_INFINITY:
+                remedy = "ask who set this limit, such as your batch system, for a higher one"
+            raise KernelError(f"{found}; remedy: {remedy}, or less limits.memory")
+
+
+PROBES: tuple[Callable[[], Finding], ...] = (
+    probe_processor,
+    probe_tracing,
+    probe_memory,
+    probe_programs,
+)
+
+
+def attempt(probe: Callable[[], Finding]) -> Finding:
+    """What a probe finds; one that fails has found a problem, too."""
+    try:
+        return probe()
+    except Exception as error:
+        name = probe.__name__.partition("_")[2].replace("_", " ")
+        found = f"cannot be tried: {type(error).__name__}: {error}"
+        return Finding(name, "problem", found, "please report this")
 
 
 def find_problems(probes: Iterable[Callable[[], Finding]] = PROBES) -> list[Finding]:
     """The needs of a guest that this machine does not meet."""
-    return [finding for finding in (probe() for probe in probes) if finding.state == "problem"]
+    findings = [attempt(probe) for probe in probes]
+    return [finding for finding in findings if finding.state == "problem"]
 
 
-def require_processor() -> None:
-    """Raise KernelError if the embedded kernel does not exist for this processor."""
-    finding = probe_processor()
+def require(probe: Callable[[], Finding]) -> None:
+    """Raise KernelError if the machine does not meet this need."""
+    finding = probe()
     if finding.state == "problem":
         raise KernelError(str(finding))

@@ -42,7 +42,7 @@ MIN_STALL_BOOTS = 120
 INTERRUPTED_SHARE = 0.05
 WARNING_SHARE = 1 / 6
 LAST_LINES = 6
-LOG_BYTES = 4096
+LOG_BYTES = 16384
 """The part of the kernel's messages that is kept for errors."""
 
 MAX_BLOCK_BYTES = 255
@@ -214,10 +214,10 @@ class Guest:
         """
         last_words = self._log.decode(errors="replace").strip()
         if self._exit_code is None:
-            how = f"(exit status {self._process.wait()})"
+            how = _describe_end(self._process.wait())
             if self.virtual_time_ns < 0:
                 raise KernelError(_explain_failed_boot(how, last_words))
-            what = f"the embedded kernel ended before its program did {how}; its last words:"
+            what = f"the embedded kernel ended before its program did, {how}; its last words:"
             raise KernelError(f"{what}\n{last_words}")
         if self._exit_code != 0 and "Out of memory" in last_words:
             remedy = "a smaller model, fewer sites, or more limits.memory"
@@ -391,14 +391,25 @@ class Signals:
             self._received.append(number)
 
 
+def _describe_end(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "killed from outside, by a person or for lack of memory (dmesg says so)"
+    return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
+
+
 def _explain_failed_boot(how: str, last_words: str) -> str:
-    """What is wrong with this machine, as far as the probes see it, and the kernel's last words."""
+    """What is wrong with this machine, as far as the probes see it, and the kernel's last words.
+
+    Of a panic, these are its sentence and the lines before it. Registers and traces follow it.
+    """
     problems = [str(problem) for problem in probes.find_problems()]
     advice = "this machine has all that the kernel needs, as far as `trunkline doctor` can see; "
     advice += "please report this with your processor and these last words"
-    before_trace = last_words.partition("Call Trace")[0].strip().splitlines()
-    said = [f"    {line}" for line in before_trace[-LAST_LINES:]]
-    head = f"the embedded kernel ended before its program began {how}"
+    lines = last_words.splitlines()
+    panics = [number for number, line in enumerate(lines, 1) if "Kernel panic" in line]
+    before = lines[: panics[0]] if panics else lines
+    said = [f"    {line}" for line in before[-LAST_LINES:]] or ["    (none)"]
+    head = f"the embedded kernel ended before its program began, {how}"
     return "\n".join((head, *(problems or [advice]), "its last words:", *said))
 
 

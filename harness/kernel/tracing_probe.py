@@ -3,7 +3,8 @@
 `probes` starts this file as a program of its own. It prints one JSON object: the bytes of extended
 registers that the host gives and takes (`registers`), the bits of the features that a process may
 use without asking (`permitted`, null before Linux 5.16), and the step that failed with its error
-number (`step`, `errno`; null if none did).
+number (`step`, `errno`; null if none did). The number is 0 if the call succeeded without effect,
+and minus a signal if that ended the child.
 """
 
 import contextlib
@@ -68,6 +69,8 @@ def _trace(child: int) -> int:
     if not os.WIFSTOPPED(status):
         raise FailedError("PTRACE_TRACEME", os.waitstatus_to_exitcode(status))
     length = _copy_registers(child)
+    if length == 0:  # gVisor says so
+        raise FailedError("PTRACE_GETREGSET", 0)
     _ask("PTRACE_SYSEMU", CONTINUE_TO_CALL, child, 0, None)
     _, status = os.waitpid(child, os.WUNTRACED)
     if not os.WIFSTOPPED(status) or os.WSTOPSIG(status) != signal.SIGTRAP:

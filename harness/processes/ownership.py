@@ -83,7 +83,8 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def _place() -> str:
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    identity = Path("/proc/sys/kernel/random/boot_id")
+    boot = identity.read_text() if identity.exists() else ""  # gVisor has none
     processes = Path("/proc/self/ns/pid").readlink()
     return hashlib.sha256(f"{boot}{processes}".encode()).hexdigest()[:8]
 

@@ -17,8 +17,11 @@ from pathlib import Path
 from trunkline.harness.kernel import KernelError, boot, build
 from trunkline.harness.kernel.probes import (
     Finding,
+    attempt,
+    find_scratch_folder,
     probe_memory,
     probe_processor,
+    probe_programs,
     probe_tracing,
 )
 from trunkline.harness.network import shaping
@@ -60,7 +63,9 @@ def check_boot() -> Finding:
     program = ["sh", "-c", f"date +%s; sleep {SLEEP_S}; date +%s"]
     start_s = time.monotonic()
     try:
-        code = boot.run(program, cwd=Path("/"), on_output=said.append)
+        code = boot.run(
+            program, cwd=Path("/"), on_output=said.append, timeout_s=boot.TRY_OUT_LIMIT_S
+        )
     except KernelError as error:
         found, _, remedy = str(error).partition("; remedy: ")
         return Finding("boot", "problem", found, remedy)
@@ -80,7 +85,7 @@ def check_boot() -> Finding:
 def check_folders() -> Finding:
     """Whether the folders that runs and builds write to can be written."""
     cache, runs = build.cached_path().parent, Path("runs").absolute()
-    scratch = Path(tempfile.gettempdir())
+    scratch = find_scratch_folder()
     refused = [
         f"{folder} ({purpose})"
         for folder, purpose in ((cache, "the kernel"), (runs, "runs"), (scratch, "scratch files"))
@@ -170,6 +175,7 @@ KERNEL_CHECKS: tuple[Callable[[], Finding], ...] = (
     probe_processor,
     probe_tracing,
     probe_memory,
+    probe_programs,
     check_kernel,
     check_boot,
 )
@@ -186,17 +192,25 @@ CHECKS = (
 """What `trunkline doctor` tries, a few seconds in all."""
 
 
+OF_THE_KERNEL = (*KERNEL_CHECKS[1:], check_build_tools)
+"""What says nothing where the embedded kernel does not exist for the processor."""
+
+
 def examine(checks: tuple[Callable[[], Finding], ...] = CHECKS) -> Iterator[Finding]:
     """Carry the checks out one after the other.
 
-    The kernel is not booted if another check has found why it cannot.
+    The kernel is not booted if another check has found why it cannot. On processors that it does
+    not exist for, nothing else of it is checked.
     """
-    broken = False
+    broken = foreign = False
     for check in checks:
+        if foreign and check in OF_THE_KERNEL:
+            continue
         if check is check_boot and broken:
             found = "not tried, because of the problems above"
             yield Finding("boot", "problem", found, "the remedies above")
             continue
-        finding = check()
+        finding = attempt(check)
         broken = broken or finding.state == "problem"
+        foreign = foreign or (check is probe_processor and broken)
         yield finding

@@ -50,7 +50,8 @@ def show(findings: Iterable[Finding]) -> int:
     """Print a line for each finding, and one for its remedy; 1 if there is a problem."""
     problems = 0
     for finding in findings:
-        print(f"{finding.state:8} {finding.name:13} {finding.found}", flush=True)
+        found = finding.found.replace("\n", f"\n{'':22} ").rstrip()
+        print(f"{finding.state:8} {finding.name:13} {found}", flush=True)
         if finding.remedy:
             print(f"{'':22} remedy: {finding.remedy}")
         problems += finding.state == "problem"
