@@ -18,6 +18,7 @@ from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.kernel.probes import (
     DEFAULT_MEMORY_MB,
     find_memory_folder,
+    find_problems,
     probe_processor,
     probe_programs,
     require,
@@ -144,7 +145,7 @@ def run(
     ):
         Path(folder, "request.json").write_text(json.dumps(request))
         arguments = _arguments(clock, seed, parameters, memory_mb, folder)
-        with Guest(kernel, arguments, Path(folder), stdin) as guest:
+        with _start(kernel, arguments, Path(folder), stdin) as guest:
             watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
             if companion is not None:
                 companion.began(guest)
@@ -162,6 +163,14 @@ def try_out(kernel: Path) -> None:
     code = run(["true"], kernel=kernel, on_output=lambda _: None, timeout_s=TRY_OUT_LIMIT_S)
     if code != 0:
         raise KernelError(f"{kernel}: the embedded kernel boots, but `true` ended with code {code}")
+
+
+def _start(kernel: Path, arguments: Sequence[str], folder: Path, stdin: int | None) -> Guest:
+    try:
+        return Guest(kernel, arguments, folder, stdin)
+    except OSError as error:
+        problems = "".join(f"\n{problem}" for problem in find_problems())
+        raise KernelError(f"the embedded kernel cannot be started: {error}{problems}") from error
 
 
 def _find_kernel() -> Path:

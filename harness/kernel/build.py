@@ -233,7 +233,8 @@ def build(
             if find_problem(kernel) is not None:
                 _build(kernel, try_out, report)
     except OSError as error:
-        raise KernelError(f"cannot build the embedded kernel: {error}") from error
+        remedy = "a folder that can be written and has room, in the variable XDG_CACHE_HOME"
+        raise KernelError(f"cannot build the embedded kernel: {error}; remedy: {remedy}") from error
 
 
 @contextlib.contextmanager

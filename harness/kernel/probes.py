@@ -40,6 +40,7 @@ YAMA = "sys/kernel/yama/ptrace_scope"
 ADMINISTRATORS_ONLY, NOBODY = 2, 3
 """Values of Yama's `ptrace_scope` with which an ordinary user cannot trace."""
 
+ROOM_REMEDY = "free some, or mount -o remount,exec,size=8G /dev/shm (in a container: --shm-size=8g)"
 CAP_SYS_PTRACE = 19
 READ_LOG = 3
 LOG_BYTES = 1 << 20
@@ -138,7 +139,8 @@ def _explain_refusal() -> tuple[str, str]:
     yama = PROC / YAMA
     scope = int(yama.read_text()) if yama.exists() else 0
     if scope == NOBODY:
-        return f"; Yama forbids it ({YAMA} is {scope})", "boot this machine with another value"
+        remedy = "no program can change it: put kernel.yama.ptrace_scope=1 into /etc/sysctl.d, boot"
+        return f"; Yama forbids it ({YAMA} is {scope})", remedy
     status = (PROC / "self/status").read_text()
     capable = int(status.partition("CapEff:")[2].split(maxsplit=1)[0], 16) >> CAP_SYS_PTRACE & 1
     if scope == ADMINISTRATORS_ONLY and not capable:
@@ -174,7 +176,7 @@ def probe_programs() -> Finding:
 def probe_memory(memory_mb: int = DEFAULT_MEMORY_MB) -> Finding:
     """Whether a folder can hold a guest's memory, and whether there is as much memory."""
     try:
-        folder = find_memory_folder(memory_mb)
+        folder, refused = _choose_memory_folder(memory_mb)
     except KernelError as error:
         found, _, remedy = str(error).partition("; remedy: ")
         return Finding("memory", "problem", found, remedy)
@@ -186,6 +188,9 @@ def probe_memory(memory_mb: int = DEFAULT_MEMORY_MB) -> Finding:
         found += f", but the control group of this process may use {allowed_mb} MB"
         remedy = "nothing for small runs, which touch less; else a higher limit, such as docker "
         return Finding("memory", "warning", found, f"{remedy}run --memory=8g")
+    if refused:
+        found += f", but {refused}; a guest is slower if its memory is on a disk"
+        return Finding("memory", "warning", found, ROOM_REMEDY)
     if available_mb < memory_mb:
         remedy = "nothing for small runs, which touch less; else end other programs"
         return Finding("memory", "warning", found, remedy)
@@ -216,6 +221,11 @@ def find_memory_folder(memory_mb: int) -> Path:
         KernelError: there is none, with the reason for each folder; or a limit of this process
             forbids so large a file or address space.
     """
+    return _choose_memory_folder(memory_mb)[0]
+
+
+def _choose_memory_folder(memory_mb: int) -> tuple[Path, str]:
+    """The folder, and why better ones cannot be used, in words."""
     _check_limits(memory_mb)
     tried = []
     for folder in dict.fromkeys(MEMORY_FOLDERS):
@@ -229,11 +239,10 @@ def find_memory_folder(memory_mb: int) -> Path:
         elif free_mb < memory_mb:
             tried.append(f"{folder} has {free_mb} MB free")
         else:
-            return folder
+            return folder, "; ".join(tried)
     raise KernelError(
         f"no place for the guest's {memory_mb} MB of memory: {'; '.join(tried)}; "
-        "remedy: free some, or mount -o remount,exec,size=8G /dev/shm (in a container: "
-        "--shm-size=8g)"
+        f"remedy: {ROOM_REMEDY}"
     )
 
 

@@ -214,9 +214,10 @@ class Guest:
         """
         last_words = self._log.decode(errors="replace").strip()
         if self._exit_code is None:
-            how = _describe_end(self._process.wait())
+            code = self._process.wait()
             if self.virtual_time_ns < 0:
-                raise KernelError(_explain_failed_boot(how, last_words))
+                raise KernelError(_explain_failed_boot(code, last_words))
+            how = _describe_end(code)
             what = f"the embedded kernel ended before its program did, {how}; its last words:"
             raise KernelError(f"{what}\n{last_words}")
         if self._exit_code != 0 and "Out of memory" in last_words:
@@ -397,20 +398,22 @@ def _describe_end(code: int) -> str:
     return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
 
 
-def _explain_failed_boot(how: str, last_words: str) -> str:
+def _explain_failed_boot(code: int, last_words: str) -> str:
     """What is wrong with this machine, as far as the probes see it, and the kernel's last words.
 
     Of a panic, these are its sentence and the lines before it. Registers and traces follow it.
     """
-    problems = [str(problem) for problem in probes.find_problems()]
+    found = probes.find_problems()
+    if code == -signal.SIGKILL and not found:
+        found = [probes.attempt(probes.probe_memory)]
     advice = "this machine has all that the kernel needs, as far as `trunkline doctor` can see; "
     advice += "please report this with your processor and these last words"
     lines = last_words.splitlines()
     panics = [number for number, line in enumerate(lines, 1) if "Kernel panic" in line]
     before = lines[: panics[0]] if panics else lines
     said = [f"    {line}" for line in before[-LAST_LINES:]] or ["    (none)"]
-    head = f"the embedded kernel ended before its program began, {how}"
-    return "\n".join((head, *(problems or [advice]), "its last words:", *said))
+    head = f"the embedded kernel ended before its program began, {_describe_end(code)}"
+    return "\n".join((head, *(map(str, found) if found else [advice]), "its last words:", *said))
 
 
 def _pipe() -> tuple[int, int]:

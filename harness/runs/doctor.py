@@ -104,15 +104,17 @@ def check_folders() -> Finding:
 
 
 def _can_write(folder: Path) -> bool:
-    """Whether a folder can be written, or made in the nearest parent that exists."""
+    """Whether a folder has room and can be written, or its nearest parent that exists."""
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not there.is_dir():
         return False
     try:
-        with tempfile.TemporaryFile(dir=there):
-            return True
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"room?")
+            file.flush()
     except OSError:
         return False
+    return True
 
 
 def check_build_tools() -> Finding:
@@ -147,6 +149,8 @@ def check_host_backend() -> Finding:
         site = Namespace("doctor")
     except NetworkError as error:
         return Finding("host backend", "warning", f"not usable: {error.what}", error.remedy)
+    except OSError as error:  # a kernel without network namespaces
+        return Finding("host backend", "warning", f"not usable: {error}", "backend: embedded")
     try:
         link = Link("a", "b", 1.0, delay_ms=1.0, queue_bytes=15_000)
         shaping.choose(site.channel, (link,), mtu=1500)

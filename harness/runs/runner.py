@@ -23,6 +23,7 @@ from typing import Any
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
+from trunkline.harness.kernel.probes import probe_processor, require
 from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
@@ -72,6 +73,8 @@ def run(
         KernelError: there is no kernel, or it failed.
         CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
+    if scenario.backend == "embedded":
+        require(probe_processor)
     for writable in scenario.files.writable:
         if not Path(writable).is_dir():
             raise CannotRunError(f"files.writable: {writable}: there is no such folder")

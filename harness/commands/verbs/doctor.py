@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,15 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what each check finds."""
     from trunkline.harness.runs import doctor, reference_logs
 
+    report = _print_json if arguments.json else show
+    if not arguments.logs:
+        return report(doctor.examine())
     with tempfile.TemporaryDirectory() as runs:
-        logs = reference_logs.list_checks(Path(runs)) if arguments.logs else ()
-        findings = doctor.examine((*doctor.CHECKS, *logs))
-        return _print_json(list(findings)) if arguments.json else show(findings)
+        return report(doctor.examine((*doctor.CHECKS, *reference_logs.list_checks(Path(runs)))))
 
 
-def _print_json(findings: Sequence[Finding]) -> int:
-    print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
-    return int(any(finding.state == "problem" for finding in findings))
+def _print_json(findings: Iterable[Finding]) -> int:
+    found = list(findings)
+    print(json.dumps([dataclasses.asdict(finding) for finding in found], indent=2))
+    return int(any(finding.state == "problem" for finding in found))
 
 
 def show(findings: Iterable[Finding]) -> int:

@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Build the embedded kernel, print its status or path, or run a command in it."""
-    from trunkline.harness.kernel import boot, build
+    from trunkline.harness.kernel import boot, build, probes
     from trunkline.harness.live import progress
     from trunkline.harness.runs import doctor as machine
 
@@ -65,6 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(path)
     elif arguments.check:
         return doctor.show(machine.examine(machine.KERNEL_CHECKS))
+    elif (processor := probes.probe_processor()).state == "problem":
+        print(processor)
+        return 1
     else:
         status = build.status()
         print(f"{status.problem or status.version}  {status.path}")

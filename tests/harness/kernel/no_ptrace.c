@@ -9,12 +9,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef REFUSE
+#define REFUSE (SECCOMP_RET_ERRNO | EPERM)
+#endif
+
 int main(int count, char **words)
 {
 	struct sock_filter rules[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, REFUSE),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog filter = {sizeof(rules) / sizeof(*rules), rules};
