@@ -169,7 +169,7 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _run_front_end(scenario, theirs)
+        _run_front_end(scenario, theirs, before is signal.SIG_IGN)
     theirs.close()
     status = 0
     try:
@@ -444,13 +444,15 @@ class Shell(cmd.Cmd):
         sys.stderr.flush()
 
 
-def _run_front_end(scenario: Scenario, sock: socket.socket) -> NoReturn:
-    """Run the front end in the forked process; never returns."""
+def _run_front_end(scenario: Scenario, sock: socket.socket, ctrl_c_is_ignored: bool) -> NoReturn:
+    """Run the front end in the forked process; never returns. Ignored signals stay ignored."""
     code = 1
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if not ctrl_c_is_ignored:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         Shell(scenario, Channel(sock)).run()
         code = 0
     except (KeyboardInterrupt, BrokenPipeError):

@@ -55,3 +55,29 @@ def test_an_emulated_processor_gives_the_log_of_this_one(machine, processor, tmp
     (log,) = tmp_path.glob("runs/agents/2*/events.jsonl")
     known = reference_logs.read_hashes("agents")
     assert reference_logs.find_difference(log.read_text().splitlines(), known) is None
+
+
+TRACE = """
+for scope in 0 1 2 3; do
+    echo $scope >/proc/sys/kernel/yama/ptrace_scope
+    for who in '' 'setpriv --bounding-set -sys_ptrace --inh-caps -sys_ptrace'; do
+        PYTHONPATH={path} $who {python} -c \\
+            'from trunkline.harness.kernel import probes; print(probes.probe_tracing().found)'
+    done
+done
+"""
+WORKS = "ptrace works; 512 bytes of registers, features 0x0"
+ONLY_ROOT = "Yama allows it to administrators only (sys/kernel/yama/ptrace_scope is 2)"
+FORBIDDEN = "Yama forbids it (sys/kernel/yama/ptrace_scope is 3)"
+
+
+def test_what_yama_forbids_is_named(machine):
+    """For root and for root without the capability to trace; a value of 3 cannot be taken back."""
+    command = TRACE.format(path=ROOT / "src", python=sys.executable)
+    _, output, _ = emulated_machine.run(machine, "Nehalem", command, LIMIT_S)
+    assert output.splitlines() == [
+        *(WORKS for _ in range(5)),
+        f"PTRACE_TRACEME is refused (EPERM); {ONLY_ROOT}",
+        f"PTRACE_TRACEME is refused (EPERM); {FORBIDDEN}",
+        f"PTRACE_TRACEME is refused (EPERM); {FORBIDDEN}",
+    ]
