@@ -43,8 +43,8 @@ test: system kernel ## run the tests
 
 .PHONY: machines
 machines: export PYTHONDONTWRITEBYTECODE =
-machines: system kernel ## boot the guest on emulated processors, and compare the logs; takes minutes
-	.venv/bin/python -m pytest -m machines
+machines: system kernel ## boot the guest on emulated processors, and compare the logs, or ONLY=Nehalem
+	.venv/bin/python -m pytest -m machines $(if $(ONLY),-k $(ONLY))
 
 .PHONY: mutants
 mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice

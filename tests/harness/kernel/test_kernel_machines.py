@@ -18,7 +18,7 @@ from trunkline.harness.kernel import build
 from trunkline.harness.runs import reference_logs
 
 ROOT = Path(__file__).parents[3]
-LIMIT_S = 3600.0
+LIMIT_S = 1500.0
 RUN = """
 export HOME={home} PATH={path} XDG_CACHE_HOME={cache} PYTHONPATH={root}/src
 cd {root}
