@@ -71,10 +71,10 @@ ONLY_ROOT = "Yama allows it to administrators only (sys/kernel/yama/ptrace_scope
 FORBIDDEN = "Yama forbids it (sys/kernel/yama/ptrace_scope is 3)"
 
 
-def test_what_yama_forbids_is_named(machine):
+def test_what_yama_forbids_is_named(machine, tmp_path):
     """For root and for root without the capability to trace; a value of 3 cannot be taken back."""
     command = TRACE.format(path=ROOT / "src", python=sys.executable)
-    _, output, _ = emulated_machine.run(machine, "Nehalem", command, LIMIT_S)
+    _, output = emulated_machine.run(machine, "Nehalem", command, tmp_path, LIMIT_S)
     assert output.splitlines() == [
         *(WORKS for _ in range(5)),
         f"PTRACE_TRACEME is refused (EPERM); {ONLY_ROOT}",

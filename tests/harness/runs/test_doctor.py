@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -285,6 +286,18 @@ def test_on_another_processor_every_command_says_so_at_once(tmp_path):
         assert (code, output, errors) == (70, "", f"trunkline: {FOREIGN}\n")
     assert list(tmp_path.iterdir()) == []
     assert ask("setarch", "i686", command=("kernel", "status")) == (1, f"{FOREIGN}\n", "")
+
+
+def test_a_guest_without_a_virtual_clock_is_a_problem(monkeypatch, embedded):
+    monkeypatch.setattr(doctor, "SLEEP_S", 1)
+    monkeypatch.setattr(boot, "run", functools.partial(boot.run, clock="real"))
+    found = doctor.check_boot()
+    assert found.state == "problem"
+    assert re.fullmatch(
+        r"the guest's clock began \d+ s after its epoch, and 1 s of sleep took \d s of it and "
+        r"\d\.\d s of ours",
+        found.found,
+    )
 
 
 def test_programs_that_are_missing_are_named(monkeypatch, tmp_path):
