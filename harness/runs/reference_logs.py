@@ -7,11 +7,17 @@ of its event log, so that a comparison can tell the first event that differs. A 
 that moves an event, or a new embedded kernel, needs the hashes made again: commit the change with
 them. Processors without AVX2 compute with other routines (`harness.processes.numerics`), so the
 runs of NEEDS_AVX2 are not compared there.
+
+VERSIONS has what the hashes were made with. Another Python reads the clock more or less often, also
+3.11.2 than 3.11.7 (256 ns each time), and another torch computes other bits. So a log that differs
+is a problem only if all versions are the same.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import platform
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -20,12 +26,17 @@ from pathlib import Path
 from trunkline.harness.config.paths import SCENARIOS
 from trunkline.harness.kernel.probes import Finding
 from trunkline.harness.processes import numerics
+from trunkline.harness.record import run_folder
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load
 
 FOLDER = SCENARIOS / "reference"
 NAMES = ("agents", "awareness", "gloo", "losses", "servers", "training")
 NEEDS_AVX2 = ("training",)
+VERSIONS = FOLDER / "versions.json"
+PACKAGES = ("numpy", "torch")
+"""The packages whose versions can move an event."""
+
 HASH_DIGITS = 8
 SHOWN_CHARACTERS = 300
 
@@ -63,8 +74,27 @@ def read_hashes(name: str) -> list[str]:
     return (FOLDER / f"{name}.hashes").read_text().split()
 
 
+def find_other_versions() -> list[str]:
+    """What is installed here in another version than the hashes were made with, in words."""
+    here = _list_versions()
+    made_with = json.loads(VERSIONS.read_text())
+    return [
+        f"{name} {here[name]} (made with {version})"
+        for name, version in made_with.items()
+        if here[name] != version
+    ]
+
+
+def _list_versions() -> dict[str, str | None]:
+    packages = {name: run_folder.version(name) for name in PACKAGES}
+    return {"Python": platform.python_version(), **packages}
+
+
 def check(name: str, runs: Path) -> Finding:
-    """Compare the log of a reference scenario with the known one."""
+    """Compare the log of a reference scenario with the known one.
+
+    Raises CannotRunError, KernelError or StoreError.
+    """
     if name in NEEDS_AVX2 and numerics.environment() != {
         **numerics.ONE_THREAD,
         **numerics.WITH_AVX2,
@@ -75,7 +105,11 @@ def check(name: str, runs: Path) -> Finding:
     difference = find_difference(lines, hashes)
     if difference is None:
         return Finding(f"log {name}", "ok", f"{len(hashes)} events, as everywhere")
-    remedy = "the versions of locks/ (see: versions); if these are installed, please report this"
+    if others := find_other_versions():
+        why = f"with {' and '.join(others)} it may"
+        remedy = "nothing, unless logs must be those of other machines: then the same versions"
+        return Finding(f"log {name}", "warning", f"{difference}; {why}", remedy)
+    remedy = "please report this with your processor: here are the versions of the known log"
     return Finding(f"log {name}", "problem", difference, remedy)
 
 
@@ -97,6 +131,7 @@ def main() -> None:
                 sys.exit(f"{name}: the verdict is {outcome}, so its hashes stay as they are")
             (FOLDER / f"{name}.hashes").write_text("\n".join(hash_lines(lines)) + "\n")
             sys.stdout.write(f"{name}: {len(lines)} events\n")
+    VERSIONS.write_text(f"{json.dumps(_list_versions(), indent=2)}\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from trunkline.harness.runs import reference_logs
@@ -22,6 +24,27 @@ def test_the_first_event_that_differs_is_shown():
     assert find_difference(["a", "x", "y"], known) == "event 2 of 3 differs: x"
     assert find_difference(["a", "b"], known) == "event 3 of 3 differs: the log ends"
     assert find_difference(["a", "b", "c", "d"], known) == "event 4 of 3 differs: d"
+
+
+@pytest.mark.parametrize(
+    ("python", "state", "words"),
+    [
+        ("3.11.7", "problem", "event 1 of 2 differs: a"),
+        ("3.9", "warning", "event 1 of 2 differs: a; with Python 3.11.7 (made with 3.9) it may"),
+    ],
+)
+def test_a_difference_is_a_problem_only_with_the_versions_of_the_known_log(
+    monkeypatch, tmp_path, python, state, words
+):
+    known = tmp_path / "versions.json"
+    known.write_text(json.dumps({"Python": python, "numpy": "2.4.6"}))
+    monkeypatch.setattr(reference_logs, "VERSIONS", known)
+    here = {"Python": "3.11.7", "numpy": "2.4.6"}
+    monkeypatch.setattr(reference_logs, "_list_versions", lambda: here)
+    monkeypatch.setattr(reference_logs, "read_hashes", lambda _: hash_lines(["x", "y"]))
+    monkeypatch.setattr(reference_logs, "carry_out", lambda *_: ("pass", ["a", "y"]))
+    finding = reference_logs.check("agents", tmp_path)
+    assert (finding.state, finding.found) == (state, words)
 
 
 def test_every_scenario_of_the_folder_is_compared():
