@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from trunkline.harness.commands.verbs import doctor
+from trunkline.harness.kernel.probes import Finding
 from trunkline.harness.runs import reference_logs
 from trunkline.harness.runs.reference_logs import NAMES, find_difference, hash_lines
 
@@ -49,3 +51,15 @@ def test_a_difference_is_a_problem_only_with_the_versions_of_the_known_log(
 
 def test_every_scenario_of_the_folder_is_compared():
     assert tuple(sorted(file.stem for file in reference_logs.FOLDER.glob("*.yaml"))) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [
+        (["log agents"], "1 of the logs differ: runs work, but are not those of other machines"),
+        (["boot", "log agents"], "2 of the checks found a problem: runs in the embedded kernel"),
+    ],
+)
+def test_a_log_that_differs_does_not_mean_that_runs_do_not_work(capsys, names, last):
+    assert doctor.show([Finding(name, "problem", "found") for name in names]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith(last)
