@@ -44,11 +44,22 @@ def find_written(pid: int) -> list[Pages]:
 
 
 def populate(ranges: list[Pages]) -> None:
-    """Fault in these pages of the calling process, writable."""
-    # Errors are ignored: the process faults in the other pages itself, only more slowly.
+    """Fault in these pages of the calling process, writable, and leave out those it does not have.
+
+    A call for pages that are not there fails, and a failed call takes virtual time. Which pages are
+    there depends on the lengths of paths and of folders, and the times of a run must not.
+    """
+    try:
+        areas = list(_find_writable(Path("/proc/self/maps").read_text()))
+    except OSError:
+        return  # the process faults in its pages itself, only more slowly
     advise = ctypes.CDLL(None).madvise
     for start, length in ranges:
-        advise(ctypes.c_void_p(start), ctypes.c_size_t(length), POPULATE_WRITE)
+        for area_start, area_length in areas:
+            begin = max(start, area_start)
+            end = min(start + length, area_start + area_length)
+            if begin < end:
+                advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), POPULATE_WRITE)
 
 
 def _find_writable(maps: str) -> Iterator[Pages]:

@@ -60,13 +60,28 @@ def test_what_a_child_wrote_is_known_and_another_child_gets_it_at_once(area):
     assert pages_of_a_child(area, begin, lambda: None) == []
 
 
-def test_nothing_is_known_of_a_process_that_is_gone_and_impossible_ranges_are_left():
+def test_pages_that_a_process_does_not_have_are_left_out_without_a_failed_call(area, monkeypatch):
+    begin = start(area)
+    calls = []
+
+    class Libc:
+        @staticmethod
+        def madvise(at, length, _):
+            calls.append((at.value, length.value))
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Libc)
+    with mmap.mmap(-1, 3 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as gone:
+        hole = start(gone)
+    prefault.populate([(0, PAGE), (hole, PAGE), (begin + PAGE, 2 * PAGE)])
+    assert calls == [(begin + PAGE, 2 * PAGE)]
+
+
+def test_nothing_is_known_of_a_process_that_is_gone():
     child = os.fork()
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
     assert prefault.find_written(child) == []
-    prefault.populate([(0, PAGE)])
 
 
 def test_a_run_s_clock_starts_at_a_fixed_phase_of_the_machine_s():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -13,7 +14,11 @@ from trunkline.harness.runs.reference_logs import NAMES, find_difference, hash_l
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_event_log_is_that_of_every_machine(name, tmp_path, embedded):
+def test_the_event_log_is_that_of_every_machine(name, tmp_path, embedded, monkeypatch):
+    # Python keeps the names of these files, so the programs have another memory layout.
+    for number in range(650 * (1 + NAMES.index(name))):
+        (tmp_path / f"{number}.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     finding = reference_logs.check(name, tmp_path)
     assert finding.state != "problem", finding.found
     if finding.state == "warning":
