@@ -2,6 +2,7 @@ import ctypes
 import mmap
 import os
 
+import numpy as np
 import pytest
 
 from trunkline.harness.processes import prefault
@@ -70,9 +71,10 @@ def test_pages_that_a_process_does_not_have_are_left_out_without_a_failed_call(a
             calls.append((at.value, length.value))
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Libc)
-    with mmap.mmap(-1, 3 * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as gone:
-        hole = start(gone)
-    prefault.populate([(0, PAGE), (hole, PAGE), (begin + PAGE, 2 * PAGE)])
+    with mmap.mmap(-1, PAGE, prot=mmap.PROT_READ) as readable:
+        view = np.frombuffer(readable, np.uint8)
+        prefault.populate([(0, PAGE), (view.ctypes.data, PAGE), (begin + PAGE, 2 * PAGE)])
+        del view
     assert calls == [(begin + PAGE, 2 * PAGE)]
 
 
