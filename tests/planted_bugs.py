@@ -27,8 +27,8 @@ MUTANTS = (
         "control/tasks.py",
         (
             "an update that a server has and forgot is given again by its worker",
-            "completed if known else None, running.reason",
-            "completed, running.reason",
+            "completed if known else None, cause",
+            "completed, cause",
         ),
         (
             "a halt is concluded while one answer is missing",
@@ -53,7 +53,7 @@ MUTANTS = (
         (
             "a budget is extended for ever",
             "running.extended and running.awaited is None:\n",
-            "running.extended and running.reason == '':\n",
+            "running.extended and running.halted_by is None:\n",
         ),
         (
             "a member that has finished is not asked for its result",
@@ -138,9 +138,9 @@ MUTANTS = (
         ),
         (
             "a result that could not be given is not given when a link is back",
-            "            if running.stuck:\n                self._halt(task, running.reason)\n",
+            "            if running.stuck:\n                assert running.halted_by is not None\n",
             "            if running.stuck and running.hit:\n"
-            "                self._halt(task, running.reason)\n",
+            "                assert running.halted_by is not None\n",
         ),
         (
             "a member that was unreachable when its task was halted is not halted when it is back",
@@ -273,7 +273,7 @@ MUTANTS = (
         ),
         (
             "a worker that reports while the run stops is not told so",
-            "            self._tell(site, Stop(self._termination.reason))\n        elif",
+            "            self._tell(site, Stop(self._termination.cause))\n        elif",
             "            pass\n        elif",
         ),
         (

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trunkline.agents.events.causes import BudgetSpent, Halting
 from trunkline.agents.events.connection_events import BackupTookOver, ControllerLost, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import Ready, RoundAlone, RoundFinished, WorkerFinished
@@ -48,7 +49,7 @@ class Task:
     dropped: set[str] = field(default_factory=set)
     ended: list[str] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
-    halts: list[str] = field(default_factory=list)
+    halts: list[Halting] = field(default_factory=list)
     replans: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -96,7 +97,7 @@ class Promises:
             case TaskCompleted():
                 self._on_completed(event)
             case TaskHalted():
-                self.tasks[event.task].halts.append(event.reason)
+                self.tasks[event.task].halts.append(event.cause)
             case TaskReplanned():
                 self._on_replanned(event)
                 self._check_numbers(event)
@@ -206,7 +207,7 @@ class Promises:
     def _on_replanned(self, event: TaskReplanned) -> None:
         if event.holder is None:
             task = self.tasks[event.task]
-            spent = task.halts[-1].startswith("exceeded its budget")
+            spent = isinstance(task.halts[-1], BudgetSpent)
             check(not spent, f"task {event.task} is planned anew after its budget")
             task.replans[event.site] += 1
             check(task.replans[event.site] <= self.replans, f"too many plans: {event}")

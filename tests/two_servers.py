@@ -9,12 +9,13 @@ computes.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.causes import RoundsDone
 from trunkline.harness.checks.model_replay import Source, replay
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History
@@ -34,6 +35,8 @@ TOPOLOGY = Topology(
     tuple(Link(a, b, 8.0, 10.0) for a in SITES for b in SITES if a != b),
 )
 MOMENTUM, SCALE = 0.5, 0.5
+
+ROUNDS_DONE = asdict(RoundsDone(within_reach=False, excluded=False))
 
 
 def pattern(site: str, iteration: int) -> Vector:
@@ -70,7 +73,7 @@ def make_log() -> list[Line]:
     run.push(1, "bern", 280, 350)
     run.pull(2, "kyiv", 320, 400)
     run.pull(3, "bern", 370, 450)
-    run.say(450, "controller", "stopping", reason="every site has done its rounds")
+    run.say(450, "controller", "stopping", cause=ROUNDS_DONE)
     return sorted(run.log, key=lambda line: line["t_ns"])
 
 
@@ -224,7 +227,7 @@ def make_sums_log() -> list[Line]:
     for site, rounds in (("kyiv", 2), ("bern", 1)):
         run.say(610, site, "round_finished", rounds=rounds)
         run.say(610, site, "worker_finished", rounds=rounds)
-    run.say(650, "controller", "stopping", reason="every site has done its rounds")
+    run.say(650, "controller", "stopping", cause=ROUNDS_DONE)
     return sorted(run.log, key=lambda line: line["t_ns"])
 
 

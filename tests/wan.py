@@ -459,7 +459,7 @@ class Wan:
             await asyncio.gather(*everything, return_exceptions=True)
             for path in self.paths.values():
                 path.close()
-            self.log("runner")(RunFinished, reason="", links=())
+            self.log("runner")(RunFinished, cause=None, links=())
 
     def _start(self, name, fresh):
         make = self._worker if name in self.sites else self._controller

@@ -21,13 +21,21 @@ from trunkline.agents.control.alarm import Alarm
 from trunkline.agents.control.driver import Action, Driver, NewTask, Postponed, Told
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.control.tasks import Tasks
-from trunkline.agents.control.termination import ASKED, Termination, describe_enough, describe_time
+from trunkline.agents.control.termination import Termination
 from trunkline.agents.events import (
     awareness_events,
     connection_events,
     policy_events,
     run_events,
     task_events,
+)
+from trunkline.agents.events.causes import (
+    Asked,
+    DecidedWithout,
+    Ending,
+    Enough,
+    TargetReached,
+    TimeUp,
 )
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
@@ -65,9 +73,6 @@ from trunkline.agents.wire.messages import (
     TimeRequest,
     describe,
 )
-
-DECIDED_WITHOUT = "decided without this site"
-"""The reason with which a worker that comes back is told to give up a task."""
 
 
 class Controller:
@@ -147,9 +152,9 @@ class Controller:
             self.accept(site, sock)
         self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
         if settings.time_s is not None:
-            reason = describe_time(settings.time_s)
             left_s = max(0.0, settings.time_s - elapsed_s)
-            self._timers.append(loop.call_later(left_s, self._termination.stop, reason))
+            over = TimeUp(settings.time_s)
+            self._timers.append(loop.call_later(left_s, self._termination.stop, over))
         updating = asyncio.create_task(self._update())
         updating.add_done_callback(self._fail_on_error)
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
@@ -168,7 +173,7 @@ class Controller:
 
     def stop(self) -> None:
         """Start no more tasks, because a user asked for the end of the run."""
-        self._termination.stop(ASKED)
+        self._termination.stop(Asked())
 
     def accept(self, site: str, sock: socket.socket) -> None:
         """Take over a connection from a worker, or from the backup controller, after its hello."""
@@ -299,8 +304,8 @@ class Controller:
         for peer in report.lost:
             self._on_link_lost(site, peer)
         if self._termination.stopping:
-            self._tell(site, Stop(self._termination.reason))
-        elif report.stop:
+            self._tell(site, Stop(self._termination.cause))
+        elif report.stop is not None:
             self._termination.stop(report.stop)
         else:
             self._stop_if_enough()
@@ -323,7 +328,7 @@ class Controller:
         if state.roles is not None and site not in state.roles.receivers:
             known = state.task in self._tasks.running or state.task in self._tasks.completed
             completed = state.task in self._tasks.completed if known else None
-        return TaskOver(state.task, completed, DECIDED_WITHOUT)
+        return TaskOver(state.task, completed, DecidedWithout())
 
     def _note_offer(self, site: str, report: Report) -> None:
         """Note an offer that was made to the controller before this one."""
@@ -364,8 +369,7 @@ class Controller:
         missing = [site for site in self.settings.sites if site not in self._overlay.present]
         for site in missing:
             if site not in self._absent:
-                reason = connection_events.UNREPORTED
-                self._log(connection_events.WorkerLost, worker=site, reason=reason)
+                self._log(connection_events.WorkerLost, site, "does not report", reported=False)
         self._log(policy_events.PolicyBegan, term=self.settings.term)
         self._share_changes()
         for site in missing:
@@ -566,12 +570,12 @@ class Controller:
             and self._driver.started >= enough
             and self._tasks.groups_are_complete
         ):
-            self._termination.stop(describe_enough(enough))
+            self._termination.stop(Enough(enough))
 
     def _postpone(self, postponed: Postponed) -> None:
         """Try this group again after a pause: the usable links do not connect it now."""
         group = postponed.start.group
-        self._log(task_events.GroupPostponed, group=group, reason=postponed.reason)
+        self._log(task_events.GroupPostponed, group=group, cause=postponed.cause)
         self._stranded |= postponed.ready
         if group not in self._retrying:
             self._retrying.add(group)
@@ -599,7 +603,7 @@ class Controller:
     def _check_accuracy(self, accuracy_percent: float) -> None:
         target = self.settings.accuracy_percent
         if target is not None and accuracy_percent >= target:
-            self._termination.stop(f"accuracy {accuracy_percent:.2f} % reached {target:g} %")
+            self._termination.stop(TargetReached(accuracy_percent, target))
 
     def _fail_on_error(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
@@ -609,8 +613,8 @@ class Controller:
         """Whether tasks are running, or may be running before all workers have reported."""
         return self._unsettled is not None or bool(self._tasks.running)
 
-    def _announce_stop(self, reason: str) -> None:
+    def _announce_stop(self, cause: Ending) -> None:
         self._alarm.cancel()
-        self._log(run_events.Stopping, reason=reason)
+        self._log(run_events.Stopping, cause=cause)
         for site in self.settings.sites:
-            self._tell(site, Stop(self._termination.reason))
+            self._tell(site, Stop(self._termination.cause))

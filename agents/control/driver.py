@@ -14,6 +14,7 @@ from typing import Any
 
 from trunkline.agents.control.decision_rules import DecisionRules
 from trunkline.agents.control.planner import Build, Planner
+from trunkline.agents.events.causes import NoPlan
 from trunkline.agents.planning.plan import Plan, PlanError, WrongPlanError
 from trunkline.agents.policies.policy import (
     TICK_S,
@@ -56,7 +57,7 @@ class Postponed:
     """A group that the usable links do not connect. Its members in `ready` wait."""
 
     start: Start
-    reason: str
+    cause: NoPlan
     ready: frozenset[str]
 
 
@@ -188,7 +189,8 @@ class Driver:
         except PlanError as error:
             if self.planner.overlay.whole or isinstance(error, WrongPlanError):
                 raise
-            return Postponed(start, str(error), frozenset(self.ready.intersection(start.group)))
+            ready = frozenset(self.ready.intersection(start.group))
+            return Postponed(start, NoPlan(str(error), error.sites), ready)
         number, self._next = self._next, self._next + 1
         self.started += 1
         remember(self.last_tasks, number)

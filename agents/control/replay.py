@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from trunkline.agents.control.decision_rules import make_plain
-from trunkline.agents.control.termination import describe_enough
+from trunkline.agents.events.causes import Enough
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
@@ -121,9 +121,9 @@ def replay(
                     raise ReplayError(f"{_place(entry)}: its policy was told nothing")
                 latest[entry.site].logged.append(entry)
                 started |= {entry.task} if isinstance(entry, TaskStarted) else set()
-            case Stopping(reason=reason) if entry.site in latest:
+            case Stopping(cause=cause) if entry.site in latest:
                 answer = latest[entry.site]
-                if answer.logged and reason == describe_enough(len(started)):
+                if answer.logged and cause == Enough(len(started)):
                     answer.stopped_after = len(answer.logged)
     return answers
 

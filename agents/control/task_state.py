@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trunkline.agents.events.causes import Halting
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.policies.policy import Start
 
@@ -28,7 +29,7 @@ class Running:
     finished: members known to have installed the result; `holders` still have it in memory.
     gone: members that were lost before the controller heard that they finished.
     awaited: members that have not answered a halt yet; None while the task is not halted.
-    reason: why the task was halted last.
+    halted_by: why the task was halted last.
     extended: the budget is spent once already.
     hit: the task must be halted as soon as all members have reported.
     stuck: no holder can reach the members that wait for the result.
@@ -51,7 +52,7 @@ class Running:
     holders: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     awaited: set[str] | None = None
-    reason: str = ""
+    halted_by: Halting | None = None
     extended: bool = False
     hit: bool = False
     stuck: bool = False

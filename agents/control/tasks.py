@@ -15,6 +15,19 @@ from types import MappingProxyType
 
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.events import task_events
+from trunkline.agents.events.causes import (
+    Abandoning,
+    BudgetSpent,
+    FinishedTooEarly,
+    Halting,
+    LinkBroke,
+    Loss,
+    NoCandidate,
+    NoPlan,
+    SiteLost,
+    SiteWithdrew,
+    TakenOver,
+)
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.chunks import Chunking
@@ -104,7 +117,7 @@ class Tasks:
         """Halt tasks that wait for this site: it has done its rounds."""
         for task, running in list(self.running.items()):
             if site in running.unasked:
-                self._halt(task, f"{site} takes no part any more")
+                self._halt(task, SiteWithdrew(site))
 
     @property
     def groups_are_complete(self) -> bool:
@@ -147,7 +160,7 @@ class Tasks:
         self.settled = True
         for task, running in list(self.running.items()):
             if running.hit or running.gone or self.links_were_lost:
-                self._halt(task, running.reason or "its controller was lost, and more with it")
+                self._halt(task, running.halted_by or TakenOver())
             else:
                 self._complete_if_done(task)
 
@@ -157,7 +170,7 @@ class Tasks:
             if task in self.running:
                 self.running[task].informed.add(site)
             else:
-                self.tell(site, TaskOver(task, False, "over"))
+                self.tell(site, TaskOver(task, False))
 
     def close(self) -> None:
         """Forget all tasks and cancel their timers."""
@@ -182,7 +195,7 @@ class Tasks:
         if running.awaited is not None:
             return
         if running.plan is not None and blocks < running.used and running.unfinished:
-            self._halt(task, f"{site} finished before it heard of the newest blocks")
+            self._halt(task, FinishedTooEarly(site))
         else:
             self._complete_if_done(task)
 
@@ -216,14 +229,14 @@ class Tasks:
         """Handle the news that a site takes no part in the task any more."""
         running = self.running.get(task)
         if running is not None and site not in running.finished:
-            self._drop_site(task, running, site, f"{site} takes no part any more")
+            self._drop_site(task, running, site, SiteWithdrew(site))
 
     # -- repair -------------------------------------------------------------------------------
 
     def on_site_lost(self, site: str) -> None:
         """Repair the tasks in which the lost site took part."""
         for task, running in list(self.running.items()):
-            self._drop_site(task, running, site, f"{site} is lost")
+            self._drop_site(task, running, site, SiteLost(site))
             if task in self.running and running.awaited is not None:
                 running.awaited.discard(site)
                 self._conclude_if_answered(task)
@@ -241,15 +254,16 @@ class Tasks:
                 if repair.uses_link(block, a, b, self.detours(block))
             ]
             if hit or running.plan is None:
-                self._mend(task, hit, f"{a} and {b} lost each other")
+                self._mend(task, hit, LinkBroke((a, b)))
 
     def on_link_found(self) -> None:
         """Retry stuck tasks: a link is back, so a result may reach the other members now."""
         for task, running in list(self.running.items()):
             if running.stuck:
-                self._halt(task, running.reason)
+                assert running.halted_by is not None
+                self._halt(task, running.halted_by)
 
-    def _drop_site(self, task: int, running: Running, site: str, reason: str) -> None:
+    def _drop_site(self, task: int, running: Running, site: str, loss: Loss) -> None:
         """Repair a task without this site, which has dropped its state of the task."""
         running.holders.discard(site)
         if site in running.informed:
@@ -257,7 +271,7 @@ class Tasks:
             running.former.add(site)
         if site in running.unfinished or (site in running.start.weights and running.unfinished):
             running.gone.add(site)
-            self._halt(task, reason)
+            self._halt(task, loss)
             return
         hit = [
             number
@@ -265,27 +279,27 @@ class Tasks:
             if repair.uses_site(block, site, self.detours(block))
         ]
         if hit or running.plan is None or running.stuck:
-            self._mend(task, hit, reason)
+            self._mend(task, hit, loss)
 
-    def _mend(self, task: int, hit: Sequence[int], reason: str) -> None:
+    def _mend(self, task: int, hit: Sequence[int], loss: Loss) -> None:
         running = self.running[task]
         if running.awaited is not None:
             return
         hit_blocks = [running.blocks[number] for number in hit]
         movable = running.start.is_symmetric and all(map(repair.is_star, hit_blocks))
         if running.plan is None or running.finished or running.unasked or not movable:
-            self._halt(task, reason)
+            self._halt(task, loss)
             return
         loads = repair.sum_loads((each.blocks for each in self.running.values()), self.cut)
         added = repair.move_hits(running.plan, hit_blocks, loads, self.overlay, self.cut)
         if None in added:
             running.replans = 0  # the paper's rule: without a candidate the task is discarded
-            self._halt(task, f"{reason}, and no other member reaches the whole group")
+            self._halt(task, NoCandidate(loss))
             return
-        self._rearrange(task, hit, [block for block in added if block is not None], reason)
+        self._rearrange(task, hit, [block for block in added if block is not None], loss)
 
     def _rearrange(
-        self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block], reason: str
+        self, task: int, withdrawn: Sequence[int], blocks: Sequence[Block], loss: Loss
     ) -> None:
         running = self.running[task]
         assert running.plan is not None
@@ -296,12 +310,12 @@ class Tasks:
         running.blocks = live
         running.used += len(blocks)
         given_up, forest = tuple(withdrawn), added.to_json()
-        self.log(task_events.TaskRearranged, task, given_up, first, forest, reason)
+        self.log(task_events.TaskRearranged, task, given_up, first, forest, loss)
         self._announce(task, added, first, 0, withdrawn)
 
     # -- halting ------------------------------------------------------------------------------
 
-    def _halt(self, task: int, reason: str) -> None:
+    def _halt(self, task: int, cause: Halting) -> None:
         """Halt the task at every site and ask the members within reach whether they finished.
 
         A task with `unasked` members cannot have finished anywhere, so it is abandoned at once.
@@ -310,7 +324,7 @@ class Tasks:
         running = self.running[task]
         if running.awaited is not None:
             return
-        running.reason = reason
+        running.halted_by = cause
         if running.unasked:
             self._end(task, completed=False)
             return
@@ -321,7 +335,7 @@ class Tasks:
         running.awaited = {site for site in running.unfinished if site in self.overlay.present}
         running.gone.update(set(running.unfinished) - running.awaited)
         members = tuple(sorted(running.awaited))
-        self.log(task_events.TaskHalted, task=task, reason=reason, members=members)
+        self.log(task_events.TaskHalted, task=task, cause=cause, members=members)
         for site in sorted(self.overlay.present):
             self.tell(site, Halt(task))
         self._conclude_if_answered(task)
@@ -373,8 +387,8 @@ class Tasks:
                 start = replace(start, receivers=tuple(running.unfinished))
             plan = self.build(start, task)
         except PlanError as error:
-            running.reason = f"{running.reason}; {error}"
-            self._end(task, completed=bool(running.finished))
+            no_plan = NoPlan(str(error), error.sites, running.halted_by)
+            self._end(task, completed=bool(running.finished), cause=no_plan)
             return
         self._replan(task, plan, None)
 
@@ -386,8 +400,9 @@ class Tasks:
         running.used += len(plan.blocks)
         running.former |= running.informed
         running.informed = {site for site in running.start.group if site not in running.gone}
-        forest, reason = plan.to_json(), running.reason
-        self.log(task_events.TaskReplanned, task, first, holder, forest, reason)
+        forest, cause = plan.to_json(), running.halted_by
+        assert cause is not None
+        self.log(task_events.TaskReplanned, task, first, holder, forest, cause)
         self._announce(task, plan, first, first, holder=holder)
 
     # -- messages to participants -------------------------------------------------------------
@@ -466,8 +481,10 @@ class Tasks:
         if self.settled and not running.unfinished:
             self._end(task, completed=True)
 
-    def _end(self, task: int, *, completed: bool) -> None:
+    def _end(self, task: int, *, completed: bool, cause: Abandoning | None = None) -> None:
+        """End a task; the `cause` is why, if not what it was halted for last."""
         running = self.running.pop(task)
+        cause = cause or running.halted_by
         if running.budget is not None:
             running.budget.cancel()
         without = tuple(sorted(set(running.start.takers) - running.finished))
@@ -475,11 +492,12 @@ class Tasks:
             self.completed.add(task)
             self.log(task_events.TaskCompleted, task=task, without=without)
         else:
-            self.log(task_events.TaskAbandoned, task=task, reason=running.reason)
+            assert cause is not None
+            self.log(task_events.TaskAbandoned, task=task, cause=cause)
         # A receiver that does not report an adopted task may have finished and forgotten it.
         forgotten = running.plan is None and not running.gone.isdisjoint(running.start.takers)
         known = completed or not forgotten
-        message = TaskOver(task, completed if known else None, running.reason)
+        message = TaskOver(task, completed if known else None, cause)
         told = running.informed | running.former | set(running.start.group)
         for site in sorted(told & self.overlay.present):
             self.tell(site, message)
@@ -497,13 +515,12 @@ class Tasks:
         the tasks are settled, an unknown member may have finished, so no task ends.
         """
         running = self.running[task]
-        reason = f"exceeded its budget of {self.task_s:g} s"
+        spent = BudgetSpent(self.task_s)
         if self.settled and running.extended and running.awaited is None:
-            running.reason = reason
-            self._end(task, completed=bool(running.finished))
+            self._end(task, completed=bool(running.finished), cause=spent)
             return
         running.extended = True
-        self._halt(task, reason)
+        self._halt(task, spent)
         if task in self.running:
             loop = asyncio.get_running_loop()
             running.budget = loop.call_later(max(1.0, self.task_s), self._on_expired, task)

@@ -5,29 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Set
 
+from trunkline.agents.events.causes import Ending, NoSite, RoundsDone
 from trunkline.agents.wire.agent_settings import ControllerSettings
-
-ASKED = "a stop was requested"
-"""The reason of a run's end that a user asked for."""
-
-
-def describe_enough(tasks: int) -> str:
-    """The reason of the end of a run that was to have so many tasks."""
-    return f"{tasks} tasks had been started" if tasks > 1 else "1 task had been started"
-
-
-def describe_time(time_s: float) -> str:
-    """The reason of the end of a run that was to last so long."""
-    return f"its time of {time_s:g} s has passed"
 
 
 class Termination:
     """Decides when a controller's run ends: when no task is running and no site is working.
 
     `present` is the set of sites within reach; its owner keeps it up to date. `busy` returns
-    whether tasks are running. `announce` is called once, with the reason, when no more tasks may
-    begin. `reason` is then what other controllers have to know of it: nothing if sites within this
-    one's reach were the reason.
+    whether tasks are running. `announce` is called once, with the cause, when no more tasks may
+    begin. `cause` is then what other controllers have to know of it: None if sites within this
+    one's reach were the cause.
     """
 
     def __init__(
@@ -35,7 +23,7 @@ class Termination:
         settings: ControllerSettings,
         present: Set[str],
         busy: Callable[[], bool],
-        announce: Callable[[str], None],
+        announce: Callable[[Ending], None],
     ) -> None:
         self._sites = frozenset(settings.sites)
         self._task_s = settings.task_s
@@ -50,7 +38,7 @@ class Termination:
         self._last_call: asyncio.TimerHandle | None = None
         self._over: asyncio.Future[None] | None = None
         self.stopping = False
-        self.reason = ""
+        self.cause: Ending | None = None
 
     def begin(self) -> None:
         """Begin the run; needs a running event loop."""
@@ -75,15 +63,15 @@ class Termination:
         """Whether this site still has rounds to do and has not been given up."""
         return site in self._working
 
-    def stop(self, reason: str) -> None:
-        """Let no more tasks begin, for a reason that holds for the whole run."""
-        self._stop(reason, reason)
+    def stop(self, cause: Ending) -> None:
+        """Let no more tasks begin, for a cause that holds for the whole run."""
+        self._stop(cause, cause)
 
-    def _stop(self, reason: str, passed_on: str = "") -> None:
+    def _stop(self, cause: Ending, passed_on: Ending | None = None) -> None:
         if self.stopping:
             return
-        self.stopping, self.reason = True, passed_on
-        self._announce(reason)
+        self.stopping, self.cause = True, passed_on
+        self._announce(cause)
         if self._last_call is not None:
             self._call_last(self._patience_s, self._give_up_absent)
 
@@ -112,25 +100,21 @@ class Termination:
         if self._busy() or self._working & self._present:
             self.close()
         elif not self._working and not self._missing():
-            self._stop(self._describe_end(""))
+            self._stop(RoundsDone(within_reach=False, excluded=self._excluded))
             self._over.set_result(None)
         elif self._last_call is not None:
             return
         elif self.stopping or len(self._working) < len(self._workers):
-            self._stop(self._describe_end(" that can be reached" if self._working else ""))
+            self._stop(RoundsDone(within_reach=bool(self._working), excluded=self._excluded))
             self._call_last(self._patience_s, self._give_up_absent)
         else:
-            reason = f"no site could be reached for {self._task_s:g} s"
-            self._call_last(self._task_s, lambda: self._stop(reason))
+            self._call_last(self._task_s, lambda: self._stop(NoSite(self._task_s)))
 
     def close(self) -> None:
         """Stop waiting for lost sites."""
         if self._last_call is not None:
             self._last_call.cancel()
             self._last_call = None
-
-    def _describe_end(self, which: str) -> str:
-        return f"every site{which} has done its rounds{' or is excluded' * self._excluded}"
 
     def _call_last(self, wait_s: float, call: Callable[[], None]) -> None:
         self.close()

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 
 from trunkline.agents.events.event import Count, Event
 
-UNREPORTED = "does not report"
-"""The reason of a `worker_lost` for a worker that did not report to a controller as it began."""
-
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost(Event):
-    """Controller: the connection to this worker broke, or there is none."""
+    """Controller: the connection to this worker broke, or there is none.
+
+    A worker that has not `reported` was not heard of when the controller began to decide.
+    """
 
     worker: str
     reason: str
+    reported: bool = True
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("reported",) if self.reported else ()
 
 
 @dataclass(frozen=True, slots=True)

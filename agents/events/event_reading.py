@@ -49,6 +49,8 @@ _WORDS = {
     "string_type": "a string",
     "tuple_type": "a list",
     "dict_type": "an object",
+    "dataclass_type": "an object",
+    "union_tag_not_found": "a type in it",
 }
 """What is allowed, by the type of pydantic's error."""
 
@@ -149,6 +151,10 @@ def _problem(values: Any, error: ErrorDetails) -> str:
     allowed = _WORDS.get(error["type"], error["msg"])
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"]
+    if error["type"] == "union_tag_invalid":
+        allowed = f"the type {error['ctx']['expected_tags']}"
+    if error["type"] == "missing":
+        allowed = f"{place[-1]} in it"
     if record in _RECORDS and place:
         allowed = _record_problem(record, place[1:])
     return f"{key}: {_short(values[key])}: expected {allowed}"

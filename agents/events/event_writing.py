@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from trunkline.agents.events.event import Event
 
@@ -24,9 +25,17 @@ class LoggedEvent:
 
 
 def to_line(event: Event) -> bytes:
-    """The event as a JSON object, with the newline that ends it."""
+    """The event as a JSON object, with the newline that ends it.
+
+    The words of a `cause` precede it, as `reason`, for people; they are not read back.
+    """
     stamp = {"t_ns": event.t_ns, "site": event.site, "event": event_name(type(event))}
-    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if field.name == "cause":
+            values["reason"] = "" if value is None else str(value)
+        values[field.name] = value
     for key in event.omitted_keys():
         del values[key]
     return json.dumps(stamp | values, default=dataclasses.asdict).encode() + b"\n"

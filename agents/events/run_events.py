@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from trunkline.agents.events.causes import BY_TYPE, Broken, Ending
 from trunkline.agents.events.event import Count, Event
 
 
@@ -73,7 +75,7 @@ class LinksCounted(Event):
 class Stopping(Event):
     """Controller: the stop condition is met, no more tasks."""
 
-    reason: str
+    cause: Annotated[Ending, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ class RunFinished(Event):
     At the sites `short_of_memory` TCP met the kernel's limit of its memory.
     """
 
-    reason: str
+    cause: Annotated[Ending | Broken, BY_TYPE] | None
     links: tuple[LinkTotals, ...]
     short_of_memory: tuple[str, ...] = ()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from trunkline.agents.events.causes import BY_TYPE, Abandoning, Dropping, Halting, Loss, NoPlan
 from trunkline.agents.events.event import Count, Event
 
 Phase = Literal["in", "out", "relay", "aux", "early"]
@@ -106,7 +107,7 @@ class TaskDropped(Event):
     """Worker: a member gave the task up; `digest` is of the model that it keeps."""
 
     task: Count
-    reason: str
+    cause: Annotated[Dropping, BY_TYPE] | None
     digest: str | None = None
 
 
@@ -238,7 +239,7 @@ class TaskRearranged(Event):
     withdrawn: tuple[Count, ...]
     first: Count
     forest: Mapping[str, Any]
-    reason: str = ""
+    cause: Annotated[Loss, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class TaskHalted(Event):
     """Controller: all sites drop the blocks so far; `members` are asked if they have finished."""
 
     task: Count
-    reason: str
+    cause: Annotated[Halting, BY_TYPE]
     members: tuple[str, ...]
 
 
@@ -261,7 +262,7 @@ class TaskReplanned(Event):
     first: Count
     holder: str | None
     forest: Mapping[str, Any]
-    reason: str
+    cause: Annotated[Halting, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ class TaskAbandoned(Event):
     """Controller: the task is given up; every member keeps its own model."""
 
     task: Count
-    reason: str
+    cause: Annotated[Abandoning, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +286,7 @@ class GroupPostponed(Event):
     """Controller: the links that work do not connect the group; it is tried again later."""
 
     group: tuple[str, ...]
-    reason: str
+    cause: NoPlan
 
 
 @dataclass(frozen=True, slots=True)

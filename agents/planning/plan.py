@@ -40,7 +40,14 @@ Chunks = tuple[tuple[int, int], ...]
 
 
 class PlanError(ValueError):
-    """A plan cannot be built for this request; the message says why. It may be possible later."""
+    """A plan cannot be built for this request; the message says why. It may be possible later.
+
+    `sites` are those that the links which can be used do not connect, if that is why.
+    """
+
+    def __init__(self, words: str, sites: Iterable[str] = ()) -> None:
+        super().__init__(words)
+        self.sites = tuple(sites)
 
 
 class WrongPlanError(PlanError):
@@ -338,7 +345,7 @@ def _check_hops(block: Block, links: Collection[Directed], where: str) -> None:
             raise WrongPlanError(f"{where}: edge {' -> '.join(edge)} is not a simple path")
         for hop in itertools.pairwise(edge):
             if hop not in links:
-                raise PlanError(f"{where}: there is no link {hop[0]} -> {hop[1]}")
+                raise PlanError(f"{where}: there is no link {hop[0]} -> {hop[1]}", hop)
 
 
 def _check_sum(block: Block, contributors: Sequence[str], where: str) -> None:

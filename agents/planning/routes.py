@@ -36,7 +36,8 @@ def routes(
         if src not in trees:
             trees[src] = shortest_paths(src, rates_mbps)
         if dst not in trees[src]:
-            raise PlanError(f"there is no path from {src} to {dst} over the overlay")
+            text = f"there is no path from {src} to {dst} over the overlay"
+            raise PlanError(text, (src, dst))
         found[src, dst] = trees[src][dst]
     return found
 

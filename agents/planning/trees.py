@@ -86,7 +86,8 @@ def grow(
                 best[child] = found
                 heapq.heappush(heap, (*found[:2], child))
     if lost := sorted(children.keys() - grown):
-        raise PlanError(f"there is no path from {', '.join(lost)} to {root} over the overlay")
+        text = f"there is no path from {', '.join(lost)} to {root} over the overlay"
+        raise PlanError(text, (*lost, root))
     return tree
 
 

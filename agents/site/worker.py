@@ -18,6 +18,14 @@ from typing import Any
 
 from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.events import connection_events, round_events, task_events
+from trunkline.agents.events.causes import (
+    Dropping,
+    Ending,
+    HaltedAlone,
+    LostAlone,
+    NoRepair,
+    RefusedAlone,
+)
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.disciplines import DISCIPLINES
@@ -124,7 +132,7 @@ class Worker:
         self._patience: list[asyncio.TimerHandle] = []
         self._standalone = False
         self._stopping = False
-        self._stop_reason = ""
+        self._stopped_by: Ending | None = None
         self._left = False
         elements = len(workload.contribution())
         cut = settings.cut(elements)
@@ -339,7 +347,7 @@ class Worker:
                 last_tasks=tuple(self._last_tasks.values()),
                 begun=self._task_count,
                 given=self._is_waiting and self._given,
-                stop=self._stop_reason,
+                stop=self._stopped_by,
             )
         )
         self._awareness.report_all()
@@ -379,13 +387,12 @@ class Worker:
             self._stand_alone()
         for task in list(self._joined):
             if task in self._halted:
-                self._give_up(task, "halted, and the controller is lost")
+                self._give_up(task, HaltedAlone())
                 continue
             left_s = max(0.0, self._deadlines_s[task] - self._loop.time())
             if any(peer not in self._neighbours.links for peer in self._settings.neighbours):
                 left_s = min(left_s, patience_s)
-            reason = "no repair came in time"
-            self._patience.append(self._loop.call_later(left_s, self._give_up, task, reason))
+            self._patience.append(self._loop.call_later(left_s, self._give_up, task, NoRepair()))
 
     def _stand_alone(self) -> None:
         """Wait for no controller any more: take part in no new task and no offer."""
@@ -414,14 +421,14 @@ class Worker:
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                self._end_task(frame.task, frame.completed, frame.reason)
+                self._end_task(frame.task, frame.completed, frame.cause)
             case Released(batch):
                 self._batch = batch or self._batch
                 self._settle(Outcome.RELEASED)
             case TimeServer() | TimeReply():
                 self._awareness.on_controller_frame(frame)
-            case Stop(reason):
-                self._stopping, self._stop_reason = True, reason
+            case Stop(cause):
+                self._stopping, self._stopped_by = True, cause
                 if self._is_waiting:
                     self._settle(Outcome.STOPPED)
             case Bye():
@@ -537,7 +544,7 @@ class Worker:
         self._log(task_events.HaltHeard, task=task, finished=finished)
         self._controller.tell(Halted(task, finished))
 
-    def _end_task(self, task: int, completed: bool | None, reason: str) -> None:
+    def _end_task(self, task: int, completed: bool | None, cause: Dropping | None) -> None:
         """Forget a task; None for `completed` if it is not known whether the receivers have it."""
         taken = self._may_be_taken(task) if completed is None else completed
         self._close_task(task)
@@ -557,7 +564,7 @@ class Worker:
             self._go_on(message)
             return
         kept = digest(self._model.model)
-        self._log(task_events.TaskDropped, task=task, reason=reason, digest=kept)
+        self._log(task_events.TaskDropped, task=task, cause=cause, digest=kept)
         if self._active == task:
             self._active = None
             self._given |= taken
@@ -576,11 +583,11 @@ class Worker:
             size, chunks = traffic.bytes, traffic.chunks
             self._log(task_events.Discarded, task=task, src=source, bytes=size, chunks=chunks)
 
-    def _give_up(self, task: int, reason: str) -> None:
+    def _give_up(self, task: int, cause: Dropping) -> None:
         """Without a controller: leave the task and tell all neighbours, unless it is finished."""
         if task in self._installed or not self._executor.runs(task):
             return
-        self._end_task(task, None, reason)
+        self._end_task(task, None, cause)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
 
@@ -636,7 +643,7 @@ class Worker:
         if self._controller.connected:
             self._controller.tell(Refused(task, peer))
         else:
-            self._give_up(task, f"{peer} takes no part, and the controller is lost")
+            self._give_up(task, RefusedAlone(peer))
 
     def _on_offer_refused(self, frame: RefuseOffer) -> None:
         if frame.site == self._settings.site:
@@ -653,7 +660,7 @@ class Worker:
             self._controller.tell(LinkLost(peer))
             return
         for task in self._executor.running():
-            self._give_up(task, f"lost {peer}, and the controller is lost")
+            self._give_up(task, LostAlone(peer))
 
     def _on_peer_found(self, peer: str) -> None:
         self._log(connection_events.LinkFound, peer=peer)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from trunkline.agents.events.causes import BY_TYPE, Dropping, Ending
 from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.site_plan import BlockPart
 
@@ -72,7 +73,7 @@ class Report:
     last_tasks: the latest task number that it knows from each controller.
     begun: how many tasks of the run have begun, as far as it knows.
     given: whether the contribution of the iteration that waits is in the result of a task already.
-    stop: why the whole run ends, if a controller has said so; else empty.
+    stop: why the whole run ends, if a controller has said so.
     """
 
     ready: int | None
@@ -85,7 +86,7 @@ class Report:
     last_tasks: tuple[int, ...]
     begun: int = 0
     given: Annotated[bool, Plain] = False
-    stop: str = ""
+    stop: Annotated[Annotated[Ending, BY_TYPE] | None, Plain] = None
     type: Literal["report"] = "report"
 
 
@@ -295,7 +296,7 @@ class TaskOver:
 
     task: int
     completed: bool | None
-    reason: str
+    cause: Annotated[Annotated[Dropping, BY_TYPE] | None, Plain] = None
     type: Literal["over"] = "over"
 
 
@@ -395,11 +396,10 @@ class Stop:
     """Controller to worker: begin no new round, but finish the running task.
 
     It is for all workers at the end of the run, or for one that the policy excludes. Workers tell
-    the `reason` to other controllers, unless it is empty.
+    the `cause` to other controllers, if there is one.
     """
 
-    reason: str = ""
-
+    cause: Annotated[Annotated[Ending, BY_TYPE] | None, Plain] = None
     type: Literal["stop"] = "stop"
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.agents.control.controller import DECIDED_WITHOUT
+from trunkline.agents.events.causes import DecidedWithout
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.events.round_events import (
@@ -458,7 +458,7 @@ def _judge_drop(
     """A member gives a task up when a controller tells it to, or when it has no controller."""
     contributed = [event.t_ns for event in task.contributed if event.site == dropped.site]
     since_ns = contributed[0] if contributed else task.started.t_ns
-    if dropped.reason != DECIDED_WITHOUT:
+    if dropped.cause != DecidedWithout():
         since_ns = dropped.t_ns - CLOCK_NS
     alone = losses.find(losses.without_controller(dropped.site), since_ns, dropped.t_ns)
     if alone is not None:

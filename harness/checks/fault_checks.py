@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from trunkline.agents.events.connection_events import (
-    UNREPORTED,
     BackupStoodDown,
     BackupTookOver,
     ControllerLost,
@@ -127,7 +126,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         stood_down = not isinstance(event, LinkLost | BackupTookOver) and any(
             early_ns <= t_ns <= event.t_ns + LOSS_NS for t_ns in turns_ns
         )
-        if isinstance(event, WorkerLost) and event.reason == UNREPORTED:
+        if isinstance(event, WorkerLost) and not event.reported:
             # A worker that reaches the controller before reports to no backup.
             caused |= losses.leader_of(event.worker, event.t_ns) not in (None, event.site)
         if not (caused or stood_down) and event.t_ns < min(stop_ns, typed_ns):

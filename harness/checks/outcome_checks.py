@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise, product
 
+from trunkline.agents.events.causes import TargetReached
 from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyBegan
@@ -258,8 +259,8 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     else:
         stop = rules.stop
         others = stop is not None and bool(stop.time_s or stop.tasks or stop.rounds)
-        reasons = [event.reason for event in history.all(Stopping)]
-        by_another = others and not any(reason.startswith("accuracy") for reason in reasons)
+        causes = [event.cause for event in history.all(Stopping)]
+        by_another = others and not any(isinstance(cause, TargetReached) for cause in causes)
         yield judged()
         text = f"target {target:g} %, best {best:.2f} %"
         yield note(text) if best >= target or by_another else fail(text)

@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trunkline.agents.control.termination import ASKED, describe_enough, describe_time
 from trunkline.agents.events.awareness_events import (
     PlansUpdated,
     RatesEstimated,
@@ -20,6 +19,16 @@ from trunkline.agents.events.background_events import (
     BackgroundFile,
     BackgroundReceived,
     BackgroundSent,
+)
+from trunkline.agents.events.causes import (
+    Asked,
+    Enough,
+    NoSite,
+    ProgramFailed,
+    ProgramsExited,
+    RoundsDone,
+    TargetReached,
+    TimeUp,
 )
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
@@ -241,9 +250,10 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
         (event.code or event.signal) and event.fault is None and not event.asked for event in exits
     )
     for end in history.all(RunFinished):
-        said = {stop.reason for stop in stops}
-        if end.reason not in said and not broken and not history.interrupted:
-            yield fail(f"the run ended because of {end.reason!r}, which no controller said")
+        said = any(end.cause == stop.cause for stop in stops)
+        if not said and not broken and not history.interrupted:
+            why = "" if end.cause is None else str(end.cause)
+            yield fail(f"the run ended because of {why!r}, which no controller said")
     if rules.programs is not None and len(stops) > 1:
         yield fail(f"the run stopped {len(stops)} times")
     for stop in stops:
@@ -253,7 +263,7 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     # Without a barrier, tasks may begin while others wait for their members.
     if rules.stop is not None and rules.stop.tasks is not None and rules.barrier:
         yield from _check_task_count(history, Losses.of(history, rules), rules.stop.tasks)
-    yield note("; ".join(dict.fromkeys(stop.reason for stop in stops)))
+    yield note("; ".join(dict.fromkeys(str(stop.cause) for stop in stops)))
 
 
 def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
@@ -320,44 +330,41 @@ def _check_kills(history: History) -> Iterator[Finding]:
 
 
 def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
-    """The condition that the reason names held at that time."""
+    """The condition that the cause names is the scenario's, and held at that time."""
     wanted = rules.stop
     if wanted is None:
         return
-    reason = stop.reason
-    if wanted.time_s is not None and reason == describe_time(wanted.time_s):
-        if stop.t_ns < (wanted.time_s - ENDS_AFTER_S) * 1e9:
-            yield fail(f"{reason!r} was said at {format_time(stop.t_ns)}")
-    elif reason.endswith("had been started"):
-        started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
-        if wanted.tasks is None or reason != describe_enough(wanted.tasks):
-            yield fail(f"{reason!r} is not the scenario's stop condition")
-        elif started < wanted.tasks:
-            yield fail(f"{reason!r} was said after {started} tasks")
-    elif reason.startswith("accuracy ") and wanted.accuracy_percent is None:
-        yield fail(f"{reason!r} is not the scenario's stop condition")
-    elif "has done its rounds" in reason:
-        yield from _check_rounds(history, rules, stop)
-    elif reason.startswith("no site could be reached"):
-        lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
-        if lost < set(rules.topology.site_names):
-            yield fail(f"{reason!r} was said, but not every site had been lost")
-    elif reason.endswith("exited") and rules.programs is not None:
-        awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs or ()
-        exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-        for site in awaited:
-            if exited_ns.get(site, history.end_ns + 1) > stop.t_ns:
-                yield fail(f"{reason!r} was said before {site} exited")
-    elif reason == "a program failed" and rules.programs is not None:
-        exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
-        if not any(event.code or event.signal for event in exits):
-            yield fail(f"{reason!r} was said, but none had failed")
-    elif reason.startswith("accuracy "):
-        known = [e.accuracy_percent for e in history.all(Evaluated) if e.t_ns <= stop.t_ns]
-        if max(known, default=0.0) < (wanted.accuracy_percent or 0.0):
-            yield fail(f"{reason!r} was said, but the best so far was {max(known, default=0):g} %")
-    elif reason != ASKED:
-        yield fail(f"{reason!r} is not a reason to stop")
+    said, until = f"{str(stop.cause)!r} was said", format_time(stop.t_ns)
+    exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
+    match stop.cause:
+        case TimeUp(time_s) if time_s == wanted.time_s:
+            if stop.t_ns < (time_s - ENDS_AFTER_S) * 1e9:
+                yield fail(f"{said} at {until}")
+        case Enough(tasks) if tasks == wanted.tasks:
+            started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
+            if started < tasks:
+                yield fail(f"{said} after {started} tasks")
+        case TargetReached(target_percent=target) if target == wanted.accuracy_percent:
+            known = [e.accuracy_percent for e in history.all(Evaluated) if e.t_ns <= stop.t_ns]
+            if max(known, default=0.0) < target:
+                yield fail(f"{said}, but the best so far was {max(known, default=0):g} %")
+        case RoundsDone():
+            yield from _check_rounds(history, rules, stop, stop.cause)
+        case NoSite():
+            lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
+            if lost < set(rules.topology.site_names):
+                yield fail(f"{said}, but not every site had been lost")
+        case ProgramsExited() if rules.programs is not None:
+            awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
+            for site in sorted(set(awaited) - {event.who for event in exits}):
+                yield fail(f"{said} before {site} exited")
+        case ProgramFailed() if rules.programs is not None:
+            if not any(event.code or event.signal for event in exits):
+                yield fail(f"{said}, but none had failed")
+        case Asked():
+            pass
+        case _:
+            yield fail(f"{str(stop.cause)!r} is not the scenario's stop condition")
 
 
 def _check_promptness(
@@ -450,7 +457,9 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     return min(reached, default=None)
 
 
-def _check_rounds(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
+def _check_rounds(
+    history: History, rules: Rules, stop: Stopping, done: RoundsDone
+) -> Iterator[Finding]:
     """Every site within reach had done its rounds, or, in a run without rounds, was excluded.
 
     Other sites leave after the first stop, because of it.
@@ -462,16 +471,15 @@ def _check_rounds(history: History, rules: Rules, stop: Stopping) -> Iterator[Fi
     early = {event.site for event in left if event.t_ns <= first_ns}
     is_first = stop.t_ns == first_ns
     if rules.stop.rounds is None and (not early <= excluded or (is_first and not early)):
-        yield fail(f"{stop.reason!r} is not the scenario's stop condition")
+        yield fail(f"{str(done)!r} is not the scenario's stop condition")
         return
-    if stop.reason.endswith("is excluded") and not excluded:
-        yield fail(f"{stop.reason!r} was said, but no site was excluded")
-    is_every = stop.reason.startswith("every site has done its rounds")
+    if done.excluded and not excluded:
+        yield fail(f"{str(done)!r} was said, but no site was excluded")
     losses = Losses.of(history, rules)
     for event in left:
         late = event.t_ns > stop.t_ns
-        if late and (is_every or _is_in_reach(event.site, stop, losses)):
-            yield fail(f"{stop.reason!r} was said before {event.site} had finished")
+        if late and (not done.within_reach or _is_in_reach(event.site, stop, losses)):
+            yield fail(f"{str(done)!r} was said before {event.site} had finished")
 
 
 def _is_in_reach(site: str, stop: Stopping, losses: Losses) -> bool:

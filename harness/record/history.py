@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
+from trunkline.agents.events.causes import Broken
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
@@ -64,9 +65,6 @@ Interval = tuple[int, int]
 
 Outcome = Literal["completed", "abandoned", "unfinished"]
 Doing = Literal["compute", "wait", "sync"]
-
-INTERRUPTED = "interrupted"
-"""The logged reason of a run that Ctrl-C or a signal ended."""
 
 EXIT_SHARE = 0.1
 """Charts do not show the exit of agents if it takes longer than this share of the time before."""
@@ -326,7 +324,8 @@ class History:
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should."""
-        return any(INTERRUPTED in event.reason.split("; ") for event in self.all(RunFinished))
+        ends = [event.cause for event in self.all(RunFinished)]
+        return any(isinstance(cause, Broken) and cause.interrupted for cause in ends)
 
     @property
     def broke_off(self) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from trunkline.agents.control.termination import ASKED
+from trunkline.agents.events.causes import Asked, Broken
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
 from trunkline.agents.events.run_events import RunFinished, Stopping
-from trunkline.harness.record.history import INTERRUPTED, History
+from trunkline.harness.record.history import History
 
 LETTERS = 200
 """The longest text of one action or reason."""
@@ -26,10 +26,13 @@ def describe_end(history: History) -> str:
     finished = history.all(RunFinished)
     if not finished:
         return f"the log breaks off at {_format_s(history.end_ns)}"
-    reason = textwrap.shorten(finished[-1].reason, LETTERS, placeholder="…")
-    if reason == INTERRUPTED:
-        return f"interrupted at {_format_s(finished[-1].t_ns)}"
-    return reason or "no reason is given"
+    end = finished[-1]
+    match end.cause:
+        case None:
+            return "no reason is given"
+        case Broken(failures=(), interrupted=True):
+            return f"interrupted at {_format_s(end.t_ns)}"
+    return textwrap.shorten(str(end.cause), LETTERS, placeholder="…")
 
 
 def list_actions(history: History) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def _describe_each(history: History) -> Iterator[str]:
 
 def _find_end_ns(history: History) -> int | None:
     """When a user ended the run; None if no user did."""
-    asked = (event.t_ns for event in history.all(Stopping) if event.reason == ASKED)
+    asked = (event.t_ns for event in history.all(Stopping) if event.cause == Asked())
     finished = history.all(RunFinished)
     cut = (event.t_ns for event in finished if history.interrupted)
     return min((*asked, *cut), default=None)

@@ -116,7 +116,7 @@ class AgentChildren:
             if child.ready and child.name in (CONTROLLER, BACKUP):
                 child.tell(STOP)
 
-    def reason_to_end(self, forked: Sequence[Child]) -> None:
+    def cause_to_end(self, forked: Sequence[Child]) -> None:
         """Always None: agents end by themselves when the controller stops the run."""
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:

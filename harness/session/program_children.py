@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from trunkline.agents.control.termination import ASKED, describe_time
+from trunkline.agents.events.causes import Asked, Ending, ProgramFailed, ProgramsExited, TimeUp
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
@@ -165,20 +165,19 @@ class ProgramChildren:
     def stop(self, begun: Iterable[Child]) -> None:
         self._asked_to_stop = True
 
-    def reason_to_end(self, forked: Sequence[Child]) -> str | None:
+    def cause_to_end(self, forked: Sequence[Child]) -> Ending | None:
         """Why the run ends: a program failed, or those of the stop condition have exited."""
         stop = self._scenario.stop
         exited = {child.name for child in forked if child.code is not None}
-        awaited = tuple(self._programs) if stop.exit in ("all", None) else stop.exit or ()
+        awaited = stop.exit if isinstance(stop.exit, tuple) else tuple(self._programs)
         if any(child.code for child in forked):
-            return "a program failed"
+            return ProgramFailed()
         if self._asked_to_stop:
-            return ASKED
+            return Asked()
         if exited >= set(awaited):
-            names = "every site" if len(exited) == len(forked) else ", ".join(awaited)
-            return f"the program{'s' * (len(awaited) > 1)} at {names} exited"
+            return ProgramsExited(awaited, all=len(exited) == len(forked))
         if stop.time_s is not None and time.monotonic() >= self.stop_s:
-            return describe_time(stop.time_s)
+            return TimeUp(stop.time_s)
         return None
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:

@@ -2,7 +2,7 @@
 
 Its arguments are RUN_DIR [hold]. The session builds the network, runs the agents and writes the
 event log. It prints one JSON object per line for `runs.runner`: `{"progress": {...}}`, answers to
-typed lines, and at the end `{"ended": reason}` or `{"error": text}`. It prints `{"refused": text}`
+typed lines, and at the end `{"ended": why}` or `{"error": text}`. It prints `{"refused": text}`
 if the network cannot be built, so that there is no run. The verdict comes later, from the log.
 """
 
@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from trunkline.agents.events import run_events
+from trunkline.agents.events.causes import Broken, Ending
 from trunkline.agents.events.event import CONTROLLER, RUNNER, Event, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.round_events import WorkerFinished
@@ -35,7 +36,6 @@ from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes import random_numbers
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message, write_all
-from trunkline.harness.record.history import INTERRUPTED
 from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
@@ -62,14 +62,15 @@ def main(run_dir: Path, hold: bool = False) -> int:
         scenario = load(run_dir / "resolved.yaml")
         _import_planner(scenario)
         private_files.enter(scenario, run_dir)
-        reason, failed = run(scenario, run_dir, hold)
+        cause = run(scenario, run_dir, hold)
     except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
         print_message({"refused": str(error)})
         return FAILED
     except (OSError, TimeoutError) as error:
         print_message({"error": str(error)})
         return FAILED
-    print_message({"error" if failed else "ended": reason})
+    failed = isinstance(cause, Broken)
+    print_message({"error" if failed else "ended": "" if cause is None else str(cause)})
     return FAILED if failed else 0
 
 
@@ -82,8 +83,8 @@ def _import_planner(scenario: Scenario) -> None:
         plan_dry_run.first_task(scenario)
 
 
-def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> tuple[str, bool]:
-    """Carry out the scenario; returns why it ended, and whether that was a failure."""
+def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broken | None:
+    """Carry out the scenario; returns why it ended, if that is known."""
     workload = scenario.workload
     with EventLog(run_dir / "events.jsonl") as log:
         log.write(LoggedEvent.of(make_header(scenario)))
@@ -121,8 +122,10 @@ def _run_agents(
     run_dir: Path,
     log: EventLog,
     hold: bool,
-) -> tuple[str, bool]:
-    reason, failures = "", []
+) -> Ending | Broken | None:
+    cause: Ending | Broken | None = None
+    failures: list[str] = []
+    interrupted = False
     done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
 
@@ -174,8 +177,8 @@ def _run_agents(
                         counting.start(epoch_ns)
                 match event := logged.event:
                     case run_events.Stopping():
-                        reason = event.reason
-                        handler.announce_end(reason)
+                        cause = event.cause
+                        handler.announce_end(str(cause))
                         injector.finish(done)
                         if scenario.timeline or handler.used:
                             recovery_s = scenario.limits.recovery_s
@@ -194,16 +197,17 @@ def _run_agents(
     except TimeoutError as error:
         failures.append(str(error))
     except KeyboardInterrupt:
-        failures.append(INTERRUPTED)
+        interrupted = True
         raise
     except BaseException as error:
         failures.append(f"ended by {type(error).__name__}")
         raise
     finally:
         failures += _end_capture(captured, log)
-        reason = "; ".join(failures) or reason
-        _log_end(network, log, reason)
-    return reason, bool(failures)
+        if failures or interrupted:
+            cause = Broken(tuple(failures), interrupted)
+        _log_end(network, log, cause)
+    return cause
 
 
 @dataclass(slots=True)
@@ -251,14 +255,14 @@ def _end_capture(captured: capture.Capture, log: EventLog) -> list[str]:
     return []
 
 
-def _log_end(network: MininetNetwork, log: EventLog, reason: str) -> None:
+def _log_end(network: MininetNetwork, log: EventLog, cause: Ending | Broken | None) -> None:
     """Log the end of the run, with the bytes, packets and drops of each directed link."""
     links = tuple(
         run_events.LinkTotals(*ends, counters.bytes, counters.packets, counters.drops)
         for ends, counters in network.counters().items()
     )
     short = tuple(network.short_of_memory())
-    log.add(run_events.RunFinished, reason=reason, links=links, short_of_memory=short)
+    log.add(run_events.RunFinished, cause=cause, links=links, short_of_memory=short)
 
 
 def _run_id(run_dir: Path) -> str:

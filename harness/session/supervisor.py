@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import RUNNER, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import Stopping, TimersLate
@@ -106,8 +107,8 @@ class Children(Protocol):
     def stop(self, begun: Iterable[Child]) -> None:
         """Have the run end as by its own stop condition."""
 
-    def reason_to_end(self, forked: Sequence[Child]) -> str | None:
-        """The reason to end all children now, or None."""
+    def cause_to_end(self, forked: Sequence[Child]) -> Ending | None:
+        """Why all children have to end now; None if they need not."""
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[LoggedEvent]:
         """Set the `code` of a child that was reaped; returns the events of its end."""
@@ -156,15 +157,15 @@ class Supervisor:
         a log is not writable.
         """
         self.limit(self._run_s, f"the run took longer than the {self._run_s:g} s of limits.run")
-        reason = None
-        while self._open and reason is None:
+        cause = None
+        while self._open and cause is None:
             ready = self._wait_until(min(self._deadline_s, self._children.stop_s))
             yield from self._serve(ready)
-            reason = self._children.reason_to_end(self._forked)
-            if not ready and reason is None:
+            cause = self._children.cause_to_end(self._forked)
+            if not ready and cause is None:
                 raise TimeoutError(self._deadline_text)
-        if reason is not None:
-            yield self._event(Stopping, reason)
+        if cause is not None:
+            yield self._event(Stopping, cause)
             yield from self._end_children()
         if (timers := self._children.timers) is not None:
             yield self._event(TimersLate, timers.late_s, timers.watched_s)

@@ -76,13 +76,14 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
     the plan is needed.
     """
     if task.halted or task.replanned:
-        return "the task was halted", "; ".join(event.reason for event in task.halted)
+        return "the task was halted", "; ".join(str(event.cause) for event in task.halted)
     if task.rearranged:
-        return "blocks moved", "; ".join(event.reason for event in task.rearranged)
+        return "blocks moved", "; ".join(str(event.cause) for event in task.rearranged)
     start_ns, end_ns = task.started.t_ns, task.end_ns or task.started.t_ns
     if task.dropped or not task.completed:
-        reasons = [*(e.reason for e in task.abandoned), *(e.reason for e in task.dropped)]
-        return "the task was given up", "; ".join(dict.fromkeys(reasons))
+        causes = [*(e.cause for e in task.abandoned), *(e.cause for e in task.dropped)]
+        words = dict.fromkeys(str(cause or "") for cause in causes)
+        return "the task was given up", "; ".join(words)
     plan = Plan.from_json(task.started.forest)
     sites = {*plan.participants(), *(event.site for event in (*task.sent, *task.joined))}
     early = bool(task.early)

@@ -5,10 +5,16 @@ A task is halted, planned anew, or some of its blocks move. `agents.control.task
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
+from trunkline.agents.events.causes import (
+    BudgetSpent,
+    LinkBroke,
+    SiteLost,
+    SiteWithdrew,
+    find_loss,
+)
 from trunkline.agents.events.connection_events import (
     LinkFound,
     LinkLost,
@@ -25,10 +31,6 @@ from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
-SITE_LOST = re.compile(r"(\S+) is lost")
-LINK_BROKE = re.compile(r"(\S+) and (\S+) lost each other")
-
-SPENT = re.compile(r"exceeded its budget")
 SPENT_EARLY_S = 1e-3
 """A budget may be over this much early, in seconds: timers are rounded."""
 
@@ -41,22 +43,34 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
         for event in repairs:
             yield judged()
             name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
-            found, broke = SITE_LOST.match(event.reason), LINK_BROKE.match(event.reason)
-            is_own = losses.term_of(task.started) == losses.term_of(event)
-            spent_s = (event.t_ns - task.started.t_ns) / 1e9
-            if found and not _has_lost(history, losses, event, found[1]):
-                yield fail(f"{name}: the {event.site} had not lost {found[1]}")
-            elif broke and not _had_no_link(
-                losses, task.started.t_ns, event.t_ns, frozenset(broke.groups())
-            ):
-                yield fail(f"{name}: {broke[1]} and {broke[2]} had not lost each other")
-            elif is_own and not _has_just_heard(history, event):
-                yield fail(f"{name}: the {event.site} had heard of no loss at that moment")
-            elif is_own and SPENT.match(event.reason) and spent_s < rules.task_s - SPENT_EARLY_S:
-                yield fail(f"{name}: only {spent_s:.3f} s of its budget were over")
+            if (wrong := _find_wrong_cause(history, rules, losses, task, event)) is not None:
+                yield fail(f"{name}: {wrong}")
         yield from _check_halts(history, rules, task, losses)
         yield from _check_blocks(task, losses)
         yield from _check_holders(task)
+
+
+def _find_wrong_cause(
+    history: History,
+    rules: Rules,
+    losses: Losses,
+    task: Task,
+    event: TaskHalted | TaskRearranged,
+) -> str | None:
+    """Why a repair cannot have had the cause that it names; None if it can."""
+    loss = find_loss(event.cause)
+    is_own = losses.term_of(task.started) == losses.term_of(event)
+    spent_s = (event.t_ns - task.started.t_ns) / 1e9
+    match loss:
+        case SiteLost(site) if not _has_lost(history, losses, event, site):
+            return f"the {event.site} had not lost {site}"
+        case LinkBroke((a, b)) if not _had_no_link(losses, task.started.t_ns, event.t_ns, {a, b}):
+            return f"{a} and {b} had not lost each other"
+    if is_own and isinstance(loss, SiteLost | LinkBroke) and not _has_just_heard(history, event):
+        return f"the {event.site} had heard of no loss at that moment"
+    if is_own and isinstance(event.cause, BudgetSpent) and spent_s < rules.task_s - SPENT_EARLY_S:
+        return f"only {spent_s:.3f} s of its budget were over"
+    return None
 
 
 def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> Iterator[Finding]:
@@ -79,7 +93,7 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
                 for site in task.started.receivers
                 if finished_ns.get(site, event.t_ns + 1) > event.t_ns
                 and not losses.find(losses.out_of_reach(event.site, site), start_ns, event.t_ns)
-                and f"{site} takes no part" not in event.reason
+                and find_loss(event.cause) != SiteWithdrew(site)
             }
         if missing := asked - set(event.members):
             yield fail(f"{name} does not ask {', '.join(sorted(missing))}")
@@ -90,7 +104,7 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
             woken = any(heard_ns <= change.t_ns <= now_ns for change in changes)
             away = set(before.members) - {(rules.controllers or {}).get(before.site)}
             answered = now_ns - since_ns > (CLOCK_NS if away else 0)
-            stuck = finished_ns and answered and (woken or "budget" in event.reason)
+            stuck = finished_ns and answered and (woken or isinstance(event.cause, BudgetSpent))
             if not anew and not stuck:
                 yield fail(f"{name} was halted before, and not planned anew")
         before = event
@@ -146,14 +160,11 @@ def _check_holders(task: Task) -> Iterator[Finding]:
 
 
 def _has_just_heard(history: History, event: TaskHalted | TaskRearranged) -> bool:
-    """Whether a controller heard at that moment of what a repair names, if that is a loss.
+    """Whether a controller heard at that moment of a loss or a return.
 
     It repairs its own tasks at once. A task whose result cannot reach the others is halted again
     when anything changes.
     """
-    ends = SITE_LOST.match(event.reason) or LINK_BROKE.match(event.reason)
-    if ends is None:
-        return True
     news = (*history.all(WorkerLost), *history.all(WorkerFound), *history.all(LossesReported))
     return any(
         each.site == event.site and abs(each.t_ns - event.t_ns) <= 2 * CLOCK_NS for each in news
@@ -176,9 +187,9 @@ def _has_lost(
     )
 
 
-def _had_no_link(losses: Losses, start_ns: int, t_ns: int, ends: frozenset[str]) -> bool:
+def _had_no_link(losses: Losses, start_ns: int, t_ns: int, ends: Set[str]) -> bool:
     """Whether two sites had lost each other, or one was started again and had no links yet."""
-    if any(span.start_ns <= t_ns for span in losses.broken(frozenset({ends}))):
+    if any(span.start_ns <= t_ns for span in losses.broken(frozenset({frozenset(ends)}))):
         return True
     new_ns = start_ns - losses.detection_ns
     return any(losses.find(losses.dead(site), new_ns, t_ns) for site in ends)

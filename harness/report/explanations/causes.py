@@ -135,13 +135,13 @@ class Run:
         repairs += [event for event in task.rearranged if event.t_ns <= step.end_ns]
         first = min(repairs, key=lambda event: event.t_ns)
         span = task.started.t_ns, first.t_ns
-        fault = self.find_fault(first.reason, span)
+        fault = self.find_fault(first.cause.names, span)
         if fault is None:  # such as a budget that is spent
             hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
             fault = self._find_fault({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         how = f"halted{times} and planned anew" if halts else "rearranged"
-        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.reason}")
+        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.cause}")
 
     def _divide_contribution(self, step: Step) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""
@@ -441,9 +441,9 @@ class Run:
         found = [*cuts, *self._list_stops(step, (CONTROLLER,))]
         return max(found, key=lambda part: part.seconds, default=None)
 
-    def find_fault(self, reason: str, span: Interval) -> int | None:
-        """The latest harm in a span of time to an agent or link that a reason in words names."""
-        return self._find_fault(set(reason.replace(",", " ").split()), HARMS, *span)
+    def find_fault(self, names: Collection[str], span: Interval) -> int | None:
+        """The latest harm in a span of time to one of these agents, or to a link of one."""
+        return self._find_fault({*names}, HARMS, *span)
 
     def _find_fault(
         self, names: set[str], verbs: Collection[str], start_ns: int, end_ns: int

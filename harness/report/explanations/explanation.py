@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from trunkline.agents.events.causes import Dropping
 from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
@@ -108,7 +109,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
 def _add_fault(run: Run, wait: Wait) -> Wait:
     """The wait with the fault behind its reason, or with a late or lost message as its reason."""
     if wait.reason:
-        return replace(wait, fault=run.find_fault(wait.reason, wait.span))
+        return replace(wait, fault=run.find_fault(wait.names, wait.span))
     site, ready_ns = wait.heard
     late = run.find_late_word(site, run.controller_site, ready_ns)
     silent = run.find_silence(site, wait.span)
@@ -125,18 +126,18 @@ def _add_fault(run: Run, wait: Wait) -> Wait:
 
 
 def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
-    """Why the task was abandoned, or why members gave it up that others completed; by reason."""
+    """Why the task was abandoned, or why members gave it up that others completed; by cause."""
     if task.abandoned:
         last = task.abandoned[-1]
         fault = _find_fault(run, task, last)
         missing = run.find_missing(task) if fault is None else None
-        yield Failure((), last.reason, fault, missing)
-    by_reason: defaultdict[str, list[TaskDropped]] = defaultdict(list)
+        yield Failure((), str(last.cause), fault, missing)
+    by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
     for event in _list_given_up(task):
-        by_reason[event.reason].append(event)
-    for reason, events in by_reason.items():
+        by_cause[event.cause].append(event)
+    for cause, events in by_cause.items():
         sites = tuple(event.site for event in events)
-        yield Failure(sites, reason, _find_fault(run, task, events[0]))
+        yield Failure(sites, str(cause or ""), _find_fault(run, task, events[0]))
 
 
 def _list_given_up(task: Task) -> list[TaskDropped]:
@@ -147,7 +148,8 @@ def _list_given_up(task: Task) -> list[TaskDropped]:
 
 def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
     """The fault behind the end of a task for a member or for all."""
-    return run.find_fault(f"{event.reason} {event.site}", (task.started.t_ns, event.t_ns))
+    names = frozenset[str]() if event.cause is None else event.cause.names
+    return run.find_fault(names | {event.site}, (task.started.t_ns, event.t_ns))
 
 
 def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:

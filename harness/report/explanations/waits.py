@@ -63,6 +63,7 @@ class Wait:
         compute_s: how long the last one had computed; None if it came otherwise.
         decide_s: from then until the controller started the task.
         reason: what let it start the task then, if that was not the last member.
+        names: the sites that the reason is about.
         span: from the time at which the last one was ready to the start, in ns.
         fault: the number of the fault behind the reason; None without one.
         heard: the member of which the controller heard last, and when that one was ready, in ns.
@@ -76,6 +77,7 @@ class Wait:
     compute_s: float | None
     decide_s: float
     reason: str
+    names: frozenset[str]
     span: Interval
     heard: tuple[str, int]
     fault: int | None = None
@@ -164,7 +166,7 @@ def _make_wait(
         (last.t_ns - first_ns) / 1e9,
         computed[last.site].seconds if last.site in computed else None,
         (started.t_ns - last.t_ns) / 1e9,
-        _find_reason(started.group, why),
+        *_find_reason(started.group, why),
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
@@ -205,12 +207,13 @@ def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int
     return site, ready[site].t_ns
 
 
-def _find_reason(group: Collection[str], why: Event | None) -> str:
-    """Why the task did not begin when the controller heard of its last member."""
+def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, frozenset[str]]:
+    """Why the task did not begin when the controller heard of its last member, and of whom."""
     match why:
-        case GroupPostponed():
-            return f"after it had postponed the group: {why.reason}"
-        case PolicyTold() if why.told in _REASONS:
-            if why.told != "ready" or why.values["site"] not in group:
-                return _REASONS[why.told].format(**why.values)
-    return ""
+        case GroupPostponed(cause=cause):
+            return f"after it had postponed the group: {cause}", cause.names
+        case PolicyTold(told=told, values=values) if told in _REASONS:
+            if told != "ready" or values["site"] not in group:
+                names = frozenset({values["site"]} if "site" in values else ())
+                return _REASONS[told].format(**values), names
+    return "", frozenset()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from trunkline.agents.control.driver import Driver, Postponed
+from trunkline.agents.events.causes import NoPlan
 from trunkline.agents.planning.plan import (
     Block,
     Plan,
@@ -34,9 +35,9 @@ def begin(driver: Driver) -> list:
 
 
 def test_a_group_without_a_plan_waits_if_a_link_or_site_is_missing():
-    *_, last = begin(driver(PlanError("there is no link a -> b"), whole=False))
+    *_, last = begin(driver(PlanError("there is no link a -> b", PAIR), whole=False))
     assert isinstance(last, Postponed)
-    assert last.reason == "there is no link a -> b"
+    assert last.cause == NoPlan("there is no link a -> b", PAIR)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from faults import FOUR, LARGE, bsp, check, kill, part, preduce, restart, run, s
 from overlays import ladder
 from wan import FAILOVER, Wan, mesh
 
-from trunkline.agents.control.termination import ASKED
+from trunkline.agents.events.causes import Asked
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 
 
@@ -363,7 +363,7 @@ def test_a_backup_that_was_asked_to_stop_while_it_stood_by_begins_nothing_when_i
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=8.0)
     run(wan, (1.0, lambda wan: wan.agents["backup"].stop()), (1.1, kill("controller")))
     stopping = wan.of("stopping")[0]
-    assert (stopping["site"], stopping["reason"]) == ("backup", ASKED)
+    assert (stopping["site"], stopping["reason"]) == ("backup", str(Asked()))
     assert {event["site"] for event in wan.of("task_started")} == {"controller"}
 
 

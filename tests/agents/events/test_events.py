@@ -20,8 +20,8 @@ def test_a_line_becomes_the_event_that_it_names() -> None:
 
 
 def test_optional_keys_may_be_absent_or_null_and_unknown_ones_are_left_alone() -> None:
-    line = '{"t_ns": 7, "site": "a", "event": "task_dropped", "task": 1, "reason": "", "x": 1}'
-    assert parse(line) == TaskDropped(7, "a", 1, "", None)
+    line = '{"t_ns": 7, "site": "a", "event": "task_dropped", "task": 1, "cause": null, "x": 1}'
+    assert parse(line) == TaskDropped(7, "a", 1, None, None)
     line = '{"t_ns": 7, "site": "runner", "event": "agent_exited", "who": "a", "code": null}'
     assert parse(line) == AgentExited(7, "runner", "a", None, None)
 
@@ -40,8 +40,8 @@ def test_bytes_that_a_user_typed_need_not_be_utf_8() -> None:
         '"fault_started", "fault": 0, "verb": "heal", "text": "heal", "targets": []',
         '"fault_started", "fault": 0, "verb": "x", "text": "x", "targets": ["a"], "asked": true',
         '"rates_estimated", "links": [["a", "b", 1.5]]',
-        '"run_finished", "reason": "", "links": [{"src": "a", "dst": "b", "bytes": 3,'
-        ' "packets": 2, "drops": 1}], "short_of_memory": ["a"]',
+        '"run_finished", "reason": "", "cause": null, "links": [{"src": "a", "dst": "b",'
+        ' "bytes": 3, "packets": 2, "drops": 1}], "short_of_memory": ["a"]',
         '"capture_ended", "links": [{"src": "a", "dst": "b", "packets": 2, "missed": 1}]',
     ],
 )
@@ -52,8 +52,10 @@ def test_an_event_is_written_as_it_was_read(rest: str) -> None:
 
 def test_interface_counters_are_read_link_by_link() -> None:
     link = {"src": "a", "dst": "b", "bytes": 3, "packets": 2, "drops": 1}
-    line = {"t_ns": 9, "site": "runner", "event": "run_finished", "reason": "", "links": [link]}
-    assert parse(json.dumps(line)) == RunFinished(9, "runner", "", (LinkTotals("a", "b", 3, 2, 1),))
+    line = {"t_ns": 9, "site": "runner", "event": "run_finished", "cause": None, "links": [link]}
+    assert parse(json.dumps(line)) == RunFinished(
+        9, "runner", None, (LinkTotals("a", "b", 3, 2, 1),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_the_parts_of_a_task_have_their_types(key: str, value: object, allowed: 
 
 
 def test_a_run_that_counted_nothing_sensible_is_refused() -> None:
-    line = {"t_ns": 9, "site": "runner", "event": "run_finished", "reason": "", "links": [{}]}
+    line = {"t_ns": 9, "site": "runner", "event": "run_finished", "cause": None, "links": [{}]}
     with pytest.raises(EventError) as raised:
         read([json.dumps(line)])
     assert str(raised.value) == (

@@ -1,7 +1,7 @@
 """Every check passes on a good history and says what is wrong with a bad one."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from three_sites import SITES, TOPOLOGY, Change, added, altered, history, without
 
+from trunkline.agents.events.causes import LinkBroke, RoundsDone, SiteLost, TakenOver, TargetReached
 from trunkline.agents.events.task_events import (
     Contributed,
     TaskCompleted,
@@ -48,6 +49,8 @@ RULES = Rules(
 )
 MS = 1_000_000
 NAN = float("nan")
+ROME_LOST = asdict(SiteLost("rome"))
+TAKEN_OVER = asdict(TakenOver())
 
 
 def one(name: str, *changes: Change, rules: Rules = RULES) -> tuple[str, str]:
@@ -172,7 +175,7 @@ def test_a_plan_that_is_wrong_fails_the_run_and_nothing_relies_on_it(
 def test_so_does_a_plan_that_takes_over(
     event: str, values: dict[str, Any], said: str | None
 ) -> None:
-    found = history(added(300, "controller", event, task=0, reason="", **values))
+    found = history(added(300, "controller", event, task=0, cause=ROME_LOST, **values))
     checks = {check.name: check for check in judge(found, RULES).checks}
     check = checks["every plan is valid"]
     assert check.judged == 4
@@ -215,7 +218,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
     ),
     (
         "every repair has a cause",
-        [added(2100, "controller", "task_halted", task=1, reason="rome is lost", members=[])],
+        [added(2100, "controller", "task_halted", task=1, cause=ROME_LOST, members=[])],
         "fail",
         "task 1: task_halted at 2.100 s: the controller had not lost rome; "
         "task 1: task_halted at 2.100 s does not ask kyiv, rome",
@@ -228,7 +231,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
                 "controller",
                 "task_halted",
                 task=1,
-                reason="rome and kyiv lost each other",
+                cause=asdict(LinkBroke(("rome", "kyiv"))),
                 members=[],
             )
         ],
@@ -251,7 +254,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
     (
         "every repair was heard",
         [
-            added(250, "controller", "task_halted", task=0, reason="", members=["rome"]),
+            added(250, "controller", "task_halted", task=0, cause=TAKEN_OVER, members=["rome"]),
             *HEARD,
             altered("halt_heard", {"finished": True}, site="rome", task=0),
         ],
@@ -262,7 +265,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
     (
         "every repair was heard",
         [
-            added(250, "controller", "task_halted", task=0, reason="", members=["rome"]),
+            added(250, "controller", "task_halted", task=0, cause=TAKEN_OVER, members=["rome"]),
             *HEARD,
             without("halt_heard", site="rome", task=0),
         ],
@@ -286,7 +289,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
     (
         "every repair was heard",
         [
-            added(250, "controller", "task_replanned", task=0, reason="", **ANEW),
+            added(250, "controller", "task_replanned", task=0, cause=TAKEN_OVER, **ANEW),
             added(260, "rome", "blocks_heard", task=0, blocks=2),
         ],
         "fail",
@@ -295,7 +298,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
     (
         "every repair was heard",
         [
-            added(250, "controller", "task_replanned", task=0, reason="", **ANEW),
+            added(250, "controller", "task_replanned", task=0, cause=TAKEN_OVER, **ANEW),
             *(added(260, site, "blocks_heard", task=0, blocks=2) for site in ("oslo", "rome")),
             added(270, "rome", "blocks_heard", task=0, blocks=2),
         ],
@@ -621,7 +624,7 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "the target accuracy was reached",
         [
             without("evaluated", task=1),
-            altered("stopping", {"reason": "accuracy 80.10 % reached 80 %"}),
+            altered("stopping", {"cause": asdict(TargetReached(80.1, 80.0))}),
         ],
         "fail",
         "target 80 %, best 41.50 %",
@@ -722,12 +725,12 @@ def test_a_bad_history_fails_its_check_with_the_reason(
     assert one(name, *changes) == (outcome, detail)
 
 
-GAVE_UP = added(2300, "rome", "task_dropped", task=1, reason="", digest="rome-1")
+GAVE_UP = added(2300, "rome", "task_dropped", task=1, cause=None, digest="rome-1")
 ROME_DROPS = [without("task_finished", task=1, site="rome"), GAVE_UP]
 ALONE = added(1600, "rome", "controller_lost", reason="silent")
 KILLED = added(2280, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1)
 
-HALTED = added(2200, "controller", "task_halted", task=1, reason="", members=[])
+HALTED = added(2200, "controller", "task_halted", task=1, cause=TAKEN_OVER, members=[])
 TOOK_OVER = added(2200, "backup", "backup_took_over")
 LOST = added(2250, "controller", "agent_changed", who="controller", do="kill", fault=1)
 
@@ -800,7 +803,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
         "abandoned tasks left models unchanged",
         [
             without("task_finished", task=1, site="rome"),
-            added(2300, "rome", "task_dropped", task=1, reason="", digest="result-1"),
+            added(2300, "rome", "task_dropped", task=1, cause=None, digest="result-1"),
             ALONE,
         ],
         "fail",
@@ -886,7 +889,7 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
         for n, do in enumerate(("pause", "resume"))
     ]
     assert one(name, late, *pause)[0] == "pass"
-    halted = added(2100, "controller", "task_halted", task=1, reason="", members=[])
+    halted = added(2100, "controller", "task_halted", task=1, cause=TAKEN_OVER, members=[])
     assert one(name, late, halted)[0] == "pass"
 
 
@@ -1095,12 +1098,12 @@ def test_only_members_at_the_controllers_site_answer_a_halt_at_once(
     task: int, at_ms: int, members: list[str], outcome: str
 ) -> None:
     """A controller at oslo halts a task twice, 50 microseconds apart, as it finds a worker."""
-    asked = {"task": task, "reason": "", "members": members}
+    asked = {"task": task, "cause": TAKEN_OVER, "members": members}
     changes = (
         added(at_ms, "controller", "task_halted", **asked),
         added(at_ms, "controller", "worker_found", worker="kyiv"),
-        added(at_ms, "controller", "task_halted", **asked | {"reason": "again"}),
-        altered("task_halted", {"t_ns": at_ms * MS + 50_000}, reason="again"),
+        added(at_ms, "controller", "task_halted", **asked | {"cause": ROME_LOST}),
+        altered("task_halted", {"t_ns": at_ms * MS + 50_000}, cause=ROME_LOST),
     )
     said, detail = one("every repair has a cause", *changes)
     assert said == outcome
@@ -1376,7 +1379,7 @@ def test_chunks_may_come_in_vain_if_only_the_next_site_can_report_that_they_were
     assert (wanted in detail) == (outcome == "fail")
 
 
-REACHED = "every site that can be reached has done its rounds or is excluded"
+REACHED = RoundsDone(within_reach=True, excluded=True)
 
 
 @pytest.mark.parametrize(
@@ -1394,12 +1397,12 @@ def test_a_site_that_is_back_as_the_run_stops_need_not_have_been_excluded(
     """rome and kyiv leave before the stop at 4.4 s, and oslo because of it."""
     left = [altered("worker_finished", {"t_ns": 4300 * MS}, site=site) for site in ("rome", "kyiv")]
     gone = [added(1000, "controller", "site_excluded", worker=site) for site in excluded]
-    reason = altered("stopping", {"reason": REACHED})
-    finished = altered("run_finished", {"reason": REACHED})
+    stopped = altered("stopping", {"cause": asdict(REACHED)})
+    finished = altered("run_finished", {"cause": asdict(REACHED)})
     rules = replace(RULES, stop=Stop(time_s=20.0))
     name = "the run ended as specified"
-    assert one(name, *left, *gone, *changes, reason, finished, rules=rules) == (
-        ("fail", said) if said else ("pass", REACHED)
+    assert one(name, *left, *gone, *changes, stopped, finished, rules=rules) == (
+        ("fail", said) if said else ("pass", str(REACHED))
     )
 
 
@@ -1415,7 +1418,7 @@ def test_a_controller_that_was_started_again_waits_only_for_sites_that_found_it(
     said = [
         changed(4000, "controller", "kill"),
         changed(4050, "controller", "restart"),
-        altered("stopping", {"reason": REACHED.removesuffix(" or is excluded")}),
+        altered("stopping", {"cause": asdict(replace(REACHED, excluded=False))}),
         *(found if found_ms is not None else []),
     ]
     rules = replace(RULES, stop=Stop(rounds=1))
@@ -1474,7 +1477,7 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
             "controller",
             "task_halted",
             task=1,
-            reason="rome and kyiv lost each other",
+            cause=asdict(LinkBroke(("rome", "kyiv"))),
             members=["kyiv", "rome"],
         ),
     ]
@@ -1502,7 +1505,7 @@ def test_a_worker_that_follows_the_controller_does_not_report_to_the_backup(
         added(1000, "runner", "fault_started", **cut),
         TOOK_OVER,
         added(2205, "rome", "controller_found", controller=follows),
-        added(2210, "backup", "worker_lost", worker="rome", reason="does not report"),
+        added(2210, "backup", "worker_lost", worker="rome", reason="silent", reported=False),
     ]
     sites = {"controller": "oslo", "backup": "kyiv"}
     rules = replace(RULES, timeline=(), controllers=sites)

@@ -148,7 +148,8 @@ def read_scenario(name: str) -> Scenario:
 
 def interrupt(log: Log, t_ns: int) -> Log:
     """The log of the same run if a user had ended it by Ctrl-C at this time."""
-    end = log[-1] | {"t_ns": t_ns, "reason": "interrupted"}
+    cause = {"failures": [], "interrupted": True, "type": "broken"}
+    end = log[-1] | {"t_ns": t_ns, "cause": cause}
     return [*(line for line in log if line["t_ns"] <= t_ns), end]
 
 

@@ -1,7 +1,7 @@
 """Checks of tasks with two sides: servers, pushes, pulls, passive members, sums of updates."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
 from wan import Wan, mesh
 
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.causes import RoundsDone
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.policies import preduce
 from trunkline.harness.checks.judging import CHECKS
@@ -205,7 +206,7 @@ BAD: list[tuple[str, list[Change], str]] = [
         AGREED,
         [
             altered(
-                "contribution_taken", {"event": "task_dropped", "reason": "", "digest": ""}, task=0
+                "contribution_taken", {"event": "task_dropped", "cause": None, "digest": ""}, task=0
             )
         ],
         "task 0: kyiv gave up what oslo, rome finished, and was not lost",
@@ -346,7 +347,7 @@ BAD: list[tuple[str, list[Change], str]] = [
         [
             altered(
                 "task_finished",
-                {"event": "task_dropped", "reason": "", "digest": "x"},
+                {"event": "task_dropped", "cause": None, "digest": "x"},
                 task=1,
                 site="rome",
             ),
@@ -619,7 +620,7 @@ def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
 
 
 def test_a_run_ends_by_exclusion_only_if_a_site_was_excluded() -> None:
-    change = altered("stopping", {"reason": "every site has done its rounds or is excluded"})
+    change = altered("stopping", {"cause": asdict(RoundsDone(within_reach=False, excluded=True))})
     rules = replace(RULES, stop=Stop(rounds=1))
     outcome, detail = one("the run ended as specified", change, rules=rules)
     assert outcome == "fail"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from faults import FOUR, bsp
 from wan import CHUNK_BYTES, FAILOVER, Wan, mesh
 
+from trunkline.agents.events.causes import LostAlone
 from trunkline.harness.checks import causality_checks, result_checks
 from trunkline.harness.checks.losses import Losses
 
@@ -103,7 +106,7 @@ def test_a_site_that_gives_its_task_up_amid_its_first_chunk_has_nothing_to_repor
             event = {**event, **times, "chunks": chunks, "bytes": chunks * CHUNK_BYTES}
         events.append(event)
     given_up = {"site": report["site"], "task": 0, "event": "task_dropped", "t_ns": ended_ns}
-    events.append({**given_up, "reason": "lost s2, and the controller is lost", "digest": ""})
+    events.append({**given_up, "cause": asdict(LostAlone("s2")), "digest": ""})
     if alone:
         lost = {"event": "controller_lost", "site": report["site"], "reason": "silent"}
         events.append({**lost, "t_ns": ended_ns - 1})

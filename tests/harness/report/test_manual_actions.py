@@ -1,9 +1,11 @@
 """What somebody did to a run is told, and what its scenario did is not."""
 
+from dataclasses import asdict
+
 from three_sites import added, altered, history, without
 
+from trunkline.agents.events.causes import Asked, Broken
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.manual_actions import INTERRUPTED
 
 OUTAGE = {"verb": "outage", "text": "outage oslo rome", "targets": ["oslo -> rome"]}
 HEAL = {"verb": "heal", "text": "heal", "targets": []}
@@ -31,7 +33,7 @@ def test_faults_and_commands_are_told_with_their_time() -> None:
 def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
     asked = history(
         added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True, at_end=True),
-        altered("stopping", {"reason": "a stop was requested"}),
+        altered("stopping", {"cause": asdict(Asked())}),
     )
     assert manual_actions.list_actions(asked) == ("run ended at 4.400 s",)
 
@@ -39,13 +41,13 @@ def test_asking_for_the_end_is_one_deed_with_the_heal_that_it_brings() -> None:
 def test_a_heal_that_a_user_typed_before_the_end_is_told() -> None:
     typed = history(
         added(4400, "runner", "fault_started", fault=0, **HEAL, asked=True),
-        altered("stopping", {"reason": "a stop was requested"}),
+        altered("stopping", {"cause": asdict(Asked())}),
     )
     assert manual_actions.list_actions(typed) == ("heal at 4.400 s", "run ended at 4.400 s")
 
 
 def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
-    cut = history(altered("run_finished", {"reason": f"rome: no more; {INTERRUPTED}"}))
+    cut = history(altered("run_finished", {"cause": asdict(Broken(("rome: no more",), True))}))
     assert (
         manual_actions.describe_run(cut)
         == "rome: no more; interrupted; by hand: run ended at 4.600 s"

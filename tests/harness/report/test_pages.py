@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from three_sites import LOG, SCENARIO, SITES, TOPOLOGY, added, altered, history
 
+from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
@@ -451,7 +453,7 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
 def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_legends(
     tmp_path: Path,
 ) -> None:
-    asked = "a stop was requested"
+    asked = str(Asked())
     text, targets = "outage oslo rome both blackhole", ["oslo -> rome", "rome -> oslo"]
     outage = {"fault": 0, "verb": "outage", "text": text, "targets": targets}
     values = {"rate_mbps": 8.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
@@ -470,8 +472,8 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
             added(4440, who, "timers_late", seconds=0.0, of_s=4.4)
             for who in ("oslo", "rome", "kyiv", "controller")
         ),
-        altered("stopping", {"reason": asked}),
-        altered("run_finished", {"reason": asked}),
+        altered("stopping", {"cause": asdict(Asked())}),
+        altered("run_finished", {"cause": asdict(Asked())}),
     ):
         log = change(log)
     (tmp_path / "1" / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))

@@ -146,22 +146,22 @@ def all_found_the_other_controller(log: Log) -> Log:
     return log
 
 
-def _forget_losses(*events: str, reason: str) -> Falsify:
+def _forget_losses(*events: str, cause: str) -> Falsify:
     """Remove these events, if a repair is explained by them."""
 
     def function(log: Log) -> Log:
         repairs = every(log, "task_halted", "task_rearranged")
-        if not any(reason in line["reason"] for line in repairs):
-            raise NotHereError(reason)
+        if not any(line["cause"]["type"] == cause for line in repairs):
+            raise NotHereError(cause)
         return without(log, every(log, *events))
 
     return function
 
 
 FALSIFICATIONS["no_link_was_lost_or_found"] = _forget_losses(
-    "link_lost", "link_found", reason="lost each other"
+    "link_lost", "link_found", cause="link_broke"
 )
-FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", reason=" is lost")
+FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", cause="site_lost")
 
 
 @falsification
@@ -236,15 +236,14 @@ def a_site_is_idle(log: Log) -> Log:
 
 @falsification
 def the_run_ended_for_another_reason(log: Log) -> Log:
-    first(log, "run_finished")["reason"] = "because"
+    first(log, "run_finished")["cause"] = {"tasks": 77, "type": "enough"}
     return log
 
 
 @falsification
 def the_run_stopped_for_another_reason(log: Log) -> Log:
-    first(log, "stopping")["reason"] = first(log, "run_finished")["reason"] = (
-        "1 task had been started"
-    )
+    cause = {"tasks": 1, "type": "enough"}
+    first(log, "stopping")["cause"] = first(log, "run_finished")["cause"] = cause
     return log
 
 
@@ -365,7 +364,8 @@ def a_controller_plans_by_rates_of_another_version(log: Log) -> Log:
 @falsification
 def a_group_waits_that_is_connected(log: Log) -> Log:
     line = every(log, "task_started")[-1]
-    new = {"event": "group_postponed", "group": line["group"], "reason": "not connected"}
+    cause = {"words": "not connected", "sites": [], "type": "no_plan"}
+    new = {"event": "group_postponed", "group": line["group"], "cause": cause}
     return [*log, {"t_ns": line["t_ns"], "site": line["site"], **new}]
 
 

@@ -237,7 +237,7 @@ def a_contribution_is_taken_as_soon_as_the_task_is_completed(log: Log) -> Log:
 @falsification
 def a_taken_contribution_is_dropped(log: Log) -> Log:
     line = middle(log, "contribution_taken")
-    line |= {"event": "task_dropped", "reason": "because", "digest": "0" * 32}
+    line |= {"event": "task_dropped", "cause": None, "digest": "0" * 32}
     return log
 
 

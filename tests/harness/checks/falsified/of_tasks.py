@@ -77,7 +77,7 @@ def the_first_tasks_end_is_unknown(log: Log) -> Log:
 def a_finished_task_is_abandoned(log: Log) -> Log:
     line = first(log, "task_completed", task=finished_task(log))
     del line["without"]
-    line |= {"event": "task_abandoned", "reason": "because"}
+    line |= {"event": "task_abandoned", "cause": {"type": "taken_over"}}
     return log
 
 
@@ -85,7 +85,7 @@ def a_finished_task_is_abandoned(log: Log) -> Log:
 def every_finished_task_is_abandoned(log: Log) -> Log:
     for line in every(log, "task_completed"):
         del line["without"]
-        line |= {"event": "task_abandoned", "reason": "because"}
+        line |= {"event": "task_abandoned", "cause": {"type": "taken_over"}}
     return log
 
 
@@ -97,7 +97,7 @@ def an_abandoned_task_is_completed_without_any_member(log: Log) -> Log:
     if not left:
         raise NotHereError("task_abandoned")
     group = first(log, "task_started", task=left[0]["task"])["group"]
-    del left[0]["reason"]
+    del left[0]["cause"]
     left[0] |= {"event": "task_completed", "without": group}
     return log
 
@@ -105,7 +105,7 @@ def an_abandoned_task_is_completed_without_any_member(log: Log) -> Log:
 @falsification
 def an_abandoned_task_is_completed(log: Log) -> Log:
     line = first(log, "task_abandoned")
-    del line["reason"]
+    del line["cause"]
     line |= {"event": "task_completed", "without": []}
     return log
 
@@ -221,7 +221,7 @@ def a_member_drops_what_others_finish(log: Log) -> Log:
     line = of_task(log, task, "task_finished")[0]
     given = first(log, "contributed", task=task, site=line["site"])
     del line["fingerprint"]
-    line |= {"event": "task_dropped", "reason": "because", "digest": given["digest"]}
+    line |= {"event": "task_dropped", "cause": None, "digest": given["digest"]}
     return log
 
 
@@ -231,7 +231,7 @@ def all_members_drop_a_completed_task(log: Log) -> Log:
     given = {e["site"]: e["digest"] for e in of_task(log, task, "contributed")}
     for line in of_task(log, task, "task_finished"):
         del line["fingerprint"]
-        line |= {"event": "task_dropped", "reason": "x", "digest": given[line["site"]]}
+        line |= {"event": "task_dropped", "cause": None, "digest": given[line["site"]]}
     return log
 
 

@@ -198,7 +198,8 @@ _one_is_early("link_lost", "a_link_is_lost_2_s_early", 2000)
 def a_halt_is_1_s_early(log: Log) -> Log:
     """One that names a loss, of the controller's own task."""
     by = {line["task"]: line["site"] for line in every(log, "task_started")}
-    halts = [e for e in every(log, "task_halted") if e["reason"].endswith(("lost", "each other"))]
+    losses = ("site_lost", "link_broke")
+    halts = [e for e in every(log, "task_halted") if e["cause"]["type"] in losses]
     own = [line for line in halts if by.get(line["task"]) == line["site"]]
     if not own:
         raise NotHereError("task_halted")

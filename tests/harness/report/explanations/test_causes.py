@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from three_sites import TOPOLOGY, Change, added, history
 
+from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.report.explanations.causes import Part, Run
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import summarize
@@ -26,7 +27,8 @@ def list_cold(*changes: Change) -> list[Part]:
 
 
 def halted(t_ms: int) -> Change:
-    return added(t_ms, "controller", "task_halted", task=0, reason="rome is lost", members=[])
+    cause = asdict(SiteLost("rome"))
+    return added(t_ms, "controller", "task_halted", task=0, cause=cause, members=[])
 
 
 def test_a_halt_after_a_transfer_did_not_make_its_connection_cold() -> None:

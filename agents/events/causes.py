@@ -1,0 +1,329 @@
+"""Why agents do what they log: values that code compares, and words for people (pure).
+
+`str` gives the words. No code reads them: whatever a check, a table or an explanation has to know
+of a cause is a field of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+BY_TYPE: Any = Field(discriminator="type")
+"""For a field with one of several causes: its JSON says which by the key `type`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why an agent did something."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The sites that the cause is about."""
+        return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class OfSite(Cause):
+    """Why an agent did something, if it is about one site."""
+
+    site: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset({self.site})
+
+
+# -- why a task is repaired, given up or postponed ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLost(OfSite):
+    """The controller lost the connection to this site."""
+
+    type: Literal["site_lost"] = "site_lost"
+
+    def __str__(self) -> str:
+        return f"{self.site} is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWithdrew(OfSite):
+    """This site takes no part in the task: it refused it, or it has done its rounds."""
+
+    type: Literal["site_withdrew"] = "site_withdrew"
+
+    def __str__(self) -> str:
+        return f"{self.site} takes no part any more"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBroke(Cause):
+    """The connection between two neighbours broke, as one of them reports."""
+
+    sites: tuple[str, str]
+    type: Literal["link_broke"] = "link_broke"
+
+    def __str__(self) -> str:
+        return f"{self.sites[0]} and {self.sites[1]} lost each other"
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self.sites)
+
+
+Loss = SiteLost | SiteWithdrew | LinkBroke
+"""What takes a member or a link away from a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoCandidate(Cause):
+    """After a loss, no other member can take over the blocks (CREW's equation (3))."""
+
+    after: Annotated[Loss, BY_TYPE]
+    type: Literal["no_candidate"] = "no_candidate"
+
+    def __str__(self) -> str:
+        return f"{self.after}, and no other member reaches the whole group"
+
+    @property
+    def names(self) -> frozenset[str]:
+        return self.after.names
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent(Cause):
+    """The task took longer than the time that every task has, in seconds."""
+
+    budget_s: float
+    type: Literal["budget_spent"] = "budget_spent"
+
+    def __str__(self) -> str:
+        return f"exceeded its budget of {self.budget_s:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTooEarly(OfSite):
+    """This site has a result without the newest blocks, of which it had not heard."""
+
+    type: Literal["finished_too_early"] = "finished_too_early"
+
+    def __str__(self) -> str:
+        return f"{self.site} finished before it heard of the newest blocks"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver(Cause):
+    """The task's controller was lost, and a member or a link with it."""
+
+    type: Literal["taken_over"] = "taken_over"
+
+    def __str__(self) -> str:
+        return "its controller was lost, and more with it"
+
+
+Halting = Loss | NoCandidate | BudgetSpent | FinishedTooEarly | TakenOver
+"""Why a controller halts a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan(Cause):
+    """The links that work do not connect these sites; the task was halted `after` something."""
+
+    words: str
+    sites: tuple[str, ...]
+    after: Annotated[Halting, BY_TYPE] | None = None
+    type: Literal["no_plan"] = "no_plan"
+
+    def __str__(self) -> str:
+        return self.words if self.after is None else f"{self.after}; {self.words}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        before: frozenset[str] = frozenset() if self.after is None else self.after.names
+        return before.union(self.sites)
+
+
+Abandoning = Halting | NoPlan
+"""Why a controller abandons a task."""
+
+
+def find_loss(cause: Halting) -> Loss | None:
+    """The loss that is a cause, or behind it; None if there is none."""
+    match cause:
+        case NoCandidate(after):
+            return after
+        case SiteLost() | SiteWithdrew() | LinkBroke():
+            return cause
+    return None
+
+
+# -- why a member gives a task up -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedWithout(Cause):
+    """The task ended while this site was lost."""
+
+    type: Literal["decided_without"] = "decided_without"
+
+    def __str__(self) -> str:
+        return "decided without this site"
+
+
+@dataclass(frozen=True, slots=True)
+class HaltedAlone(Cause):
+    """The task is halted, and the controller that halted it is lost."""
+
+    type: Literal["halted_alone"] = "halted_alone"
+
+    def __str__(self) -> str:
+        return "halted, and the controller is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepair(Cause):
+    """Without a controller, the task did not end in time."""
+
+    type: Literal["no_repair"] = "no_repair"
+
+    def __str__(self) -> str:
+        return "no repair came in time"
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedAlone(OfSite):
+    """Without a controller, this neighbour takes no part in the task."""
+
+    type: Literal["refused_alone"] = "refused_alone"
+
+    def __str__(self) -> str:
+        return f"{self.site} takes no part, and the controller is lost"
+
+
+@dataclass(frozen=True, slots=True)
+class LostAlone(OfSite):
+    """Without a controller, the connection to this neighbour broke."""
+
+    type: Literal["lost_alone"] = "lost_alone"
+
+    def __str__(self) -> str:
+        return f"lost {self.site}, and the controller is lost"
+
+
+Dropping = Abandoning | DecidedWithout | HaltedAlone | NoRepair | RefusedAlone | LostAlone
+"""Why a member gives a task up."""
+
+
+# -- why a run ends -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Enough(Cause):
+    """So many tasks had been started."""
+
+    tasks: int
+    type: Literal["enough"] = "enough"
+
+    def __str__(self) -> str:
+        return f"{self.tasks} task{'s' * (self.tasks > 1)} had been started"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUp(Cause):
+    """The run's time has passed, in seconds."""
+
+    time_s: float
+    type: Literal["time_up"] = "time_up"
+
+    def __str__(self) -> str:
+        return f"its time of {self.time_s:g} s has passed"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsDone(Cause):
+    """Every site has done its rounds, or every one `within_reach`, or the policy excluded it."""
+
+    within_reach: bool
+    excluded: bool
+    type: Literal["rounds_done"] = "rounds_done"
+
+    def __str__(self) -> str:
+        which = " that can be reached" if self.within_reach else ""
+        return f"every site{which} has done its rounds{' or is excluded' * self.excluded}"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReached(Cause):
+    """A result has the accuracy that the run is to reach, both in percent."""
+
+    accuracy_percent: float
+    target_percent: float
+    type: Literal["target_reached"] = "target_reached"
+
+    def __str__(self) -> str:
+        return f"accuracy {self.accuracy_percent:.2f} % reached {self.target_percent:g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Cause):
+    """A user asked for the end of the run."""
+
+    type: Literal["asked"] = "asked"
+
+    def __str__(self) -> str:
+        return "a stop was requested"
+
+
+@dataclass(frozen=True, slots=True)
+class NoSite(Cause):
+    """No site could be reached for so many seconds."""
+
+    for_s: float
+    type: Literal["no_site"] = "no_site"
+
+    def __str__(self) -> str:
+        return f"no site could be reached for {self.for_s:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramsExited(Cause):
+    """The programs of these sites exited, or those of `all` sites."""
+
+    sites: tuple[str, ...]
+    all: bool
+    type: Literal["programs_exited"] = "programs_exited"
+
+    def __str__(self) -> str:
+        which = "every site" if self.all else ", ".join(self.sites)
+        return f"the program{'s' * (len(self.sites) > 1)} at {which} exited"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramFailed(Cause):
+    """A program failed."""
+
+    type: Literal["program_failed"] = "program_failed"
+
+    def __str__(self) -> str:
+        return "a program failed"
+
+
+Ending = (
+    Enough | TimeUp | RoundsDone | TargetReached | Asked | NoSite | ProgramsExited | ProgramFailed
+)
+"""Why no more tasks begin, and why a run of programs ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken(Cause):
+    """The run could not end as it should: these failures, or Ctrl-C or a signal."""
+
+    failures: tuple[str, ...]
+    interrupted: bool
+    type: Literal["broken"] = "broken"
+
+    def __str__(self) -> str:
+        return "; ".join([*self.failures, *["interrupted"] * self.interrupted])
