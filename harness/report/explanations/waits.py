@@ -77,7 +77,7 @@ class Wait:
     compute_s: float | None
     decide_s: float
     reason: str
-    names: frozenset[str]
+    names: tuple[str, ...]
     span: Interval
     heard: tuple[str, int]
     fault: int | None = None
@@ -207,13 +207,13 @@ def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int
     return site, ready[site].t_ns
 
 
-def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, frozenset[str]]:
+def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[str, ...]]:
     """Why the task did not begin when the controller heard of its last member, and of whom."""
     match why:
         case GroupPostponed(cause=cause):
-            return f"after it had postponed the group: {cause}", cause.names
+            return f"after it had postponed the group: {cause}", tuple(sorted(cause.names))
         case PolicyTold(told=told, values=values) if told in _REASONS:
             if told != "ready" or values["site"] not in group:
-                names = frozenset({values["site"]} if "site" in values else ())
+                names = (values["site"],) if "site" in values else ()
                 return _REASONS[told].format(**values), names
-    return "", frozenset()
+    return "", ()
