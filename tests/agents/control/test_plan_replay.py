@@ -10,6 +10,7 @@ import pytest
 from trunkline.agents.control.plan_replay import PlanReplay
 from trunkline.agents.control.planner import Planner
 from trunkline.agents.events.awareness_events import PlansUpdated, list_rates
+from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.connection_events import LossesReported, WorkerFound, WorkerLost
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan
@@ -110,7 +111,7 @@ def test_a_block_moves_to_the_site_that_equation_3_gives(hub, right):
     block = Block(((0, 10),), "n1", *star("n1", SITES, {pair: pair for pair in PAIRS}))
     plan = Plan(SITES, SITES, 10, (block,))
     moved = replace(plan, blocks=(move_block(plan, block, hub),))
-    event = TaskRearranged(9, CONTROLLER, 0, (0,), 1, moved.to_json())
+    event = TaskRearranged(9, CONTROLLER, 0, (0,), 1, moved.to_json(), SiteLost("n4"))
     replay = begin()
     assert "does not know" in (replay.explain_blocks(event) or "")
     replay.note(started(plan))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from trunkline.agents.control.termination import Termination
+from trunkline.agents.events.causes import Ending, RoundsDone
 from trunkline.agents.wire.agent_settings import ControllerSettings
 
 SITES = ("a", "b")
@@ -25,7 +26,7 @@ def test_the_run_ends_only_when_no_task_is_running() -> None:
         running.clear()
         ending.check()
         assert not ending.is_open
-        assert said == ["every site has done its rounds"]
+        assert said == [RoundsDone(within_reach=False, excluded=False)]
 
     asyncio.run(finish())
 
@@ -34,13 +35,13 @@ def test_the_end_names_sites_that_were_excluded() -> None:
     settings = ControllerSettings(SITES, {}, {}, 4, 4, 1, "fl_r2sp", "ps", 10.0)
 
     async def finish() -> None:
-        said: list[str] = []
+        said: list[Ending] = []
         ending = Termination(settings, {*SITES}, lambda: False, said.append)
         ending.begin()
         ending.exclude()
         for site in SITES:
             ending.mark_done(site)
         ending.check()
-        assert said == ["every site has done its rounds or is excluded"]
+        assert said == [RoundsDone(within_reach=False, excluded=True)]
 
     asyncio.run(finish())

@@ -10,7 +10,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from three_sites import SITES, TOPOLOGY, Change, added, altered, history, without
 
-from trunkline.agents.events.causes import LinkBroke, RoundsDone, SiteLost, TakenOver, TargetReached
+from trunkline.agents.events.causes import (
+    FinishedTooEarly,
+    LinkBroke,
+    RoundsDone,
+    SiteLost,
+    SiteWithdrew,
+    TakenOver,
+    TargetReached,
+)
 from trunkline.agents.events.task_events import (
     Contributed,
     TaskCompleted,
@@ -49,6 +57,7 @@ RULES = Rules(
 )
 MS = 1_000_000
 NAN = float("nan")
+AGAIN = asdict(FinishedTooEarly("rome"))
 ROME_LOST = asdict(SiteLost("rome"))
 TAKEN_OVER = asdict(TakenOver())
 
@@ -1090,6 +1099,17 @@ def test_a_site_without_a_controller_forgets_the_offers_that_it_forwarded() -> N
         assert one(name, *arrived, *lost, rules=rules)[0] == "fail"
 
 
+@pytest.mark.parametrize("withdrew", ["kyiv", "xrome"])
+def test_a_halt_asks_every_member_but_the_one_that_withdrew(withdrew: str) -> None:
+    cause = asdict(SiteWithdrew(withdrew))
+    halted = added(2100, "controller", "task_halted", task=1, cause=cause, members=[])
+    missing = "rome" if withdrew == "kyiv" else "kyiv, rome"
+    assert one("every repair has a cause", halted) == (
+        "fail",
+        f"task 1: task_halted at 2.100 s does not ask {missing}",
+    )
+
+
 @pytest.mark.parametrize(
     ("task", "at_ms", "members", "outcome"),
     [(0, 1300, ["oslo"], "pass"), (1, 2270, ["kyiv", "rome"], "fail")],
@@ -1102,8 +1122,8 @@ def test_only_members_at_the_controllers_site_answer_a_halt_at_once(
     changes = (
         added(at_ms, "controller", "task_halted", **asked),
         added(at_ms, "controller", "worker_found", worker="kyiv"),
-        added(at_ms, "controller", "task_halted", **asked | {"cause": ROME_LOST}),
-        altered("task_halted", {"t_ns": at_ms * MS + 50_000}, cause=ROME_LOST),
+        added(at_ms, "controller", "task_halted", **asked | {"cause": AGAIN}),
+        altered("task_halted", {"t_ns": at_ms * MS + 50_000}, cause=AGAIN),
     )
     said, detail = one("every repair has a cause", *changes)
     assert said == outcome

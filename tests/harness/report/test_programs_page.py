@@ -8,6 +8,7 @@ import pandas as pd
 from rich.console import Console
 from test_pages import Page
 
+from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -34,6 +35,8 @@ outputs: {plots: false}
 """
 SECOND = 10**9
 
+BROKEN = Broken(("the program of n2 exited with code 3",), interrupted=False)
+
 
 def list_events(size: int = 1_000_000):
     """Two programs: n1 sends for the second of two seconds, then n2 fails."""
@@ -43,9 +46,9 @@ def list_events(size: int = 1_000_000):
         ProgramsStarted(0, "runner"),
         LinksCounted(1 * SECOND, "runner", (LinkBytes("n1", "n2", 500_000),)),
         AgentExited(2 * SECOND, "runner", "n2", 3, 0, asked=False),
-        Stopping(2 * SECOND, "runner", "a program failed"),
+        Stopping(2 * SECOND, "runner", ProgramFailed()),
         AgentExited(2 * SECOND, "runner", "n1", 0, 15, asked=True),
-        RunFinished(2 * SECOND, "runner", "the program of n2 exited with code 3", totals),
+        RunFinished(2 * SECOND, "runner", BROKEN, totals),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, LinkChanged
 from trunkline.agents.events.task_events import (
@@ -142,7 +143,7 @@ def test_only_the_blocks_that_no_later_repair_withdrew_are_known() -> None:
     events = *repair(1000, whole), *repair(2000, whole)
     assert list_pieces(1_200_000, *events) == [(200_000, 0, 1910), (1_000_000, 2010, 4000)]
     half = Block(((0, 2),), "a", (), (("a", "b"),))
-    moved = TaskRearranged(1000 * MS, "controller", 0, (0,), 1, make_plan(half))
+    moved = TaskRearranged(1000 * MS, "controller", 0, (0,), 1, make_plan(half), SiteLost("c"))
     assert list_pieces(800_000, moved) == [(300_000, 0, 4000), (500_000, 1000, 4000)]
 
 

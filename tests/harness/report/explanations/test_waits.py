@@ -2,6 +2,7 @@
 
 import pytest
 
+from trunkline.agents.events.causes import TakenOver
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.round_events import ComputeStarted, Ready
@@ -115,7 +116,7 @@ def explain_pair(*events: Event) -> Explanation:
     links = Link("n1", "n2", 8.0, 10.0), Link("n2", "n1", 8.0, 10.0)
     topology = Topology("pair", (Site("n1"), Site("n2")), links)
     early, late = ready("n1", 0, 200), ready("n2", 0, 300)
-    ended = TaskAbandoned(2100 * MS, "controller", 7, "")
+    ended = TaskAbandoned(2100 * MS, "controller", 7, TakenOver())
     history = order(*early, *late, *events, start(2000, 7), ended)
     run = Run(history, topology, 1500, "n1")
     return explanation.explain(run, history.tasks[0], 0.1, find_waits(history)[7])
