@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from trunkline.agents.awareness.clock_sync import CONTROLLER, SynchronizedClock
+from trunkline.agents.awareness.clock_sync import SynchronizedClock
 from trunkline.agents.awareness.estimators import ESTIMATORS, Estimator
 from trunkline.agents.events import awareness_events
-from trunkline.agents.events.event import Log
+from trunkline.agents.events.event import CONTROLLER, Log
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.agent_settings import Probing, WorkerSettings
 from trunkline.agents.wire.framing import UNTIMED, Stamp

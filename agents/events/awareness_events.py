@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 class LinkRate(NamedTuple):
@@ -23,30 +23,30 @@ def list_rates(rates_mbps: Mapping[tuple[str, str], float]) -> tuple[LinkRate, .
 
 
 @dataclass(frozen=True, slots=True)
-class RatesEstimated(Event):
-    """Controller: plans follow these rates, which are not the true ones, from now on."""
+class RatesEstimated(Event, by=By.CONTROLLER):
+    """Plans follow these rates, which are not the true ones, from now on."""
 
     links: tuple[LinkRate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PlansUpdated(Event):
-    """Controller: plans follow these rates from now on; `version` counts from 1."""
+class PlansUpdated(Event, by=By.CONTROLLER):
+    """Plans follow these rates from now on; `version` counts from 1."""
 
     version: Count
     links: tuple[LinkRate, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TimeServed(Event):
-    """Controller: from now on each of these sites asks its server for the time."""
+class TimeServed(Event, by=By.CONTROLLER):
+    """From now on each of these sites asks its server for the time."""
 
     servers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class ClockSynchronized(Event):
-    """Worker: `server` told it the time; it adds `correction_ns` to its clock, before `before_ns`.
+class ClockSynchronized(Event, by=By.SITE):
+    """`server` told it the time; it adds `correction_ns` to its clock, before `before_ns`.
 
     The question and its answer travelled for `delay_ms` together. The time is that of the
     controller of this rank, 1 for the backup.
@@ -60,8 +60,8 @@ class ClockSynchronized(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RateMeasured(Event):
-    """Worker: it measured the rate of the link src -> dst by `chunks` of `bytes` in all.
+class RateMeasured(Event, by=By.SITE):
+    """The worker measured the rate of the link src -> dst by `chunks` of `bytes` in all.
 
     `least_delay_ms` is the smallest delay of any frame in the last two minutes or more: one-way, or
     to the acknowledgement where the sender measures. It includes the difference of the two clocks.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundSent(Event):
-    """Runner: the flow's sender gave its kernel this payload since `since_ns`.
+class BackgroundSent(Event, by=By.RUNNER):
+    """The flow's sender gave its kernel this payload since `since_ns`.
 
     `packets` is 0 with TCP, where the kernel makes the packets.
     """
@@ -25,8 +25,8 @@ class BackgroundSent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundReceived(Event):
-    """Runner: the flow's receiver got this payload since `since_ns`; `packets` is 0 with TCP."""
+class BackgroundReceived(Event, by=By.RUNNER):
+    """The flow's receiver got this payload since `since_ns`; `packets` is 0 with TCP."""
 
     flow: Count
     bytes: Count
@@ -35,8 +35,8 @@ class BackgroundReceived(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundFile(Event):
-    """Runner: a file of the flow, which the sender began at `start_ns`, has arrived completely."""
+class BackgroundFile(Event, by=By.RUNNER):
+    """A file of the flow, which the sender began at `start_ns`, has arrived completely."""
 
     flow: Count
     bytes: Count
@@ -44,8 +44,8 @@ class BackgroundFile(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundFailed(Event):
-    """Runner: a connection of the flow broke, or could not be opened, for this reason."""
+class BackgroundFailed(Event, by=By.RUNNER):
+    """A connection of the flow broke, or could not be opened, for this reason."""
 
     flow: Count
     reason: str

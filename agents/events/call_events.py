@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
-class CallStarted(Event):
-    """Program: a call of `torch.distributed` began.
+class CallStarted(Event, by=By.SITE):
+    """A call of `torch.distributed` began.
 
     Attributes:
         process: the process's id at its site.
@@ -37,8 +37,8 @@ class CallStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CallFinished(Event):
-    """Program: the call of this process with this number ended, or `failed`."""
+class CallFinished(Event, by=By.SITE):
+    """The call of this process with this number ended, or `failed`."""
 
     process: Count
     call: Count
@@ -46,8 +46,8 @@ class CallFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TimingStopped(Event):
-    """Program: the further calls of this process are not timed, for this reason."""
+class TimingStopped(Event, by=By.SITE):
+    """The further calls of this process are not timed, for this reason."""
 
     process: Count
     reason: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerLost(Event):
-    """Controller: the connection to this worker broke, or there is none.
+class WorkerLost(Event, by=By.CONTROLLER):
+    """The connection to this worker broke, or there is none.
 
     A worker that has not `reported` was not heard of when the controller began to decide.
     """
@@ -23,15 +23,15 @@ class WorkerLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFound(Event):
-    """Controller: a worker that was lost follows it again and has reported its state."""
+class WorkerFound(Event, by=By.CONTROLLER):
+    """A worker that was lost follows it again and has reported its state."""
 
     worker: str
 
 
 @dataclass(frozen=True, slots=True)
-class LossesReported(Event):
-    """Controller: this worker has reported that it is not connected to these neighbours.
+class LossesReported(Event, by=By.CONTROLLER):
+    """This worker has reported that it is not connected to these neighbours.
 
     With the workers that are lost, these are the links that new plans do not use.
     """
@@ -41,47 +41,47 @@ class LossesReported(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerLost(Event):
-    """Worker: the connection to the controller broke; it continues alone."""
+class ControllerLost(Event, by=By.SITE):
+    """The connection to the controller broke; the worker continues alone."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerFound(Event):
-    """Worker: it follows this controller, the same as before or another."""
+class ControllerFound(Event, by=By.SITE):
+    """The worker follows this controller, the same as before or another."""
 
     controller: str
 
 
 @dataclass(frozen=True, slots=True)
-class LinkLost(Event):
-    """Worker: the connection to a neighbour broke."""
+class LinkLost(Event, by=By.SITE):
+    """The connection to a neighbour broke."""
 
     peer: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class LinkFound(Event):
-    """Worker: it is connected to this neighbour again."""
+class LinkFound(Event, by=By.SITE):
+    """The worker is connected to this neighbour again."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True)
-class CallerRefused(Event):
-    """Agent: it refused the `count`-th caller that is not of this run; not every one is logged."""
+class CallerRefused(Event, by=By.ANY):
+    """The agent refused the `count`-th caller that is not of this run; not every one is logged."""
 
     reason: str
     count: Count
 
 
 @dataclass(frozen=True, slots=True)
-class BackupTookOver(Event):
-    """Backup controller: it acts as the controller from now on."""
+class BackupTookOver(Event, by=By.BACKUP):
+    """The backup acts as the controller from now on."""
 
 
 @dataclass(frozen=True, slots=True)
-class BackupStoodDown(Event):
-    """Backup controller: it acts no more, because the first controller is back."""
+class BackupStoodDown(Event, by=By.BACKUP):
+    """The backup acts no more, because the first controller is back."""

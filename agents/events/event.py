@@ -4,13 +4,16 @@ Every process of a run logs events, stamped with the run's one clock; the runner
 into `events.jsonl`. Each class of this package is one type of event: its name in snake case is the
 line's `"event"`, its fields are the line's keys, in the same order. `event_writing` makes a line of
 an event, `event_reading` an event of a line.
+
+The head of a class says who may log its events: `class Sent(TaskEvent, by=By.SITE)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Concatenate, ParamSpec, Protocol
+from enum import Enum, auto
+from typing import Annotated, ClassVar, Concatenate, ParamSpec, Protocol
 
 from pydantic import Field
 
@@ -24,16 +27,48 @@ Count = Annotated[int, Field(ge=0)]
 P = ParamSpec("P")
 
 
+class By(Enum):
+    """Who may log an event.
+
+    RUNNER: the process that runs the scenario.
+    CONTROLLER: a controller, first or backup.
+    STOPPER: a controller, or in a run of programs the runner.
+    BACKUP: the backup controller.
+    SITE: the worker or the program of a site.
+    ANY: each of these.
+    """
+
+    RUNNER = auto()
+    CONTROLLER = auto()
+    STOPPER = auto()
+    BACKUP = auto()
+    SITE = auto()
+    ANY = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened at `site` (a site, "controller" or "runner"), `t_ns` into the run."""
 
+    by: ClassVar[By]
+
     t_ns: Count
     site: str
+
+    def __init_subclass__(cls, by: By | None = None) -> None:
+        if by is not None:
+            cls.by = by
 
     def omitted_keys(self) -> tuple[str, ...]:
         """The keys that the line of this event leaves out."""
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvent(Event):
+    """An event of one task."""
+
+    task: Count
 
 
 Kind = Callable[Concatenate[int, str, P], Event]

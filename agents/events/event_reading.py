@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -120,7 +121,7 @@ class _NamedEvent:
 def _find_kinds() -> Iterator[type[Event]]:
     for module in _MODULES:
         for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Event) and value is not Event:
+            if isinstance(value, type) and issubclass(value, Event) and hasattr(value, "by"):
                 yield value
 
 
@@ -146,7 +147,8 @@ def _problem(values: Any, error: ErrorDetails) -> str:
         return f"event: {name!r}: expected one of {', '.join(_KINDS)}"
     _, key, *place = error["loc"]
     if error["type"] == "missing" and not place:
-        return f"{key}: missing: {name} needs {', '.join(get_type_hints(_KINDS[name]))}"
+        needed = ", ".join(field.name for field in fields(_KINDS[name]))
+        return f"{key}: missing: {name} needs {needed}"
     record, *_ = *get_args(get_type_hints(_KINDS[name])[str(key)]), None
     allowed = _WORDS.get(error["type"], error["msg"])
     if error["type"] == "literal_error":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
-class FaultStarted(Event):
-    """Runner: a fault starts; `text` is the line that asks for it.
+class FaultStarted(Event, by=By.RUNNER):
+    """A fault starts; `text` is the line that asks for it.
 
     `targets` are the directed links (`a -> b`) or the agent that it affects; none means all links.
     A user has `asked` for it while the run is in progress; otherwise it is of the timeline. A heal
@@ -28,15 +28,15 @@ class FaultStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FaultEnded(Event):
-    """Runner: that fault is undone."""
+class FaultEnded(Event, by=By.RUNNER):
+    """That fault is undone."""
 
     fault: Count
 
 
 @dataclass(frozen=True, slots=True)
-class LinkChanged(Event):
-    """Runner: from now on the link src -> dst has these values; `cuts` say how it is cut.
+class LinkChanged(Event, by=By.RUNNER):
+    """From now on the link src -> dst has these values; `cuts` say how it is cut.
 
     `burst` is the mean number of packets in a row that are lost.
     """
@@ -56,8 +56,8 @@ class LinkChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChanged(Event):
-    """Runner: a fault killed, restarted, paused or resumed an agent or program."""
+class AgentChanged(Event, by=By.RUNNER):
+    """A fault killed, restarted, paused or resumed an agent or program."""
 
     who: str
     do: str
@@ -65,7 +65,7 @@ class AgentChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CommandTyped(Event):
-    """Runner: a user runs this command at a site, or between sites."""
+class CommandTyped(Event, by=By.RUNNER):
+    """A user runs this command at a site, or between sites."""
 
     line: str

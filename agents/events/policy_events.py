@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyBegan(Event):
-    """Controller: its policy begins in the initial state; random numbers depend on the `term`."""
+class PolicyBegan(Event, by=By.CONTROLLER):
+    """The controller's policy begins in the initial state; random numbers depend on the `term`."""
 
     term: Count
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyTold(Event):
-    """Controller: its policy gets an event of the type `told`, with these values.
+class PolicyTold(Event, by=By.CONTROLLER):
+    """The controller's policy gets an event of the type `told`, with these values.
 
     What the controller logs next, until the next `PolicyTold`, may be the policy's answer.
     """

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event, TaskEvent
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeStarted(Event):
-    """Worker: an iteration's own work begins, with a `batch` if the policy has set one.
+class ComputeStarted(Event, by=By.SITE):
+    """An iteration's own work begins, with a `batch` if the policy has set one.
 
     Branches of it may have been computed before, while the model was handed out.
     """
@@ -22,23 +22,22 @@ class ComputeStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeFinished(Event):
-    """Worker: an iteration's own work is done."""
+class ComputeFinished(Event, by=By.SITE):
+    """An iteration's own work is done."""
 
     iteration: Count
 
 
 @dataclass(frozen=True, slots=True)
-class BranchArrived(Event):
-    """Worker: it has all parameters of a branch of the model that a task hands out."""
+class BranchArrived(TaskEvent, by=By.SITE):
+    """The worker has all parameters of a branch of the model that a task hands out."""
 
-    task: Count
     branch: Count
 
 
 @dataclass(frozen=True, slots=True)
-class BranchComputed(Event):
-    """Worker: the forward computation of a branch is done.
+class BranchComputed(Event, by=By.SITE):
+    """The forward computation of a branch is done.
 
     It lasted from `start_ns` to `end_ns` by the times of the workload; timers are up to a
     millisecond later. Its parameters came from a `task`, or were here before the iteration began.
@@ -55,47 +54,44 @@ class BranchComputed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SyncStarted(Event):
-    """Program: it synchronizes with others; all report the same task number, size and operation.
+class SyncStarted(TaskEvent, by=By.SITE):
+    """The program synchronizes with others; all report the same task number, size and operation.
 
     The size is in bytes. A lower bound of the time is known for `allreduce` only.
     """
 
-    task: Count
     bytes: Count = 0
     operation: str = "program"
 
 
 @dataclass(frozen=True, slots=True)
-class SyncFinished(Event):
-    """Program: the synchronization is over for this site."""
-
-    task: Count
+class SyncFinished(TaskEvent, by=By.SITE):
+    """The synchronization is over for this site."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready(Event):
-    """Worker: it waits for a group to synchronize this iteration with."""
+class Ready(Event, by=By.SITE):
+    """The worker waits for a group to synchronize this iteration with."""
 
     iteration: Count
 
 
 @dataclass(frozen=True, slots=True)
-class RoundFinished(Event):
-    """Worker: one more iteration computed and synchronized."""
+class RoundFinished(Event, by=By.SITE):
+    """One more iteration computed and synchronized."""
 
     rounds: Count
 
 
 @dataclass(frozen=True, slots=True)
-class RoundAlone(Event):
-    """Worker: it computed an iteration and had no controller to synchronize it with others."""
+class RoundAlone(Event, by=By.SITE):
+    """The worker computed an iteration and had no controller to synchronize it with others."""
 
     iteration: Count
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFinished(Event):
-    """Worker: it has stopped, as the controller told it."""
+class WorkerFinished(Event, by=By.SITE):
+    """The worker has stopped, as the controller told it."""
 
     rounds: Count

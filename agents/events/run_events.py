@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from trunkline.agents.events.causes import BY_TYPE, Broken, Ending
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class LinkCapture:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted(Event):
-    """Runner: the agents are about to start."""
+class RunStarted(Event, by=By.RUNNER):
+    """The agents are about to start."""
 
     scenario: str
     seed: int
@@ -55,32 +55,32 @@ class RunStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkReady(Event):
-    """Runner: every link is up and shaped."""
+class NetworkReady(Event, by=By.RUNNER):
+    """Every link is up and shaped."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramsStarted(Event):
-    """Runner: the programs of all sites begin now."""
+class ProgramsStarted(Event, by=By.RUNNER):
+    """The programs of all sites begin now."""
 
 
 @dataclass(frozen=True, slots=True)
-class LinksCounted(Event):
-    """Runner, in a run of programs: these links carried something since the last count."""
+class LinksCounted(Event, by=By.RUNNER):
+    """In a run of programs: these links carried something since the last count."""
 
     links: tuple[LinkBytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stopping(Event):
-    """Controller: the stop condition is met, no more tasks."""
+class Stopping(Event, by=By.STOPPER):
+    """The stop condition is met, no more tasks."""
 
     cause: Annotated[Ending, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
-class AgentExited(Event):
-    """Runner: the process of `who` ended with this exit code, or by this signal.
+class AgentExited(Event, by=By.RUNNER):
+    """The process of `who` ended with this exit code, or by this signal.
 
     Only an agent has a `fault`: the number of the one that killed it. Only a program has `asked`:
     whether it was told to end; its exit code then means nothing.
@@ -97,15 +97,15 @@ class AgentExited(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureEnded(Event):
-    """Runner: the files with the packets of these links are complete."""
+class CaptureEnded(Event, by=By.RUNNER):
+    """The files with the packets of these links are complete."""
 
     links: tuple[LinkCapture, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished(Event):
-    """Runner: every process is reaped; `links` are the interface counters at that moment.
+class RunFinished(Event, by=By.RUNNER):
+    """Every process is reaped; `links` are the interface counters at that moment.
 
     At the sites `short_of_memory` TCP met the kernel's limit of its memory.
     """
@@ -116,22 +116,22 @@ class RunFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentFailed(Event):
-    """Controller, worker or program: it failed, for this reason."""
+class AgentFailed(Event, by=By.ANY):
+    """The agent or program failed, for this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Late(Event):
-    """Worker on a real clock: its work took this much longer than it is modelled to take."""
+class Late(Event, by=By.SITE):
+    """On a real clock: the worker's work took this much longer than it is modelled to take."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class TimersLate(Event):
-    """Agent on a real clock, at its end: its timers were late by `seconds` in all.
+class TimersLate(Event, by=By.ANY):
+    """On a real clock, at the end: the agent's timers were late by `seconds` in all.
 
     They were watched for `of_s`.
     """

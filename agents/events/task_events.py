@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from trunkline.agents.events.causes import BY_TYPE, Abandoning, Dropping, Halting, Loss, NoPlan
-from trunkline.agents.events.event import Count, Event
+from trunkline.agents.events.event import By, Count, Event, TaskEvent
 
 Phase = Literal["in", "out", "relay", "aux", "early"]
 """Payload on its way: `in` towards the aggregator, `out` from it, `relay` for chunks that are only
@@ -16,10 +16,9 @@ before their task was known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contributed(Event):
-    """Worker: what this site put into the task; digest and fingerprint are of its float32s."""
+class Contributed(TaskEvent, by=By.SITE):
+    """What this site put into the task; digest and fingerprint are of its float32s."""
 
-    task: Count
     iteration: Count
     digest: str
     fingerprint: tuple[float, ...]
@@ -27,21 +26,19 @@ class Contributed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskJoined(Event):
-    """Worker: this site knows the task, as a member, an aggregator or both.
+class TaskJoined(TaskEvent, by=By.SITE):
+    """This site knows the task, as a member, an aggregator or both.
 
     Its parts are `unchanged` if they are those of the task before.
     """
 
-    task: Count
     unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Sent(Event):
-    """Worker: the payload of one task and phase that this site put on its link to `dst`."""
+class Sent(TaskEvent, by=By.SITE):
+    """The payload of one task and phase that this site put on its link to `dst`."""
 
-    task: Count
     dst: str
     phase: Phase
     bytes: Count
@@ -51,10 +48,9 @@ class Sent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Received(Event):
-    """Worker: the payload of one task and phase that arrived over the link from `src`."""
+class Received(TaskEvent, by=By.SITE):
+    """The payload of one task and phase that arrived over the link from `src`."""
 
-    task: Count
     src: str
     phase: Phase
     bytes: Count
@@ -64,90 +60,80 @@ class Received(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Routed(Event):
-    """Worker: it sent so many bytes of its own for the task along this path.
+class Routed(TaskEvent, by=By.SITE):
+    """The worker sent so many bytes of its own for the task along this path.
 
     It is logged only with auxiliary paths. The path is an edge of the plan or a way around one.
     """
 
-    task: Count
     path: tuple[str, ...]
     bytes: Count
     chunks: Count
 
 
 @dataclass(frozen=True, slots=True)
-class Discarded(Event):
-    """Worker: the part of the payload received for the task that `src` had sent early, in vain."""
+class Discarded(TaskEvent, by=By.SITE):
+    """The part of the payload received for the task that `src` had sent early, in vain."""
 
-    task: Count
     src: str
     bytes: Count
     chunks: Count
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFinished(Event):
-    """Worker: a member installed the result."""
+class TaskFinished(TaskEvent, by=By.SITE):
+    """A member installed the result."""
 
-    task: Count
     digest: str
     fingerprint: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ContributionTaken(Event):
-    """Worker: all receivers have the result, of which this site only was a contributor."""
-
-    task: Count
+class ContributionTaken(TaskEvent, by=By.SITE):
+    """All receivers have the result, of which this site only was a contributor."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDropped(Event):
-    """Worker: a member gave the task up; `digest` is of the model that it keeps."""
+class TaskDropped(TaskEvent, by=By.SITE):
+    """A member gave the task up; `digest` is of the model that it keeps."""
 
-    task: Count
     cause: Annotated[Dropping, BY_TYPE] | None
     digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class HaltHeard(Event):
-    """Worker: it was told to drop the task's blocks so far.
+class HaltHeard(TaskEvent, by=By.SITE):
+    """The worker was told to drop the task's blocks so far.
 
     It answered whether it has `finished` the task and still remembers its result.
     """
 
-    task: Count
     finished: bool
 
 
 @dataclass(frozen=True, slots=True)
-class BlocksHeard(Event):
-    """Worker: it was told of new blocks of a task; the last of them is number `blocks` - 1."""
+class BlocksHeard(TaskEvent, by=By.SITE):
+    """The worker was told of new blocks of a task; the last of them is number `blocks` - 1."""
 
-    task: Count
     blocks: Count
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated(Event):
-    """Worker: the result of the task, measured on test samples."""
+class Evaluated(TaskEvent, by=By.SITE):
+    """The result of the task, measured on test samples."""
 
-    task: Count
     accuracy_percent: float
     loss: float
     samples: Count
 
 
 @dataclass(frozen=True, slots=True)
-class Compared(Event):
-    """Worker: how similar its latest step is to what the task's result adds to its model.
+class Compared(TaskEvent, by=By.SITE):
+    """How similar the latest step is to what the task's result adds to the model.
 
     It is the cosine of the angle between both, seen from the model with which the step began.
     """
 
-    task: Count
     similarity: float
 
 
@@ -169,8 +155,8 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStarted(Event):
-    """Controller: `group` is to hold `scale` times the weighted sum of the contributions.
+class TaskStarted(TaskEvent, by=By.CONTROLLER):
+    """`group` is to hold `scale` times the weighted sum of the contributions.
 
     Without `roles`, every member is ready, contributes, and gets the result as its new model.
 
@@ -179,7 +165,6 @@ class TaskStarted(Event):
     one array.
     """
 
-    task: Count
     policy: str
     plan: str
     group: tuple[str, ...]
@@ -207,14 +192,13 @@ class TaskStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ModelMerged(Event):
-    """Worker: a task's result became a part of this site's model, as the task's roles say.
+class ModelMerged(TaskEvent, by=By.SITE):
+    """A task's result became a part of this site's model, as the task's roles say.
 
     The model before has the digest `base`; the new one is the site's version number `version`. The
     `step` is the fingerprint of the step that was added.
     """
 
-    task: Count
     version: Count
     base: str
     base_fingerprint: tuple[float, ...]
@@ -224,18 +208,17 @@ class ModelMerged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerBegan(Event):
-    """Worker: this server holds version 0 of its shard of the model."""
+class ServerBegan(Event, by=By.SITE):
+    """This server holds version 0 of its shard of the model."""
 
     digest: str
     fingerprint: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRearranged(Event):
-    """Controller: the blocks of `forest`, numbered from `first`, take over from the `withdrawn`."""
+class TaskRearranged(TaskEvent, by=By.CONTROLLER):
+    """The blocks of `forest`, numbered from `first`, take over from the `withdrawn`."""
 
-    task: Count
     withdrawn: tuple[Count, ...]
     first: Count
     forest: Mapping[str, Any]
@@ -243,22 +226,20 @@ class TaskRearranged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskHalted(Event):
-    """Controller: all sites drop the blocks so far; `members` are asked if they have finished."""
+class TaskHalted(TaskEvent, by=By.CONTROLLER):
+    """All sites drop the blocks so far; `members` are asked if they have finished."""
 
-    task: Count
     cause: Annotated[Halting, BY_TYPE]
     members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReplanned(Event):
-    """Controller: a halted task continues with the blocks of `forest`, numbered from `first`.
+class TaskReplanned(TaskEvent, by=By.CONTROLLER):
+    """A halted task continues with the blocks of `forest`, numbered from `first`.
 
     With a `holder`, they only carry the result from that member to the others.
     """
 
-    task: Count
     first: Count
     holder: str | None
     forest: Mapping[str, Any]
@@ -266,38 +247,36 @@ class TaskReplanned(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskCompleted(Event):
-    """Controller: the members reported the result installed, all but those in `without`."""
+class TaskCompleted(TaskEvent, by=By.CONTROLLER):
+    """The members reported the result installed, all but those in `without`."""
 
-    task: Count
     without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAbandoned(Event):
-    """Controller: the task is given up; every member keeps its own model."""
+class TaskAbandoned(TaskEvent, by=By.CONTROLLER):
+    """The task is given up; every member keeps its own model."""
 
-    task: Count
     cause: Annotated[Abandoning, BY_TYPE]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPostponed(Event):
-    """Controller: the links that work do not connect the group; it is tried again later."""
+class GroupPostponed(Event, by=By.CONTROLLER):
+    """The links that work do not connect the group; it is tried again later."""
 
     group: tuple[str, ...]
     cause: NoPlan
 
 
 @dataclass(frozen=True, slots=True)
-class SiteExcluded(Event):
-    """Controller: this worker is to do no more rounds; it ends its round."""
+class SiteExcluded(Event, by=By.CONTROLLER):
+    """This worker is to do no more rounds; it ends its round."""
 
     worker: str
 
 
 @dataclass(frozen=True, slots=True)
-class SiteReleased(Event):
-    """Controller: this worker, which was ready, continues with its next round without a task."""
+class SiteReleased(Event, by=By.CONTROLLER):
+    """This worker, which was ready, continues with its next round without a task."""
 
     worker: str

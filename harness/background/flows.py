@@ -11,9 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.file_sizes import NAMED, Distribution, Named
 from trunkline.harness.config.units import split_name
-from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, Directed, payload_share
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, payload_share
 from trunkline.topologies.model import Topology
 
 UDP_IP_HEADER_BYTES = 28

@@ -31,14 +31,16 @@ from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
     Received,
+    Routed,
     Sent,
     SiteExcluded,
+    TaskAbandoned,
     TaskCompleted,
     TaskDropped,
-    TaskRearranged,
-    TaskReplanned,
+    TaskFinished,
+    TaskJoined,
 )
-from trunkline.agents.planning.plan import Chunks, Directed, Plan
+from trunkline.agents.planning.plan import Chunks, Directed
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
@@ -73,30 +75,32 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     passive member need not have been ready; a member that waits after a task is not ready again.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     ready = _list_ready(history)
     waits = _list_waits(history)
     for task in history.tasks:
         told_by = task.started.site
-        for given in task.contributed:
+        for given in task.all(Contributed):
             if task.is_passive(given.site):
                 continue
             ready_ns = ready.before(given.site, given.t_ns)
             least_ns = ready_ns + paths.control_ns(given.site, told_by)
             if (before := waits.get((given.site, ready_ns), {}).get(task.number)) is not None:
                 # It waits since a task has ended, which the controller knew at once.
-                least_ns = min((event.t_ns for event in before.completed), default=least_ns)
+                least_ns = min(
+                    (event.t_ns for event in before.all(TaskCompleted)), default=least_ns
+                )
             if rules.barrier and losses.term_of(task.started) is not None:
                 text = f"{task} with {given.site} began"
                 yield from _after(task.started.t_ns, least_ns, text)
-        for joined in task.joined:
+        for joined in task.all(TaskJoined):
             least_ns = task.started.t_ns + paths.control_ns(told_by, joined.site)
             yield from _after(joined.t_ns, least_ns, f"{task}: {joined.site} joined")
-        for event in task.completed:
+        for event in task.all(TaskCompleted):
             yield from _judge_completion(task, event, paths)
-        for taken in task.taken:
+        for taken in task.all(ContributionTaken):
             yield from _judge_taking(task, taken, paths)
-        for dropped in task.dropped:
+        for dropped in task.all(TaskDropped):
             yield from _judge_drop(task, dropped, paths, losses)
         yield from _judge_reports(task, paths, losses, stop_ns)
     yield from _judge_departures(history, rules, paths)
@@ -113,7 +117,7 @@ def results_follow(history: History, rules: Rules) -> Iterator[Finding]:
             for event in task.inputs
         }
         held = task.shards
-        for done in task.finished:
+        for done in task.all(TaskFinished):
             for site, t_ns in offered_ns.items():
                 if not _shares(held, site, done.site):
                     continue
@@ -133,15 +137,15 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     for task in history.tasks:
         yield from _judge_offers(task, ready if offers else None)
         yield from _judge_repeats(task)
-        joined_ns = {event.site: event.t_ns for event in reversed(task.joined)}
-        given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
+        joined_ns = {event.site: event.t_ns for event in reversed(task.all(TaskJoined))}
+        given_ns = {event.site: event.t_ns for event in reversed(task.all(Contributed))}
         forwarding = _list_forwarding(task)
         sent: defaultdict[tuple[str, str, str], list[Sent]] = defaultdict(list)
         sizes = _list_sizes(task)
         chunks = Counter[str]()
-        for out in task.sent:
+        for out in task.all(Sent):
             chunks[out.site] += out.chunks
-        for out in task.sent:
+        for out in task.all(Sent):
             sent[out.site, out.dst, out.phase].append(out)
             yield from _judge_span(task, out, sizes)
             known_ns = joined_ns.get(out.site, history.end_ns)
@@ -152,7 +156,7 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
             handed_ns = CLOCK_NS + HANDED_NS * chunks[out.site]
             if out.phase == "in" and out.start_ns < own_ns - handed_ns:
                 yield fail(f"{task}: {out.site} sent before it contributed")
-        for into in task.received:
+        for into in task.all(Received):
             yield from _judge_span(task, into, sizes)
             outs = sent.get((into.src, into.site, into.phase), [])
             if not outs or losses.before_report(task, into.src):
@@ -174,14 +178,14 @@ def _judge_offers(task: Task, ready: _ReadyTimes | None) -> Iterator[Finding]:
     Without `ready`, no site sends early. A member that was lost may not have logged that it
     contributes: it was ready before the task.
     """
-    given_ns = {event.site: event.t_ns for event in reversed(task.contributed)}
+    given_ns = {event.site: event.t_ns for event in reversed(task.all(Contributed))}
     offered_ns = {
         site: ready.before(site, given_ns.get(site, task.started.t_ns))
         for site in task.started.weights
         if ready is not None
     }
     first_ns = min((task.started.t_ns, *offered_ns.values()))
-    for out in task.sent:
+    for out in task.all(Sent):
         least_ns = offered_ns.get(out.site, first_ns) if out.phase == "early" else first_ns
         if out.start_ns < least_ns - CLOCK_NS:
             yield fail(f"{task}: {out.site} sent payload to {out.dst} before there was any")
@@ -190,7 +194,7 @@ def _judge_offers(task: Task, ready: _ReadyTimes | None) -> Iterator[Finding]:
 def _judge_repeats(task: Task) -> Iterator[Finding]:
     """A site that reports its traffic of a task again has had more since."""
     reported_ns: dict[tuple[str, ...], int] = {}
-    reports: list[Sent | Received] = [*task.sent, *task.received]
+    reports: list[Sent | Received] = [*task.all(Sent, Received)]
     for event in sorted(reports, key=lambda each: each.t_ns):
         ends = (event.site, event.dst) if isinstance(event, Sent) else (event.src, event.site)
         key = (event.phase, type(event).__name__, *ends)
@@ -204,11 +208,8 @@ def _list_forwarding(task: Task) -> set[Directed]:
 
     On all other links they send sums, which have their own contribution in them.
     """
-    later: tuple[TaskRearranged | TaskReplanned, ...] = (*task.rearranged, *task.replanned)
-    forests = [task.started.forest, *(event.forest for event in later)]
-    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
-    ways = [edge for block in blocks for edge in block.in_edges]
-    ways += [event.path for event in task.routed]
+    ways = [edge for block in task.blocks for edge in block.in_edges]
+    ways += [event.path for event in task.all(Routed)]
     return {hop for way in ways for hop in pairwise(way[1:])}
 
 
@@ -420,7 +421,7 @@ def _after(t_ns: int, least_ns: int, what: str, objects: int = 1) -> Iterator[Fi
 
 def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterator[Finding]:
     """A task is complete when all of its receivers but those in `without` have reported."""
-    finished_ns = {done.site: done.t_ns for done in reversed(task.finished)}
+    finished_ns = {done.site: done.t_ns for done in reversed(task.all(TaskFinished))}
     for site in set(event.without) - set(task.started.receivers):
         yield fail(f"{task} was completed without {site}, which is not a member")
     for site in task.started.receivers:
@@ -437,7 +438,9 @@ def _judge_completion(task: Task, event: TaskCompleted, paths: Paths) -> Iterato
 def _judge_taking(task: Task, taken: ContributionTaken, paths: Paths) -> Iterator[Finding]:
     """A contributor learns from a controller that the task is completed."""
     name = f"{task}: {taken.site} learned of its end"
-    told_ns = [event.t_ns + paths.control_ns(event.site, taken.site) for event in task.completed]
+    told_ns = [
+        event.t_ns + paths.control_ns(event.site, taken.site) for event in task.all(TaskCompleted)
+    ]
     if told_ns:
         yield from _after(taken.t_ns, min(told_ns), name)
     else:
@@ -456,7 +459,7 @@ def _judge_drop(
     task: Task, dropped: TaskDropped, paths: Paths, losses: Losses
 ) -> Iterator[Finding]:
     """A member gives a task up when a controller tells it to, or when it has no controller."""
-    contributed = [event.t_ns for event in task.contributed if event.site == dropped.site]
+    contributed = [event.t_ns for event in task.all(Contributed) if event.site == dropped.site]
     since_ns = contributed[0] if contributed else task.started.t_ns
     if dropped.cause != DecidedWithout():
         since_ns = dropped.t_ns - CLOCK_NS
@@ -468,7 +471,7 @@ def _judge_drop(
         return
     told_ns = [
         event.t_ns + paths.control_ns(event.site, dropped.site)
-        for event in (*task.completed, *task.abandoned)
+        for event in task.all(TaskCompleted, TaskAbandoned)
     ]
     if not told_ns:
         yield fail(f"{_member(task, dropped)} gave up, but no controller ended the task")
@@ -481,10 +484,10 @@ def _judge_reports(task: Task, paths: Paths, losses: Losses, stop_ns: int) -> It
 
     A site without a controller reports when it gives the task up.
     """
-    reported_ns = {e.site: e.t_ns for e in reversed(task.sent)}
-    reported_ns |= {e.site: e.t_ns for e in reversed(task.received)}
+    reported_ns = {e.site: e.t_ns for e in reversed(task.all(Sent))}
+    reported_ns |= {e.site: e.t_ns for e in reversed(task.all(Received))}
     for site, t_ns in sorted(reported_ns.items()):
-        ends = (*task.completed, *task.abandoned)
+        ends = task.all(TaskCompleted, TaskAbandoned)
         told_ns = [event.t_ns + paths.control_ns(event.site, site) for event in ends]
         if any(told <= t_ns + CLOCK_NS for told in told_ns) or t_ns >= stop_ns:
             yield judged()
@@ -548,7 +551,7 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
     text = f"{task} on {into.src} -> {into.site}"
     if lost is None and into.chunks == 1:
         away = _find_given_up(task, into, losses)
-        report_ns = min((e.t_ns for e in task.sent if e.site == into.src), default=into.end_ns)
+        report_ns = min((e.t_ns for e in task.all(Sent) if e.site == into.src), default=into.end_ns)
         if away is None and report_ns < into.end_ns:
             away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
         if away is not None:
@@ -571,7 +574,7 @@ def _find_given_up(task: Task, into: Received, losses: Losses) -> Span | None:
     It reports no chunk that it has not handed over. The receivers hear that it takes no part after
     the chunk, so they report it.
     """
-    drops_ns = [event.t_ns for event in task.dropped if event.site == into.src]
+    drops_ns = [event.t_ns for event in task.all(TaskDropped) if event.site == into.src]
     alone = losses.without_controller(into.src)
     spans = (losses.find(alone, t_ns, t_ns) for t_ns in drops_ns if t_ns < into.end_ns)
     return next(filter(None, spans), None)

@@ -94,7 +94,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
     The backup takes over when it has lost the controller.
     """
     losses = Losses.of(history, rules)
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     typed_ns = min((event.t_ns for event in history.all(CommandTyped)), default=history.end_ns)
     turns_ns = [event.t_ns for event in history.all(BackupStoodDown)]
     touches = _list_touches(history, SILENT * losses.timeout_ns)

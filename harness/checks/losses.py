@@ -24,7 +24,14 @@ from trunkline.agents.events.connection_events import (
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import ComputeStarted, WorkerFinished
-from trunkline.agents.events.task_events import ServerBegan
+from trunkline.agents.events.task_events import (
+    Received,
+    Sent,
+    ServerBegan,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskJoined,
+)
 from trunkline.harness.checks.verdict import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
@@ -176,25 +183,25 @@ class Losses:
         A site reports when it is told of the task's end; without a controller, as soon as it has
         one again.
         """
-        reports = [e.t_ns for e in task.sent if e.site == site]
-        reports += [e.t_ns for e in task.received if e.site == site]
+        reports = [e.t_ns for e in task.all(Sent) if e.site == site]
+        reports += [e.t_ns for e in task.all(Received) if e.site == site]
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
         return next(kills, None)
 
     def _killed_after_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed that had forwarded chunks since its report, for other sites."""
-        told = {(e.dst, e.phase) for e in task.sent if e.site == site}
+        told = {(e.dst, e.phase) for e in task.all(Sent) if e.site == site}
         passed = [
             event
-            for event in task.received
+            for event in task.all(Received)
             if event.src == site
             and event.phase in ("aux", "relay")
             and (event.site, event.phase) not in told
         ]
         if not passed or not told:
             return None
-        report_ns = max(e.t_ns for e in task.sent if e.site == site)
+        report_ns = max(e.t_ns for e in task.all(Sent) if e.site == site)
         end_ns = max(event.end_ns for event in passed)
         return next((s for s in self.dead(site) if report_ns <= s.start_ns <= end_ns), None)
 
@@ -205,15 +212,15 @@ class Losses:
         notice the loss after the end of a task that it was not told of. A member that was not ready
         is asked later, and not at all if the task is abandoned before.
         """
-        passed = [e for e in task.received if e.src == site and e.phase == "relay"]
-        phases = {*(e.phase for e in task.sent), *(e.phase for e in task.received)}
+        passed = [e for e in task.all(Received) if e.src == site and e.phase == "relay"]
+        phases = {*(e.phase for e in task.all(Sent)), *(e.phase for e in task.all(Received))}
         if not passed or "early" not in phases:
             return None
-        ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
+        ends_ns = [event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)]
         end_ns = max((*ends_ns, *(event.end_ns for event in passed)))
-        joined = any(event.site == site for event in task.joined)
+        joined = any(event.site == site for event in task.all(TaskJoined))
         end_ns += 0 if joined else self.detection_ns
-        if task.abandoned and site in task.started.group and not joined:
+        if task.all(TaskAbandoned) and site in task.started.group and not joined:
             return Span(task.started.t_ns, end_ns, f"{site} was not asked before the task ended")
         start_ns = min(event.start_ns for event in passed) - self.timeout_ns
         return self.find(self.without_controller(site), start_ns, end_ns)
@@ -227,8 +234,8 @@ class Losses:
         `detection_ns` for reports before it ends a task. A site that joins a later task has been
         told before.
         """
-        ends = [event.t_ns for event in (*task.completed, *task.abandoned)]
-        knows = any(event.site == site for event in task.joined)
+        ends = [event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)]
+        knows = any(event.site == site for event in task.all(TaskJoined))
         told_ns = max(ends) if ends and knows else self.history.end_ns
         later_ns = self.joins_next(site, told_ns) if ends and knows else None
         away = self.without_controller(site)
@@ -250,7 +257,7 @@ class Losses:
 
     def lost_before_joining(self, task: Task, site: str) -> Span | None:
         """When the controller lost a site that it did not reach with a task."""
-        if any(event.site == site for event in task.joined):
+        if any(event.site == site for event in task.all(TaskJoined)):
             return None
         spans = self.out_of_reach(task.started.site, site)
         return self.find(spans, task.started.t_ns, task.started.t_ns + self.detection_ns)
@@ -260,8 +267,8 @@ class Losses:
 
         The task took the contribution in, but the site has not logged it.
         """
-        early = any(event.src == site and event.phase == "early" for event in task.received)
-        if not early or any(event.site == site for event in task.joined):
+        early = any(event.src == site and event.phase == "early" for event in task.all(Received))
+        if not early or any(event.site == site for event in task.all(TaskJoined)):
             return None
         t_ns = task.started.t_ns
         return self.find(self.dead(site), t_ns - self.timeout_ns, t_ns + self.timeout_ns)
@@ -272,7 +279,7 @@ class Losses:
         It was out of reach itself, or another member was, or neighbours lost their connection.
         """
         start_ns = task.started.t_ns
-        end_ns = max((e.t_ns for e in (*task.completed, *task.abandoned)), default=start_ns)
+        end_ns = max((e.t_ns for e in task.all(TaskCompleted, TaskAbandoned)), default=start_ns)
         for member in (site, *task.started.group):
             spans = (*self.dead(member), *self.out_of_reach(task.started.site, member))
             if found := self.find(spans, start_ns, end_ns):
@@ -316,7 +323,7 @@ class Losses:
         """By site, when the tasks that it joined started, and when it joined them."""
         found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for task in self.history.tasks:
-            for event in task.joined:
+            for event in task.all(TaskJoined):
                 found[event.site].append((task.started.t_ns, event.t_ns))
         columns = {site: tuple(zip(*sorted(pairs), strict=True)) for site, pairs in found.items()}
         return {site: (starts_ns, joins_ns) for site, (starts_ns, joins_ns) in columns.items()}

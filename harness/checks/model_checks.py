@@ -23,6 +23,7 @@ from trunkline.agents.events.task_events import (
     ModelMerged,
     Roles,
     ServerBegan,
+    TaskCompleted,
     TaskDropped,
     TaskFinished,
 )
@@ -85,7 +86,7 @@ def server_versions_follow(history: History, rules: Rules) -> Iterator[Finding]:
     yield from _check_lives(history, rules)
     for task in history.tasks:
         for site in task.started.receivers:
-            if task.completed and site in rules.servers:
+            if task.all(TaskCompleted) and site in rules.servers:
                 yield from _judge_merges(task, site, losses)
 
 
@@ -264,7 +265,7 @@ def _check_lives(history: History, rules: Rules) -> Iterator[Finding]:
 def _judge_merges(task: Task, site: str, losses: Losses) -> Iterator[Finding]:
     """A task that was completed is a part of each receiving server's model, once."""
     who = f"{task}: {site}"
-    times = Counter(event.site for event in task.merged)[site]
+    times = Counter(event.site for event in task.all(ModelMerged))[site]
     if times == 1:
         yield judged()
     elif not times and (lost := losses.of_part(task, site)):

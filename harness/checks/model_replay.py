@@ -26,10 +26,10 @@ from trunkline.agents.events.task_events import (
     ContributionTaken,
     ModelMerged,
     ServerBegan,
+    TaskAbandoned,
     TaskDropped,
     TaskFinished,
     TaskRearranged,
-    TaskReplanned,
 )
 from trunkline.agents.planning import site_plan
 from trunkline.agents.planning.plan import Chunks, Plan
@@ -158,16 +158,15 @@ def find_plans(task: Task, until_ns: float = math.inf) -> list[Plan]:
     Only plans up to a time count. A task that is planned anew begins again. With a holder, the new
     plan only passes on a result that is already summed.
     """
-    forests = [task.started.forest]
-    anew = [event for event in task.replanned if event.holder is None]
-    changes: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *anew]
-    for event in sorted(changes, key=lambda event: event.t_ns):
+    plans = [task.plan]
+    for event in task.changes:
         if event.t_ns > until_ns:
             break
-        if isinstance(event, TaskReplanned):
-            forests.clear()
-        forests.append(event.forest)
-    return list(map(Plan.from_json, forests))
+        if isinstance(event, TaskRearranged):
+            plans.append(task.plan_of(event))
+        elif event.holder is None:
+            plans = [task.plan_of(event)]
+    return plans
 
 
 def _begin(task: Task) -> _Open:
@@ -248,7 +247,7 @@ class _Replayer:
             back = tuple((*update, *later) for later in site.updates)
         elif iteration == site.iteration:
             back = (update,)
-        if event.site not in task.started.receivers and not task.abandoned:
+        if event.site not in task.started.receivers and not task.all(TaskAbandoned):
             back = tuple(dict.fromkeys((*back, *site.updates)))
         site.updates = back
 
@@ -294,7 +293,7 @@ class _Replayer:
         """The result of a task at one receiver; None if it is not known."""
         task = open_.task
         plans = find_plans(task, event.t_ns)
-        held = Plan.from_json(task.started.forest).chunks_of(event.site)
+        held = task.plan.chunks_of(event.site)
         key = held, len(plans)
         if key not in open_.results:
             open_.results[key] = self._add_blocks(task, plans, held, open_.given)

@@ -12,6 +12,7 @@ from itertools import pairwise, product
 
 from trunkline.agents.events.causes import TargetReached
 from trunkline.agents.events.connection_events import ControllerFound
+from trunkline.agents.events.event import TaskEvent
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.round_events import (
@@ -25,10 +26,13 @@ from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
     Evaluated,
+    HaltHeard,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
     TaskFinished,
+    TaskHalted,
+    TaskReplanned,
 )
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
@@ -57,7 +61,10 @@ def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     for task in history.tasks:
-        ends: list[TaskCompleted | TaskAbandoned] = [*task.completed, *task.abandoned]
+        ends: list[TaskCompleted | TaskAbandoned] = [
+            *task.all(TaskCompleted),
+            *task.all(TaskAbandoned),
+        ]
         ends.sort(key=lambda event: event.t_ns)
         terms = [losses.term_of(event) for event in ends]
         began_in = losses.term_of(task.started)
@@ -102,10 +109,10 @@ def members_decide_alike(history: History, rules: Rules) -> Iterator[Finding]:
     losses = Losses.of(history, rules)
     split = 0
     for task in history.tasks:
-        split += bool(task.finished and task.dropped)
+        split += bool(task.all(TaskFinished) and task.all(TaskDropped))
         members = set(task.started.group)
-        ends = (*task.finished, *task.dropped, *task.taken)
-        for event in (*ends, *task.contributed):
+        ends = (*task.all(TaskFinished), *task.all(TaskDropped), *task.all(ContributionTaken))
+        for event in (*ends, *task.all(Contributed)):
             if event.site not in members:
                 yield fail(f"{task}: {event.site} took part but is not a member")
         for site in task.started.group:
@@ -121,10 +128,14 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
     """
     known = models_before(history, rules) if history.has_roles else {}
     for task in history.tasks:
-        given = {event.site: event.digest for event in task.contributed}
+        given = {event.site: event.digest for event in task.all(Contributed)}
         if task.started.roles is not None:
-            given = {event.site: known[id(event)] for event in task.dropped if id(event) in known}
-        for event in task.dropped:
+            given = {
+                event.site: known[id(event)]
+                for event in task.all(TaskDropped)
+                if id(event) in known
+            }
+        for event in task.all(TaskDropped):
             if task.started.roles is not None and event.site not in given:
                 continue
             yield judged()
@@ -143,7 +154,7 @@ def no_site_is_blocked(history: History, rules: Rules) -> Iterator[Finding]:
     aside: dict[tuple[str, int], Contributed] = {}
     tasks = {task.number: task for task in history.tasks}
     for event in history.events:
-        task = tasks.get(getattr(event, "task", -1))
+        task = tasks.get(event.task) if isinstance(event, TaskEvent) else None
         match event:
             case Contributed() if task is not None and task.is_passive(event.site):
                 aside[event.site, event.task] = event
@@ -197,7 +208,10 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     for task in history.tasks:
-        ends = [event.t_ns for event in (*task.finished, *task.dropped, *task.abandoned)]
+        ends = [
+            event.t_ns
+            for event in (*task.all(TaskFinished), *task.all(TaskDropped), *task.all(TaskAbandoned))
+        ]
         start_ns = task.started.t_ns
         alone = _find_loss(task, losses, start_ns, max(ends, default=history.end_ns))
         end_ns = max(ends, default=start_ns if alone else history.end_ns)
@@ -210,7 +224,7 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
             continue
         more_s = losses.paused_s(start_ns, end_ns)
         more_s += rules.detection_s * (alone is not None)
-        more_s += rules.task_s * bool(task.halted and task.finished)
+        more_s += rules.task_s * bool(task.all(TaskHalted) and task.all(TaskFinished))
         if took_s > allowed_s + more_s:
             yield judged()
             yield fail(f"{task} took {took_s:.3f} s of {rules.task_s:g} s")
@@ -225,11 +239,11 @@ def _under_way_s(task: Task, end_ns: int, losses: Losses) -> float:
 
     On a slow link each of them may take as long as a controller's messages of repairs.
     """
-    over_ns = min((e.t_ns for e in (*task.completed, *task.abandoned)), default=end_ns)
+    over_ns = min((e.t_ns for e in task.all(TaskCompleted, TaskAbandoned)), default=end_ns)
     times_ns = [over_ns, end_ns]
-    halts = [event for event in task.halted if event.t_ns <= over_ns]
+    halts = [event for event in task.all(TaskHalted) if event.t_ns <= over_ns]
     if halts:
-        heard = [e for e in task.halts_heard if halts[-1].t_ns <= e.t_ns <= over_ns]
+        heard = [e for e in task.all(HaltHeard) if halts[-1].t_ns <= e.t_ns <= over_ns]
         answered_ns = [event.t_ns for event in heard if event.site in halts[-1].members]
         times_ns = [halts[-1].t_ns, max(answered_ns, default=halts[-1].t_ns), *times_ns]
     most_ns = HEARD_TIMEOUTS * losses.timeout_ns
@@ -240,10 +254,10 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     """An evaluation reached the accuracy at which the scenario stops, or another condition held."""
     target = rules.accuracy_percent
     for task in history.tasks:
-        sites = [event.site for event in task.evaluated]
+        sites = [event.site for event in task.all(Evaluated)]
         if len(sites) > 1:
             yield fail(f"{task} was evaluated {len(sites)} times")
-        for site in sorted({*sites} - {event.site for event in task.finished}):
+        for site in sorted({*sites} - {event.site for event in task.all(TaskFinished)}):
             yield fail(f"{task}: {site} evaluated a result that it does not have")
     if history.all(Evaluated) and not rules.evaluates:
         yield fail("results were evaluated, but models of this workload have no accuracy")
@@ -268,7 +282,7 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
 
 def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterator[Finding]:
     """No controller abandons a task whose result a member has, unless it is out of reach."""
-    for done in task.finished:
+    for done in task.all(TaskFinished):
         lost = losses.find(
             losses.out_of_reach(event.site, done.site), task.started.t_ns, event.t_ns
         )
@@ -285,7 +299,7 @@ def _heard_of_all(task: Task, term: Term, losses: Losses) -> bool:
     late_ns = 2 * losses.timeout_ns
     reported = {
         event.site
-        for event in task.finished
+        for event in task.all(TaskFinished)
         if event.t_ns + late_ns <= term.end_ns
         and not losses.find(
             losses.out_of_reach(term.controller, event.site), event.t_ns, event.t_ns + late_ns
@@ -310,7 +324,7 @@ def _find_heir(task: Task, began_in: Term, losses: Losses, rules: Rules) -> Term
             continue
         began = (each.t_ns for each in losses.history.all(PolicyBegan) if term.has(each))
         until_ns = min([term.start_ns + losses.detection_ns - late_ns, *began])
-        for done, event in product(task.finished, found):
+        for done, event in product(task.all(TaskFinished), found):
             in_time = max(done.t_ns, term.start_ns) <= event.t_ns <= until_ns
             if done.site != event.site or event.controller != term.controller or not in_time:
                 continue
@@ -337,9 +351,11 @@ def _check_ending(
         if not followed & set(task.started.group):
             yield fail(f"{task} was ended by the {event.site}, which no member followed")
     if isinstance(event, TaskCompleted):
-        if all(done.t_ns > event.t_ns or done.site in event.without for done in task.finished):
+        if all(
+            done.t_ns > event.t_ns or done.site in event.without for done in task.all(TaskFinished)
+        ):
             yield fail(f"{task} was completed, and no member that counts had the result")
-        for done in task.finished:
+        for done in task.all(TaskFinished):
             early = done.t_ns + losses.timeout_ns < event.t_ns
             spans = losses.out_of_reach(event.site, done.site)
             if (
@@ -348,7 +364,7 @@ def _check_ending(
                 and not losses.find(spans, task.started.t_ns, event.t_ns)
             ):
                 yield fail(f"{task} was completed without {done.site}, which has the result")
-        for gone in task.dropped:
+        for gone in task.all(TaskDropped):
             if _heard_otherwise(task, event, gone, losses):
                 yield fail(f"{task} was completed, but {gone.site} gave it up when it heard that")
 
@@ -365,15 +381,15 @@ def _heard_otherwise(task: Task, event: TaskCompleted, gone: TaskDropped, losses
     since_ns = task.started.t_ns
     return (
         is_told
-        and not any(each.t_ns <= gone.t_ns for each in task.abandoned)
+        and not any(each.t_ns <= gone.t_ns for each in task.all(TaskAbandoned))
         and losses.are_connected(term, gone.site, since_ns, gone.t_ns)
     )
 
 
 def _check_holders(task: Task) -> Iterator[Finding]:
     """A task is planned anew around a member's result only if that member has it."""
-    finished = {done.site for done in task.finished}
-    for event in task.replanned:
+    finished = {done.site for done in task.all(TaskFinished)}
+    for event in task.all(TaskReplanned):
         if event.holder and event.holder not in finished:
             yield fail(f"{task}: {event.holder} gives a result that it does not have")
 
@@ -387,11 +403,11 @@ def _excuse_ending(task: Task, term: Term, times: int) -> Finding:
 
 def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterator[Finding]:
     """Judge what one member did, or excuse it if it differs from the others for a reason."""
-    taken = [event for event in task.contributed if event.site == site]
+    taken = [event for event in task.all(Contributed) if event.site == site]
     ends: list[TaskFinished | TaskDropped | ContributionTaken] = [
-        *(event for event in task.finished if event.site == site),
-        *(event for event in task.taken if event.site == site),
-        *(event for event in task.dropped if event.site == site),
+        *(event for event in task.all(TaskFinished) if event.site == site),
+        *(event for event in task.all(ContributionTaken) if event.site == site),
+        *(event for event in task.all(TaskDropped) if event.site == site),
     ]
     who = f"{task}: {site}"
     since_ns = taken[0].t_ns if taken else task.started.t_ns
@@ -416,11 +432,11 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
             yield excused("the member was killed", f"{who}: {losses.explain(dead)}")
     elif isinstance(ends[0], ContributionTaken):
         yield judged()
-        if not task.finished:
+        if not task.all(TaskFinished):
             yield fail(f"{who} counts its contribution as taken, but no member has the result")
         if site in task.started.receivers:
             yield fail(f"{who} is a receiver, and has no result")
-    elif isinstance(ends[0], TaskFinished) or not task.finished:
+    elif isinstance(ends[0], TaskFinished) or not task.all(TaskFinished):
         yield judged()
     else:
         yield from _judge_split(task, site, ends[0], rules, losses, since_ns)
@@ -429,7 +445,7 @@ def _judge_member(task: Task, site: str, rules: Rules, losses: Losses) -> Iterat
 def _judge_absence(task: Task, site: str, losses: Losses) -> Iterator[Finding]:
     """A member that does not contribute was not reached, or the task ended before it was ready."""
     who = f"{task}: {site}"
-    if not task.finished:
+    if not task.all(TaskFinished):
         yield judged()
         return
     end_ns = task.started.t_ns + losses.detection_ns
@@ -452,22 +468,22 @@ def _judge_split(
         yield excused("the member had no controller", text)
         return
     lost: list[Span] = []
-    for done in task.finished:
-        deciders = {event.site for event in (*task.abandoned, *task.completed)}
+    for done in task.all(TaskFinished):
+        deciders = {event.site for event in task.all(TaskAbandoned, TaskCompleted)}
         spans = [span for name in deciders for span in losses.out_of_reach(name, done.site)]
         if found := losses.find(spans, task.started.t_ns, end.t_ns):
             lost.append(found)
     if site in task.shards and (part := losses.of_part(task, site)):
         text = f"{who} gave up; {losses.explain(part)}"
         yield excused("a loss kept a server from its part of the result", text)
-    elif len(lost) == len(task.finished):
+    elif len(lost) == len(task.all(TaskFinished)):
         text = f"{who} gave up; {'; '.join(map(losses.explain, lost))}"
         yield excused("every member with the result was out of reach", text)
     elif (end.t_ns - task.started.t_ns) / 1e9 > rules.task_s:
         text = f"{who} gave up after {(end.t_ns - task.started.t_ns) / 1e9:.3f} s"
         yield excused("the budget was spent before the result arrived", text)
     else:
-        done_by = ", ".join(sorted(event.site for event in task.finished))
+        done_by = ", ".join(sorted(event.site for event in task.all(TaskFinished)))
         yield fail(f"{who} gave up what {done_by} finished, and was not lost")
         yield judged()
 

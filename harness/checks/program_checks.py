@@ -20,7 +20,6 @@ from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
     ProgramsStarted,
-    Stopping,
 )
 from trunkline.harness.checks.verdict import (
     Finding,
@@ -47,7 +46,7 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
             else:
                 yield unfinished(history, f"the program at {site} did not exit")
         yield judged()
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     for event in exits:
         if event.asked and event.t_ns < stop_ns:
             yield fail(f"the program of {event.who} was told to end before the run stopped")

@@ -11,7 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from trunkline.agents.events.round_events import ComputeFinished
-from trunkline.agents.events.task_events import Contributed
+from trunkline.agents.events.task_events import (
+    Contributed,
+    TaskDropped,
+    TaskFinished,
+    TaskRearranged,
+    TaskReplanned,
+)
 from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.model_replay import Replay
@@ -44,10 +50,10 @@ def results_are_one(history: History, rules: Rules) -> Iterator[Finding]:
     Servers that hold different shards have different results.
     """
     for task in history.tasks:
-        if task.finished:
+        if task.all(TaskFinished):
             shards = task.shards
             digests: defaultdict[Chunks | None, set[str]] = defaultdict(set)
-            for event in task.finished:
+            for event in task.all(TaskFinished):
                 digests[shards.get(event.site)].add(event.digest)
             most = max(map(len, digests.values()))
             if most > 1:
@@ -62,7 +68,7 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     for task in history.tasks:
-        if not task.finished:
+        if not task.all(TaskFinished):
             continue
         if lost := _find_lost_shard(task, losses):
             what = f"{task}: {losses.explain(lost)}"
@@ -93,7 +99,7 @@ def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
         return
     for task in history.tasks:
         sites = Counter(event.site for event in task.inputs)
-        if not task.finished or sites != Counter(list(task.started.weights)):
+        if not task.all(TaskFinished) or sites != Counter(list(task.started.weights)):
             continue
         expected = rules.expected_digest(task)
         if expected is None:
@@ -101,7 +107,7 @@ def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
             yield excused(why, f"{task}: {_describe_changes(task)}")
             continue
         yield judged()
-        for event in task.finished:
+        for event in task.all(TaskFinished):
             if event.digest != expected:
                 yield fail(f"{task}: the result at {event.site} is not the exact sum")
 
@@ -136,10 +142,10 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for task in history.tasks:
-        if not task.finished:
+        if not task.all(TaskFinished):
             continue
         weights = task.started.weights
-        gave_up = {event.site for event in task.dropped}
+        gave_up = {event.site for event in task.all(TaskDropped)}
         sites = Counter(event.site for event in task.inputs)
         for site in sorted({*sites, *weights}):
             if sites[site] == (site in weights):
@@ -187,7 +193,7 @@ def _judge_replayed_inputs(history: History, right: Replay) -> Iterator[Finding]
 def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding]:
     for task in history.tasks:
         wrong = unknown = False
-        for event in task.finished:
+        for event in task.all(TaskFinished):
             wanted = right.results.get((task.number, event.site))
             unknown |= wanted is None
             if wanted is not None and (event.digest, event.fingerprint) != wanted:
@@ -196,13 +202,13 @@ def _judge_replayed_results(history: History, right: Replay) -> Iterator[Finding
         if unknown and not wrong:
             why = "a contribution or the order of the sum is not known after a loss"
             yield excused(why, f"{task}: {_describe_changes(task)}")
-        elif task.finished:
+        elif task.all(TaskFinished):
             yield judged()
 
 
 def _find_lost_shard(task: Task, losses: Losses) -> Span | None:
     """The loss that kept a receiver from the part of the result that only this receiver holds."""
-    finished = {event.site for event in task.finished}
+    finished = {event.site for event in task.all(TaskFinished)}
     missing = [s for s in task.started.receivers if s in task.shards and s not in finished]
     return losses.of_part(task, missing[0]) if missing else None
 
@@ -211,7 +217,7 @@ def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
     """The fingerprints of whole results: of each receiver of it all, and of all shards together."""
     shards = task.shards
     parts: dict[Chunks, tuple[str, tuple[float, ...]]] = {}
-    for event in task.finished:
+    for event in task.all(TaskFinished):
         if event.site in shards:
             parts[shards[event.site]] = event.site, event.fingerprint
         else:
@@ -226,7 +232,10 @@ def _check_sum(task: Task) -> Iterator[Finding]:
     """Compare fingerprints: a sum's fingerprint is the sum of fingerprints."""
     started = task.started
     prints = {event.site: event.fingerprint for event in task.inputs}
-    for site, found in (*prints.items(), *((e.site, e.fingerprint) for e in task.finished)):
+    for site, found in (
+        *prints.items(),
+        *((e.site, e.fingerprint) for e in task.all(TaskFinished)),
+    ):
         if len(found) != FINGERPRINT_BUCKETS:
             yield fail(f"{task}: {len(found)} numbers in a fingerprint at {site}")
             return
@@ -250,4 +259,5 @@ def _check_sum(task: Task) -> Iterator[Finding]:
 
 
 def _describe_changes(task: Task) -> str:
-    return f"rearranged {len(task.rearranged)} times, planned anew {len(task.replanned)} times"
+    moved, anew = len(task.all(TaskRearranged)), len(task.all(TaskReplanned))
+    return f"rearranged {moved} times, planned anew {anew} times"

@@ -6,20 +6,9 @@ A log that lacks one of these is incomplete, and so proves nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trunkline.agents.events.awareness_events import (
-    PlansUpdated,
-    RatesEstimated,
-    TimeServed,
-)
-from trunkline.agents.events.background_events import (
-    BackgroundFailed,
-    BackgroundFile,
-    BackgroundReceived,
-    BackgroundSent,
-)
 from trunkline.agents.events.causes import (
     Asked,
     Enough,
@@ -31,52 +20,31 @@ from trunkline.agents.events.causes import (
     TimeUp,
 )
 from trunkline.agents.events.connection_events import (
-    BackupStoodDown,
-    BackupTookOver,
-    CallerRefused,
     ControllerFound,
     LinkLost,
-    LossesReported,
-    WorkerFound,
     WorkerLost,
 )
-from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
+from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, By, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import (
     AgentChanged,
-    CommandTyped,
-    FaultEnded,
-    FaultStarted,
-    LinkChanged,
-)
-from trunkline.agents.events.policy_events import (
-    PolicyBegan,
-    PolicyTold,
 )
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
-    CaptureEnded,
-    LinksCounted,
     NetworkReady,
     ProgramsStarted,
     RunFinished,
     RunStarted,
     Stopping,
-    TimersLate,
 )
 from trunkline.agents.events.task_events import (
     Evaluated,
-    GroupPostponed,
     SiteExcluded,
-    SiteReleased,
     TaskAbandoned,
     TaskCompleted,
-    TaskHalted,
     TaskJoined,
-    TaskRearranged,
-    TaskReplanned,
     TaskStarted,
 )
 from trunkline.harness.checks.losses import Losses
@@ -107,51 +75,6 @@ EXIT_NS = 100_000
 
 KILL_NS = {"virtual": 100_000_000, "real": 2_000_000_000}
 """The exit of a killed agent is noticed at most this much after the kill, by clock."""
-
-OF_ANY = (AgentFailed, CallerRefused, TimersLate)
-"""What any agent may log, and the runner of programs."""
-
-OF_RUNNER = (
-    AgentChanged,
-    AgentExited,
-    BackgroundFailed,
-    BackgroundFile,
-    BackgroundReceived,
-    BackgroundSent,
-    CaptureEnded,
-    CommandTyped,
-    FaultEnded,
-    FaultStarted,
-    LinkChanged,
-    LinksCounted,
-    NetworkReady,
-    ProgramsStarted,
-    RunFinished,
-    RunStarted,
-)
-"""What only the runner logs."""
-
-OF_CONTROLLERS = (
-    GroupPostponed,
-    LossesReported,
-    PlansUpdated,
-    PolicyBegan,
-    PolicyTold,
-    RatesEstimated,
-    SiteExcluded,
-    SiteReleased,
-    Stopping,
-    TaskAbandoned,
-    TaskCompleted,
-    TaskHalted,
-    TaskRearranged,
-    TaskReplanned,
-    TaskStarted,
-    TimeServed,
-    WorkerFound,
-    WorkerLost,
-)
-"""What only controllers log. All other events are of sites."""
 
 HEADER = (
     "scenario",
@@ -188,11 +111,11 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{where}: {event} belongs to no task or starts one again")
-    agents = {*rules.topology.site_names, *(rules.controllers or {CONTROLLER: ""}), RUNNER}
+    speakers = _find_speakers(rules)
     for event in history.events:
-        if event.site not in agents:
+        if event.site not in speakers[By.ANY]:
             yield fail(f"{event.site}, which is not an agent, logged {event_name(type(event))}")
-        elif not isinstance(event, OF_ANY) and not _may_say(event, rules):
+        elif event.site not in speakers[event.by]:
             what = f"{event_name(type(event))} at {format_time(event.t_ns)}"
             yield fail(f"{event.site} logged {what}, which it cannot know")
         elif isinstance(event, RunStarted | NetworkReady | ProgramsStarted) and event.t_ns:
@@ -201,15 +124,19 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{len(history.tasks) + len(history.syncs)} tasks")
 
 
-def _may_say(event: Event, rules: Rules) -> bool:
-    """Whether an event is of the runner, a controller, the backup or a site, as its kind says."""
-    if isinstance(event, OF_RUNNER) or (rules.programs is not None and isinstance(event, Stopping)):
-        return event.site == RUNNER
-    if isinstance(event, BackupTookOver | BackupStoodDown):
-        return event.site == BACKUP
-    if isinstance(event, OF_CONTROLLERS):
-        return event.site in (CONTROLLER, BACKUP)
-    return event.site in rules.topology.site_names
+def _find_speakers(rules: Rules) -> Mapping[By, Collection[str]]:
+    """The agents that may log an event, by what its class says."""
+    sites = rules.topology.site_names
+    agents = {RUNNER, *(rules.controllers or {CONTROLLER: ""}), *sites}
+    controllers = {CONTROLLER, BACKUP}
+    return {
+        By.RUNNER: {RUNNER},
+        By.CONTROLLER: controllers,
+        By.STOPPER: controllers if rules.programs is None else {RUNNER},
+        By.BACKUP: {BACKUP},
+        By.SITE: sites,
+        By.ANY: agents,
+    }
 
 
 def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
@@ -452,7 +379,7 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
         reached.append(started[wanted.tasks - 1])
     left = [event.t_ns for event in history.all(WorkerFinished)]
     if wanted.rounds is not None and len(left) == len(rules.topology.site_names):
-        ends = (*history.all(TaskCompleted), *history.all(TaskAbandoned))
+        ends = history.all(TaskCompleted, TaskAbandoned)
         reached.append(max((*left, *(event.t_ns for event in ends))) + losses.timeout_ns)
     return min(reached, default=None)
 
@@ -467,7 +394,7 @@ def _check_rounds(
     assert rules.stop is not None
     excluded = {event.worker for event in history.all(SiteExcluded)}
     left = history.all(WorkerFinished)
-    first_ns = min(event.t_ns for event in history.all(Stopping))
+    first_ns = history.stop_ns
     early = {event.site for event in left if event.t_ns <= first_ns}
     is_first = stop.t_ns == first_ns
     if rules.stop.rounds is None and (not early <= excluded or (is_first and not early)):

@@ -13,12 +13,12 @@ from dataclasses import MISSING, dataclass, field, fields
 from decimal import Decimal
 from typing import Any
 
+from trunkline.agents.events.event import CONTROLLER
 from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
 from trunkline.harness.faults import link_values, traces
 from trunkline.harness.faults.fault_types import (
-    CONTROLLER,
     VERBS,
     Choice,
     Clause,

@@ -16,8 +16,6 @@ from trunkline.harness.config.document import shorten_words
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
 from trunkline.harness.network.interface import Cut
 
-CONTROLLER = "controller"
-
 Direction = Literal["both", "one-way"]
 Range = tuple[float, float]
 """Smallest and largest value; draws are uniform between them."""

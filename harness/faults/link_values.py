@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.fault_types import (
     Direction,
     Fault,
@@ -16,7 +17,6 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.harness.network.interface import Directed
 from trunkline.topologies.model import Topology, TopologyError, check_values
 
 

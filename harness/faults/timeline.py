@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.fault_types import (
-    CONTROLLER,
     Churn,
     Fault,
     Flap,
@@ -34,7 +35,7 @@ from trunkline.harness.faults.fault_types import (
     Trace,
 )
 from trunkline.harness.faults.link_values import directed_links, links_between
-from trunkline.harness.network.interface import Cut, Directed
+from trunkline.harness.network.interface import Cut
 from trunkline.topologies.model import MAX_QUEUE_S, Link, Topology
 
 LINK_KINDS = ("outages_s", "oneways_s", "losses_s", "slowdowns_s")

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config import units
 from trunkline.harness.config.document import shorten_words
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
@@ -29,7 +30,7 @@ from trunkline.harness.live import live_state
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
-from trunkline.harness.network.interface import Directed, LinkCounters, NetworkError
+from trunkline.harness.network.interface import LinkCounters, NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import Message
 from trunkline.harness.processes.timer import Alarm

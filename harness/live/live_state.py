@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.events import fault_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config.units import (
     RATE_MBPS,
     SHARE_PERCENT,
@@ -22,7 +23,7 @@ from trunkline.harness.config.units import (
 )
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
-from trunkline.harness.network.interface import Cut, Directed, LinkCounters
+from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.topologies.model import Link, Topology
 
 WINDOW_S = 5.0

@@ -14,10 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.measure.measurement_plan import Iperf3, PairPlan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.site_functions import Line, SiteProcess
-from trunkline.harness.network.interface import Directed, Network, NetworkError
+from trunkline.harness.network.interface import Network, NetworkError
 
 PINGS = 10
 PING_PAYLOAD_BYTES = 56

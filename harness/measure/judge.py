@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from scipy.stats import binom, norm
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict, judged, note
 from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
 from trunkline.harness.measure.measurement_plan import PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Observation
-from trunkline.harness.network.interface import Directed, NetworkOptions, payload_share
+from trunkline.harness.network.interface import NetworkOptions, payload_share
 from trunkline.topologies.model import Link, Topology
 
 UNITS_OF = {

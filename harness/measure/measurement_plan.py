@@ -26,10 +26,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network.interface import (
     ETHERNET_HEADER_BYTES,
     TCP_IP_HEADER_BYTES,
-    Directed,
     NetworkOptions,
 )
 from trunkline.topologies.model import Link, Topology

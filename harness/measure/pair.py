@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.measure import foreign
 from trunkline.harness.measure.datagrams import Receiver, Sender
 from trunkline.harness.measure.measurement_plan import Flow, PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
 from trunkline.harness.measure.site_functions import Line, SiteProcess
-from trunkline.harness.network.interface import Directed, Network, NetworkError
+from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.timer import START_PHASE_NS, START_STEP_NS
 
 PORT = 5000

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Self
 
 from trunkline.agents.events.run_events import LinkCapture
-from trunkline.harness.network.interface import Directed
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.timer import Alarm

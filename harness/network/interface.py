@@ -10,10 +10,8 @@ import ipaddress
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.topologies.model import Link, Topology, TopologyError, check_values
-
-Directed = tuple[str, str]
-"""A directed link: (source site, destination site)."""
 
 Cut = Literal["blackhole", "carrier"]
 """How a link fails. `blackhole`: packets of one direction no longer arrive, also those under way,

@@ -28,11 +28,11 @@ from mininet.net import Mininet  # type: ignore[import-untyped]
 from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network import shaping, wiring
 from trunkline.harness.network.capture import open_tap
 from trunkline.harness.network.interface import (
     Cut,
-    Directed,
     LinkCounters,
     NetworkError,
     NetworkOptions,

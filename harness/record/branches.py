@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import BranchArrived, BranchComputed, ComputeFinished
-from trunkline.agents.events.task_events import TaskDropped
+from trunkline.agents.events.task_events import (
+    Contributed,
+    TaskDropped,
+)
 from trunkline.harness.record.history import History, Interval, Task
 
 
@@ -80,13 +83,13 @@ def _find_joined_ns(history: History) -> dict[tuple[str, int], int]:
     return {
         (event.site, task.number): event.t_ns
         for task in history.tasks
-        for event in task.contributed
+        for event in task.all(Contributed)
     }
 
 
 def _find_end_ns(history: History, site: str, task: Task, since_ns: int) -> int:
     """When a site that waits for branches of a task no longer does."""
-    ends_ns = [event.t_ns for event in task.dropped if event.site == site]
+    ends_ns = [event.t_ns for event in task.all(TaskDropped) if event.site == site]
     kills = (each for each in history.all(AgentChanged) if (each.who, each.do) == (site, "kill"))
     ends_ns += [each.t_ns for each in kills if each.t_ns >= since_ns]
     return min(ends_ns, default=history.active_end_ns)

@@ -7,13 +7,14 @@ what each site did at which time, when a link was busy. This module answers them
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from functools import cached_property
+from typing import Literal, TypeVar, overload
 
 from trunkline.agents.events.causes import Broken
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.event import Event, TaskEvent
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import (
     ComputeFinished,
@@ -36,30 +37,23 @@ from trunkline.agents.events.run_events import (
     TimersLate,
 )
 from trunkline.agents.events.task_events import (
-    BlocksHeard,
     Contributed,
     ContributionTaken,
-    Discarded,
-    Evaluated,
-    HaltHeard,
-    ModelMerged,
     Received,
-    Routed,
     Sent,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
     TaskFinished,
-    TaskHalted,
-    TaskJoined,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
 )
 from trunkline.agents.planning.chunks import Chunking, cut_model
-from trunkline.agents.planning.plan import Chunks, Plan
+from trunkline.agents.planning.plan import Block, Chunks, Plan
 
 E = TypeVar("E", bound=Event)
+F = TypeVar("F", bound=Event)
 Interval = tuple[int, int]
 """(start, end) in nanoseconds since the run's start."""
 
@@ -70,29 +64,32 @@ EXIT_SHARE = 0.1
 """Charts do not show the exit of agents if it takes longer than this share of the time before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One task: its start at the controller and all other events about it, in order of time."""
+PlanEvent = TaskStarted | TaskRearranged | TaskReplanned
+"""The events that bring blocks of a task."""
+
+
+@dataclass(frozen=True)
+class EventsByKind:
+    """Events that can be asked for by their class."""
+
+    _by_kind: Mapping[type[Event], Sequence[Event]] = field(repr=False, compare=False)
+
+    @overload
+    def all(self, kind: type[E], /) -> tuple[E, ...]: ...
+
+    @overload
+    def all(self, kind: type[E], other: type[F], /) -> tuple[E | F, ...]: ...
+
+    def all(self, *kinds: type[Event]) -> tuple[Event, ...]:
+        """Every event of a kind, in order of time; those of another kind follow."""
+        return tuple(event for kind in kinds for event in self._by_kind.get(kind, ()))
+
+
+@dataclass(frozen=True)
+class Task(EventsByKind):
+    """One task: its start at the controller and all other events about it."""
 
     started: TaskStarted
-    joined: tuple[TaskJoined, ...] = ()
-    rearranged: tuple[TaskRearranged, ...] = ()
-    halted: tuple[TaskHalted, ...] = ()
-    replanned: tuple[TaskReplanned, ...] = ()
-    halts_heard: tuple[HaltHeard, ...] = ()
-    blocks_heard: tuple[BlocksHeard, ...] = ()
-    contributed: tuple[Contributed, ...] = ()
-    sent: tuple[Sent, ...] = ()
-    received: tuple[Received, ...] = ()
-    discarded: tuple[Discarded, ...] = ()
-    routed: tuple[Routed, ...] = ()
-    finished: tuple[TaskFinished, ...] = ()
-    merged: tuple[ModelMerged, ...] = ()
-    taken: tuple[ContributionTaken, ...] = ()
-    dropped: tuple[TaskDropped, ...] = ()
-    evaluated: tuple[Evaluated, ...] = ()
-    completed: tuple[TaskCompleted, ...] = ()
-    abandoned: tuple[TaskAbandoned, ...] = ()
 
     def __str__(self) -> str:
         return f"task {self.number}"
@@ -101,6 +98,31 @@ class Task:
     def number(self) -> int:
         """The task's number."""
         return self.started.task
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with which the task began."""
+        return self.plan_of(self.started)
+
+    @cached_property
+    def changes(self) -> tuple[TaskRearranged | TaskReplanned, ...]:
+        """What changed the plan, in order of time."""
+        found = self.all(TaskRearranged, TaskReplanned)
+        return tuple(sorted(found, key=lambda event: event.t_ns))
+
+    def plan_of(self, event: PlanEvent) -> Plan:
+        """The plan that an event of this task has; of a change, the plan with the new blocks."""
+        return self._plans[id(event)]
+
+    @cached_property
+    def _plans(self) -> Mapping[int, Plan]:
+        events: tuple[PlanEvent, ...] = (self.started, *self.changes)
+        return {id(event): Plan.from_json(event.forest) for event in events}
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks of all plans that the task ever had, in order of time."""
+        return [block for plan in self._plans.values() for block in plan.blocks]
 
     @property
     def cut(self) -> Chunking:
@@ -112,7 +134,7 @@ class Task:
         """The contributions to the sum, without those of mere receivers (logged with weight 0)."""
         return tuple(
             event
-            for event in self.contributed
+            for event in self.all(Contributed)
             if event.weight != 0 or event.site in self.started.weights
         )
 
@@ -122,8 +144,8 @@ class Task:
 
         One that was killed since reports nothing, but the next sites on its ways do.
         """
-        sent = {event.site for event in self.sent if event.phase == "early"}
-        return frozenset(sent.union(e.src for e in self.received if e.phase == "early"))
+        sent = {event.site for event in self.all(Sent) if event.phase == "early"}
+        return frozenset(sent.union(e.src for e in self.all(Received) if e.phase == "early"))
 
     @property
     def waits(self) -> bool:
@@ -156,7 +178,7 @@ class Task:
         """The chunks that members hold which do not hold the whole model: servers."""
         if self.started.roles is None:
             return {}
-        return Plan.from_json(self.started.forest).shards
+        return self.plan.shards
 
     def is_passive(self, site: str) -> bool:
         """Whether a site takes part without being ready."""
@@ -165,16 +187,16 @@ class Task:
     @property
     def outcome(self) -> Outcome:
         """How the task ended, by the controller's events."""
-        if self.abandoned:
+        if self.all(TaskAbandoned):
             return "abandoned"
-        return "completed" if self.completed else "unfinished"
+        return "completed" if self.all(TaskCompleted) else "unfinished"
 
     @property
     def end_ns(self) -> int | None:
         """When the last member finished or the controller abandoned the task; None if neither."""
         ends: Mapping[Outcome, tuple[Event, ...]] = {
-            "completed": self.finished or self.completed,
-            "abandoned": self.abandoned,
+            "completed": self.all(TaskFinished) or self.all(TaskCompleted),
+            "abandoned": self.all(TaskAbandoned),
             "unfinished": (),
         }
         return max((event.t_ns for event in ends[self.outcome]), default=None)
@@ -248,8 +270,8 @@ class Transfer:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+@dataclass(frozen=True)
+class History(EventsByKind):
     """All events of a run and its tasks, in the order of their start.
 
     `strays` are events of tasks without a start, and second starts of a task.
@@ -258,7 +280,6 @@ class History:
     events: tuple[Event, ...]
     tasks: tuple[Task, ...]
     strays: tuple[Event, ...]
-    _by_kind: Mapping[type[Event], list[Event]] = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -268,11 +289,7 @@ class History:
         for event in log:
             by_kind[type(event)].append(event)
         tasks, strays = _tasks(log)
-        return cls(log, tasks, strays, dict(by_kind))
-
-    def all(self, kind: type[E]) -> tuple[E, ...]:
-        """Every event of a kind, in order of time."""
-        return tuple(event for event in self._by_kind.get(kind, ()) if isinstance(event, kind))
+        return cls(dict(by_kind), log, tasks, strays)
 
     @property
     def has_roles(self) -> bool:
@@ -322,6 +339,11 @@ class History:
         return self.events[-1].t_ns if self.events else 0
 
     @property
+    def stop_ns(self) -> int:
+        """When a controller or the runner first said that the run stops; else `end_ns`."""
+        return min((event.t_ns for event in self.all(Stopping)), default=self.end_ns)
+
+    @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should."""
         ends = [event.cause for event in self.all(RunFinished)]
@@ -355,7 +377,7 @@ def phases(history: History) -> dict[str, tuple[Phase, ...]]:
     tasks = {task.number: task for task in history.tasks}
     for event in history.events:
         site = event.site
-        task_ = tasks.get(getattr(event, "task", -1))
+        task_ = tasks.get(event.task) if isinstance(event, TaskEvent) else None
         if task_ is not None and _is_aside(event, task_, doing.get(site)):
             continue
         match event:
@@ -420,27 +442,6 @@ _EXITING = (
 )
 """The events of a run that has stopped, apart from those of sites that finish."""
 
-_KINDS: Mapping[type[Event], str] = {
-    TaskJoined: "joined",
-    TaskRearranged: "rearranged",
-    TaskHalted: "halted",
-    TaskReplanned: "replanned",
-    HaltHeard: "halts_heard",
-    BlocksHeard: "blocks_heard",
-    Contributed: "contributed",
-    Sent: "sent",
-    Received: "received",
-    Discarded: "discarded",
-    Routed: "routed",
-    TaskFinished: "finished",
-    ModelMerged: "merged",
-    ContributionTaken: "taken",
-    TaskDropped: "dropped",
-    Evaluated: "evaluated",
-    TaskCompleted: "completed",
-    TaskAbandoned: "abandoned",
-}
-
 
 def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]:
     """Sort events by task, in two passes: an event may come before its task's start in the log.
@@ -452,25 +453,19 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
     for event in log:
         if isinstance(event, TaskStarted) and started.setdefault(event.task, event) is not event:
             strays.append(event)
-    said: dict[int, defaultdict[str, list[Event]]] = {
+    said: dict[int, defaultdict[type[Event], list[Event]]] = {
         number: defaultdict(list) for number in started
     }
     reported = {event.task for event in log if isinstance(event, SyncStarted)}
     for event in log:
-        part = _KINDS.get(type(event))
-        if part is None:
+        if not isinstance(event, TaskEvent) or isinstance(event, TaskStarted):
             continue
-        number: int = getattr(event, "task")  # noqa: B009  every kind of _KINDS has a task
-        if number in said:
-            said[number][part].append(event)
-        elif number not in reported:
+        if event.task in said:
+            said[event.task][type(event)].append(event)
+        elif event.task not in reported:
             strays.append(event)
-    return tuple(_task(start, said[number]) for number, start in started.items()), tuple(strays)
-
-
-def _task(started: TaskStarted, said: Mapping[str, list[Event]]) -> Task:
-    parts = {part: tuple(events) for part, events in said.items()}
-    return Task(started, **parts)  # type: ignore[arg-type]  # _KINDS gives each part its type
+    tasks = tuple(Task(dict(said[number]), start) for number, start in started.items())
+    return tasks, tuple(strays)
 
 
 def _is_aside(event: Event, task: Task, phase: Phase | None) -> bool:
@@ -488,9 +483,9 @@ def _end(phase: Phase | None, now_ns: int, into: list[Phase]) -> None:
 
 def _task_transfers(task: Task, delays_ms: Mapping[tuple[str, str], float]) -> Iterable[Transfer]:
     arrived: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for into in task.received:
+    for into in task.all(Received):
         arrived[into.src, into.site][into.phase] = into.end_ns
-    for event in task.sent:
+    for event in task.all(Sent):
         link = (event.site, event.dst)
         last = arrived[link].get(event.phase)
         if last is None:  # relayed bytes arrive as the phase that they belong to

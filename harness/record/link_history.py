@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History, Interval, Transfer
 from trunkline.topologies.model import CHANGEABLE, Link, Topology
-
-Directed = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
 from trunkline.agents.events.round_events import WorkerFinished
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
-from trunkline.agents.events.task_events import Received, Sent
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.task_events import (
+    Received,
+    Sent,
+)
 from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Interval, Task, phases, union
 
@@ -68,7 +71,7 @@ def list_bars(
             add(name, site, union(intervals), -0.43, 0.09)
     for site, intervals in _find_spans_alone(history).items():
         add("without a controller", site, intervals, 0.31, 0.09)
-    stopped_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stopped_ns = history.stop_ns
     for left in history.all(WorkerFinished):
         add("its rounds are done", left.site, [(left.t_ns, stopped_ns)], 0.31, 0.09)
     for site, intervals in helped.items():
@@ -118,7 +121,7 @@ def find_lives(history: History) -> dict[str, list[Interval]]:
 def find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:
     """(site, phase) -> the time from the first byte that the site sent or received to the last."""
     spans: dict[tuple[str, str], Interval] = {}
-    moved: tuple[Sent | Received, ...] = (*task.sent, *task.received)
+    moved: tuple[Sent | Received, ...] = task.all(Sent, Received)
     for event in moved:
         key = (event.site, event.phase)
         start_ns, end_ns = spans.get(key, (event.start_ns, event.end_ns))

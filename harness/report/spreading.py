@@ -18,8 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned
-from trunkline.agents.planning.plan import Block, Directed, Plan
+from trunkline.agents.events.task_events import (
+    BlocksHeard,
+    HaltHeard,
+    Routed,
+    TaskFinished,
+    TaskReplanned,
+)
+from trunkline.agents.planning.plan import Block, Directed
 from trunkline.harness.record.history import History, Interval, Task, Transfer, transfers
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.stops import Stop, list_stops
@@ -130,7 +136,9 @@ def _split_at_repairs(task: Task, sent: Transfer, planned: Planned, way: Way) ->
     left, flow = sent.bytes, (sent.src, sent.dst, sent.phase)
     for planned_ns, sizes in sorted(planned.items(), reverse=True):
         size = min(left, sizes.get(flow, 0))
-        heard_ns = [e.t_ns for e in task.blocks_heard if e.site == sent.src and e.t_ns > planned_ns]
+        heard_ns = [
+            e.t_ns for e in task.all(BlocksHeard) if e.site == sent.src and e.t_ns > planned_ns
+        ]
         begin_ns = min(heard_ns, default=planned_ns)
         if size and sent.start_ns < begin_ns < sent.end_ns:
             yield replace(sent, bytes=size, start_ns=begin_ns)
@@ -143,12 +151,12 @@ def _find_end(task: Task, sent: Transfer, way: Way) -> int:
     """When the bytes of a transfer that no repair planned had been sent at the latest."""
     heard_ns = [
         event.t_ns
-        for event in task.halts_heard
+        for event in task.all(HaltHeard)
         if event.site == sent.src and sent.start_ns < event.t_ns < sent.end_ns
     ]
     if not heard_ns:
         return sent.end_ns
-    finished_ns = [e.t_ns for e in task.finished if e.site == sent.src]
+    finished_ns = [e.t_ns for e in task.all(TaskFinished) if e.site == sent.src]
     rate = way.rate_mbps(sent.start_ns)
     if not finished_ns or not rate:
         return max(heard_ns)
@@ -160,17 +168,16 @@ def _list_planned(task: Task) -> Planned:
 
     All of it was sent. If a task was not completed, or if its sites chose the ways, none is known.
     """
-    if task.outcome != "completed" or task.routed:
+    if task.outcome != "completed" or task.all(Routed):
         return {}
     live: dict[int, tuple[int, Block]] = {}
-    repairs: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
-    for event in sorted(repairs, key=lambda each: each.t_ns):
+    for event in task.changes:
         if isinstance(event, TaskReplanned):
             live.clear()
         else:
             for number in event.withdrawn:
                 live.pop(number, None)
-        blocks = Plan.from_json(event.forest).blocks
+        blocks = task.plan_of(event).blocks
         live.update(
             (number, (event.t_ns, block)) for number, block in enumerate(blocks, event.first)
         )

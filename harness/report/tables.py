@@ -17,15 +17,22 @@ import pandas as pd
 
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone, RoundFinished
-from trunkline.agents.events.run_events import RunFinished, Stopping
+from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import (
     Compared,
+    Contributed,
+    Discarded,
     Evaluated,
+    Received,
     Routed,
+    Sent,
     SiteExcluded,
+    TaskDropped,
+    TaskFinished,
+    TaskJoined,
     TaskStarted,
 )
-from trunkline.agents.planning.plan import Directed, Edge, Plan
+from trunkline.agents.planning.plan import Directed, Edge
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.network.background_checks import count_payload
 from trunkline.harness.record.branches import list_computed
@@ -93,7 +100,7 @@ def tabulate_members(history: History) -> pd.DataFrame:
 
 def _describe_member(task: Task, site: str) -> dict[str, object]:
     steps: tuple[Sequence[Event], ...] = (
-        task.joined, task.contributed, task.finished, task.dropped,
+        task.all(TaskJoined), task.all(Contributed), task.all(TaskFinished), task.all(TaskDropped),
     )  # fmt: skip
     joined_s, contributed_s, finished_s, dropped_s = (
         next((event.t_ns / 1e9 for event in events if event.site == site), math.nan)
@@ -124,9 +131,9 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
     sent: Counter[str] = Counter()
     received: Counter[str] = Counter()
     for task in history.tasks:
-        for out in task.sent:
+        for out in task.all(Sent):
             sent[out.site] += out.bytes
-        for into in task.received:
+        for into in task.all(Received):
             received[into.site] += into.bytes
     rounds = Counter(event.site for event in history.all(RoundFinished))
     alone = Counter(event.site for event in history.all(RoundAlone))
@@ -236,8 +243,8 @@ def tabulate_paths(history: History) -> pd.DataFrame:
     used: defaultdict[tuple[Edge, bool], list[Routed]] = defaultdict(list)
     moved = Counter[Directed]()
     for task in history.tasks:
-        edges = _collect_edges(task) if task.routed else set()
-        for event in task.routed:
+        edges = _collect_edges(task) if task.all(Routed) else set()
+        for event in task.all(Routed):
             used[event.path, event.path not in edges].append(event)
             moved[event.path[0], event.path[-1]] += event.bytes
     return columns.PATHS.frame(
@@ -278,7 +285,7 @@ def tabulate_run(
     tasks = tasks[~tasks["warm_up"]]
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
-    end_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    end_ns = history.stop_ns
     end_ns = max(begin_ns, end_ns)
     rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
     each = [rounds[site] for site in workers]
@@ -370,10 +377,7 @@ def _sort_by_ends(item: tuple[tuple[Edge, bool], Any]) -> tuple[str, str, bool, 
 
 def _collect_edges(task: Task) -> set[Edge]:
     """The edges of the task's plan and of all plans that replaced it."""
-    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
-    forests += [event.forest for event in task.replanned]
-    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
-    return {edge for block in blocks for edge in (*block.in_edges, *block.out_edges)}
+    return {edge for block in task.blocks for edge in (*block.in_edges, *block.out_edges)}
 
 
 def _make_task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
@@ -384,8 +388,8 @@ def _make_task_row(task: Task, forecast: Forecast) -> Mapping[str, Any]:
         "policy": started.policy,
         "group": " ".join(started.group),
         "bytes": started.bytes,
-        "bytes_sent": sum(sent.bytes for sent in task.sent),
-        "bytes_discarded": sum(discarded.bytes for discarded in task.discarded),
+        "bytes_sent": sum(sent.bytes for sent in task.all(Sent)),
+        "bytes_discarded": sum(discarded.bytes for discarded in task.all(Discarded)),
         "start_s": started.t_ns / 1e9,
         "end_s": None if task.end_ns is None else task.end_ns / 1e9,
         "duration_s": task.duration_s,

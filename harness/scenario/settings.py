@@ -11,10 +11,11 @@ from pydantic import AfterValidator, Field
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import Chunking, cut_model
+from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.background.flows import Background
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.network.interface import Directed, NetworkOptions
+from trunkline.harness.network.interface import NetworkOptions
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 from trunkline.workloads.layered.model import LayeredModel

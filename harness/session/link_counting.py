@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted
-from trunkline.harness.network.interface import Directed, Network
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.timer import Alarm
 
 FIRST_PERIOD_NS = 100_000_000

@@ -21,6 +21,8 @@ from trunkline.agents.events import event_reading
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost
 from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.task_events import (
+    TaskDropped,
+    TaskFinished,
     TaskHalted,
     TaskRearranged,
     TaskReplanned,
@@ -243,7 +245,9 @@ def describe_run(result: Finished) -> dict[str, Any]:
         "tasks": len(history.tasks),
         "completed": len(history.completed),
         "abandoned": sum(task.outcome == "abandoned" for task in history.tasks),
-        "split": sum(bool(task.finished and task.dropped) for task in history.tasks),
+        "split": sum(
+            bool(task.all(TaskFinished) and task.all(TaskDropped)) for task in history.tasks
+        ),
         "rearranged": rearranged,
         "halted": halted,
         "replanned": replanned,

@@ -21,6 +21,10 @@ from trunkline.agents.events.run_events import (
     RunFinished,
     TimersLate,
 )
+from trunkline.agents.events.task_events import (
+    Received,
+    Sent,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.network.background_checks import count_payload
@@ -117,9 +121,9 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
     quickest_s: dict[Directed, float] = {}
     for task in history.tasks:
         starts: dict[tuple[str, str, str], int] = {}
-        for sent in reversed(task.sent):
+        for sent in reversed(task.all(Sent)):
             starts[sent.site, sent.dst, sent.phase] = sent.start_ns
-        for got in task.received:
+        for got in task.all(Received):
             start_ns = starts.get((got.src, got.site, got.phase))
             ends = got.src, got.site
             dead = losses.before_report(task, got.src)
@@ -322,10 +326,10 @@ def _list_arrivals(
 ) -> Iterator[Transfer]:
     """What arrived, from the time at which its sender began; without its report it is left out."""
     starts: dict[tuple[str, str, str], int] = {}
-    for out in task.sent:
+    for out in task.all(Sent):
         key = out.site, out.dst, out.phase
         starts[key] = min(out.start_ns, starts.get(key, out.start_ns))
-    for into in task.received:
+    for into in task.all(Received):
         start_ns = starts.get((into.src, into.site, into.phase))
         if start_ns is not None and not losses.before_report(task, into.src):
             end_ns = into.end_ns - round(least_ms.get((into.src, into.site), 0.0) * 1e6)

@@ -14,6 +14,12 @@ from itertools import accumulate, pairwise
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.fault_events import CommandTyped
+from trunkline.agents.events.task_events import (
+    Received,
+    Sent,
+    TaskAbandoned,
+    TaskCompleted,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import find_disturbance
@@ -94,7 +100,7 @@ class _Carried:
     def of(cls, history: History) -> _Carried:
         sent: defaultdict[Directed, list[tuple[int, int]]] = defaultdict(list)
         for task in history.tasks:
-            for out in task.sent:
+            for out in task.all(Sent):
                 sent[out.site, out.dst].append((out.start_ns, out.bytes))
         found: defaultdict[frozenset[str], list[int]] = defaultdict(list)
         for event in history.all(LinkFound):
@@ -156,8 +162,8 @@ def _list_first_chunks(task: Task) -> Iterator[tuple[Directed, Interval]]:
 
     Payload that set out before its task was known is left out: its chunks may have waited.
     """
-    starts = {(out.site, out.dst, out.phase): out.start_ns for out in task.sent}
-    for into in task.received:
+    starts = {(out.site, out.dst, out.phase): out.start_ns for out in task.all(Sent)}
+    for into in task.all(Received):
         start_ns = starts.get((into.src, into.site, into.phase))
         if start_ns is not None and into.phase != "early":
             yield (into.src, into.site), (start_ns, into.start_ns)
@@ -165,15 +171,15 @@ def _list_first_chunks(task: Task) -> Iterator[tuple[Directed, Interval]]:
 
 def _list_spans(task: Task) -> Iterator[tuple[Directed, Interval]]:
     """From the start of each payload until its end."""
-    ends_ns = {(into.src, into.site, into.phase): into.end_ns for into in task.received}
-    for out in task.sent:
+    ends_ns = {(into.src, into.site, into.phase): into.end_ns for into in task.all(Received)}
+    for out in task.all(Sent):
         end_ns = ends_ns.get((out.site, out.dst, out.phase), out.end_ns)
         yield (out.site, out.dst), (out.start_ns, end_ns)
 
 
 def _life(task: Task, end_ns: int) -> Interval:
-    ends_ns = [event.t_ns for event in (*task.completed, *task.abandoned)]
-    arrived_ns = [event.end_ns for event in task.received]
+    ends_ns = [event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)]
+    arrived_ns = [event.end_ns for event in task.all(Received)]
     return task.started.t_ns, max((*ends_ns, *arrived_ns)) if ends_ns else end_ns
 
 

@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from trunkline.agents.events.task_events import TaskReplanned
+from trunkline.agents.events.task_events import (
+    HaltHeard,
+    Received,
+    Routed,
+    Sent,
+    TaskFinished,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+)
 from trunkline.agents.planning.plan import Block, Edge, Plan
 from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
 from trunkline.harness.checks.losses import Losses
@@ -39,17 +48,17 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
     known: dict[str, Needs] = {}
     for task in history.tasks:
         yield from _judge_sums(task)
-        finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
+        finished_ns = {event.site: event.t_ns for event in reversed(task.all(TaskFinished))}
         if not finished_ns:
             continue
         yield judged(len(finished_ns))
         needs, certain = _find_needs(task, known), _list_certain(task)
         arrived_ns: dict[Key, int] = {}
-        for into in task.received:
+        for into in task.all(Received):
             key = into.src, into.site, into.phase
             arrived_ns[key] = max(into.end_ns, arrived_ns.get(key, 0))
         ends_ns = {key: t_ns for key, t_ns in arrived_ns.items() if key[2] in certain}
-        if not (task.halted or task.rearranged or task.replanned):
+        if not (task.all(TaskHalted) or task.changes):
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
             continue
@@ -60,15 +69,15 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
             if site in finished_ns and finished_ns[site] < least_ns:
                 yield fail(f"{_name(task, site)} before it was planned anew, after it had not")
         begins_again = len(task.started.weights) > 1
-        if task.replanned and not task.rearranged and begins_again:
-            last = task.replanned[-1]
+        if task.all(TaskReplanned) and not task.all(TaskRearranged) and begins_again:
+            last = task.all(TaskReplanned)[-1]
             by_last = {
                 site: finished_ns[site]
                 for site, event in later.items()
                 if event is last and site in finished_ns
             }
             yield from _judge_members(task, needs, ends_ns, by_last, paths)
-        elif not task.halted and not task.replanned:
+        elif not task.all(TaskHalted) and not task.all(TaskReplanned):
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
         silent = find_silent_sites(task, losses, rules.topology.site_names)
         yield from _judge_amounts(task, finished_ns, silent)
@@ -129,15 +138,17 @@ def _count_hops(block: Block, edges: Collection[Edge], phase: str) -> Counter[Ke
 
 def _find_needs(task: Task, known: dict[str, Needs]) -> Needs:
     """The needs of a task's last whole plan, without blocks that moved later."""
-    if task.rearranged and not task.replanned:
-        plan = Plan.from_json(task.started.forest)
-        gone = {number for event in task.rearranged for number in event.withdrawn}
+    if task.all(TaskRearranged) and not task.all(TaskReplanned):
+        plan = task.plan
+        gone = {number for event in task.all(TaskRearranged) for number in event.withdrawn}
         moved = [block for number, block in enumerate(plan.blocks) if number in gone]
-        for event in task.rearranged:
-            moved += Plan.from_json(event.forest).blocks
+        for event in task.all(TaskRearranged):
+            moved += task.plan_of(event).blocks
         kept = tuple(block for number, block in enumerate(plan.blocks) if number not in gone)
         return Needs.of(replace(plan, blocks=kept), moved)
-    return _count_needs((task.replanned[-1] if task.replanned else task.started).forest, known)
+    return _count_needs(
+        (task.all(TaskReplanned)[-1] if task.all(TaskReplanned) else task.started).forest, known
+    )
 
 
 def _count_needs(forest: Any, known: dict[str, Needs]) -> Needs:
@@ -153,10 +164,13 @@ def _list_certain(task: Task) -> set[str]:
     After offers, a chunk may come a second time, in vain. Chunks on auxiliary paths are not in the
     plan. After a halt, chunks of earlier plans may be forwarded.
     """
-    phases = {*(event.phase for event in task.sent), *(event.phase for event in task.received)}
+    phases = {
+        *(event.phase for event in task.all(Sent)),
+        *(event.phase for event in task.all(Received)),
+    }
     if "early" in phases:
         return {"out"}
-    if task.routed or "aux" in phases or task.replanned or task.rearranged:
+    if task.all(Routed) or "aux" in phases or task.changes:
         return {"in", "out"}
     return {"in", "out", "relay"}
 
@@ -197,7 +211,7 @@ def _judge_by_first_plan(
 
     All of them had arrived then. So if a report has no more chunks, it has no others.
     """
-    repairs = (*task.halted, *task.rearranged, *task.replanned)
+    repairs = (*task.all(TaskHalted), *task.all(TaskRearranged), *task.all(TaskReplanned))
     before = {
         site: t_ns
         for site, t_ns in finished_ns.items()
@@ -206,7 +220,7 @@ def _judge_by_first_plan(
     if not before:
         return
     needs, chunks = _count_needs(task.started.forest, known), Counter[Key]()
-    for into in task.received:
+    for into in task.all(Received):
         chunks[into.src, into.site, into.phase] += into.chunks
     whole = {key: t_ns for key, t_ns in ends_ns.items() if chunks[key] == needs.total.get(key)}
     yield from _judge_members(task, needs, whole, before, paths)
@@ -232,13 +246,10 @@ def _judge_last_chunks(
 def _judge_sums(task: Task) -> Iterator[Finding]:
     """A site sends results only after inputs have arrived, unless it is the only contributor."""
     first_ns: dict[str, int] = {}
-    for into in task.received:
+    for into in task.all(Received):
         first_ns[into.site] = min(into.start_ns, first_ns.get(into.site, into.start_ns))
-    forests = [task.started.forest, *(event.forest for event in task.rearranged)]
-    forests += [event.forest for event in task.replanned]
-    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
-    alone = {block.aggregator for block in blocks if not block.in_edges}
-    for out in task.sent:
+    alone = {block.aggregator for block in task.blocks if not block.in_edges}
+    for out in task.all(Sent):
         early_ns = first_ns.get(out.site, 0) - CLOCK_NS
         if out.phase == "out" and out.site not in alone and out.start_ns < early_ns:
             yield fail(f"{task}: {out.site} sent a result before an input arrived")
@@ -250,15 +261,15 @@ def _find_unfinished(task: Task, losses: Losses) -> Iterator[tuple[str, TaskRepl
     A controller plans anew for members that answered, and that it has not lost meanwhile. What a
     member answered is known if it logged that, or if it was within reach.
     """
-    for event in task.replanned:
-        halts = [each for each in task.halted if each.t_ns <= event.t_ns]
+    for event in task.all(TaskReplanned):
+        halts = [each for each in task.all(TaskHalted) if each.t_ns <= event.t_ns]
         if not halts or losses.term_of(halts[-1]) != losses.term_of(event):
             continue
-        receivers = set(Plan.from_json(event.forest).receivers)
+        receivers = set(task.plan_of(event).receivers)
         for site in receivers.intersection(halts[-1].members):
             answered = any(
                 each.site == site and not each.finished and halts[-1].t_ns <= each.t_ns
-                for each in task.halts_heard
+                for each in task.all(HaltHeard)
                 if each.t_ns <= event.t_ns
             )
             away = losses.out_of_reach(event.site, site)
@@ -276,7 +287,7 @@ def _judge_amounts(
         if site in silent:
             continue
         most = 0
-        for into in task.received:
+        for into in task.all(Received):
             if into.site != site or into.start_ns > done_ns + CLOCK_NS:
                 continue
             is_whole = into.end_ns <= done_ns + CLOCK_NS

@@ -13,8 +13,21 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Received, Sent
-from trunkline.agents.planning.plan import Block, Directed, Edge, Plan
+from trunkline.agents.events.task_events import (
+    Discarded,
+    Received,
+    Routed,
+    Sent,
+    TaskAbandoned,
+    TaskCompleted,
+    TaskDropped,
+    TaskFinished,
+    TaskHalted,
+    TaskJoined,
+    TaskRearranged,
+    TaskReplanned,
+)
+from trunkline.agents.planning.plan import Block, Directed, Edge
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
@@ -33,7 +46,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
-    reports: list[Sent | Received] = [*history.all(Sent), *history.all(Received)]
+    reports: list[Sent | Received] = [*history.all(Sent, Received)]
     phases = {event.phase for event in reports}
     early = "early" in phases
     if early and not rules.sends_early:
@@ -42,17 +55,17 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail("payload took auxiliary paths, which the scenario does not have")
     total = 0
     for task in history.tasks:
-        for event in task.discarded:
-            arrived = sum(into.bytes for into in task.received if into.site == event.site)
+        for event in task.all(Discarded):
+            arrived = sum(into.bytes for into in task.all(Received) if into.site == event.site)
             if not early or event.bytes > arrived:
                 text = f"{event.site} discarded {event.bytes} of {arrived} bytes"
                 yield fail(f"{task}: {text}")
-        if task.routed and not rules.has_paths:
+        if task.all(Routed) and not rules.has_paths:
             yield fail(f"{task} took auxiliary paths, which the scenario does not have")
         silent = find_silent_sites(task, losses, rules.topology.site_names)
         why = find_disturbance(task, losses)
         links = count_planned(task).keys() | count_sent(task).keys() | count_received(task).keys()
-        if why is None and task.routed and silent:
+        if why is None and task.all(Routed) and silent:
             lost = next(iter(silent.values()))
             why = "a site was lost before it reported its paths", losses.explain(lost)
         if why is not None:
@@ -75,17 +88,24 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
     A task whose members all finish by its first plan has lost nothing that counts: every byte of
     the plan is needed.
     """
-    if task.halted or task.replanned:
-        return "the task was halted", "; ".join(str(event.cause) for event in task.halted)
-    if task.rearranged:
-        return "blocks moved", "; ".join(str(event.cause) for event in task.rearranged)
+    halted, moved, anew = (task.all(TaskHalted), task.all(TaskRearranged), task.all(TaskReplanned))
+    if halted or anew:
+        return "the task was halted", "; ".join(str(event.cause) for event in halted)
+    if moved:
+        return "blocks moved", "; ".join(str(event.cause) for event in moved)
     start_ns, end_ns = task.started.t_ns, task.end_ns or task.started.t_ns
-    if task.dropped or not task.completed:
-        causes = [*(e.cause for e in task.abandoned), *(e.cause for e in task.dropped)]
+    if task.all(TaskDropped) or not task.all(TaskCompleted):
+        causes = [
+            *(e.cause for e in task.all(TaskAbandoned)),
+            *(e.cause for e in task.all(TaskDropped)),
+        ]
         words = dict.fromkeys(str(cause or "") for cause in causes)
         return "the task was given up", "; ".join(words)
-    plan = Plan.from_json(task.started.forest)
-    sites = {*plan.participants(), *(event.site for event in (*task.sent, *task.joined))}
+    plan = task.plan
+    sites = {
+        *plan.participants(),
+        *(event.site for event in task.all(Sent, TaskJoined)),
+    }
     early = bool(task.early)
     for site in sorted(sites):
         # An offer that is made before a loss is dropped, and may be made again.
@@ -93,8 +113,8 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
         before_ns = losses.detection_ns if early else 0
         if span := losses.find(spans, start_ns - before_ns, end_ns):
             return "a site was lost", losses.explain(span)
-    if early or task.routed:
-        links = frozenset(frozenset((out.site, out.dst)) for out in task.sent)
+    if early or task.all(Routed):
+        links = frozenset(frozenset((out.site, out.dst)) for out in task.all(Sent))
         if span := losses.find(losses.broken(links), start_ns - losses.detection_ns, end_ns):
             return "a link broke", losses.explain(span)
     return None
@@ -106,8 +126,8 @@ def count_planned(task: Task) -> Counter[Directed]:
     With auxiliary paths the sites choose the paths, so their reports are counted instead.
     """
     ways = _list_edges(task)
-    if task.routed:
-        ways = ((event.path, event.bytes) for event in task.routed)
+    if task.all(Routed):
+        ways = ((event.path, event.bytes) for event in task.all(Routed))
     planned = Counter[Directed]()
     for way, size in ways:
         for hop in pairwise(way):
@@ -118,7 +138,7 @@ def count_planned(task: Task) -> Counter[Directed]:
 def count_sent(task: Task) -> Counter[Directed]:
     """The bytes that sites report to have sent, by link."""
     sent = Counter[Directed]()
-    for out in task.sent:
+    for out in task.all(Sent):
         sent[out.site, out.dst] += out.bytes
     return sent
 
@@ -126,7 +146,7 @@ def count_sent(task: Task) -> Counter[Directed]:
 def count_received(task: Task) -> Counter[Directed]:
     """The bytes that sites report to have received, by link."""
     received = Counter[Directed]()
-    for into in task.received:
+    for into in task.all(Received):
         received[into.src, into.site] += into.bytes
     return received
 
@@ -150,41 +170,41 @@ def _judge_exactly(
             yield fail(f"{_name(task, src, dst)}: {text}")
         elif chunks[src, dst] and not early:
             yield fail(f"{_name(task, src, dst)}: {chunks[src, dst]} chunks are missing")
-    if early or task.routed:
+    if early or task.all(Routed):
         yield from _judge_phases(task)
     if silent:
         return
-    if task.routed:
+    if task.all(Routed):
         yield from _check_paths(task)
     elif not early:
         yield from _check_phases(task)
     extra = received.total() - planned.total()
-    discarded = sum(event.bytes for event in task.discarded)
+    discarded = sum(event.bytes for event in task.all(Discarded))
     if early and not _has_relays(task) and extra != discarded:
         yield fail(f"{task}: {extra} bytes too many, {discarded} discarded")
 
 
 def _check_joins(task: Task) -> Iterator[Finding]:
     """Each participant joins once; others only if they may forward chunks on other paths."""
-    planned = Plan.from_json(task.started.forest).participants()
-    for site, times in Counter(event.site for event in task.joined).items():
+    planned = task.plan.participants()
+    for site, times in Counter(event.site for event in task.all(TaskJoined)).items():
         if times > 1:
             yield fail(f"{task}: {site} joined {times} times")
-        if site not in planned and not (task.routed or _has_relays(task)):
+        if site not in planned and not (task.all(Routed) or _has_relays(task)):
             yield fail(f"{task}: {site} joined, but has no part in the plan")
 
 
 def _check_phases(task: Task) -> Iterator[Finding]:
     """Each link carries the plan's chunks towards aggregators, and those away from them."""
-    blocks = Plan.from_json(task.started.forest).blocks
+    blocks = task.plan.blocks
     planned, sent = _count_by_phase(blocks, lambda block: block.size), Counter[Key]()
-    for out in task.sent:
+    for out in task.all(Sent):
         sent[out.site, out.dst, out.phase] += out.chunks
     if planned != sent:
         links = sorted({key[:2] for key in (planned - sent) + (sent - planned)})
         where = ", ".join(" -> ".join(ends) for ends in links)
         yield fail(f"{task}: other chunks than planned on {where}")
-    if task.discarded:
+    if task.all(Discarded):
         yield fail(f"{task}: bytes were discarded, but none were sent early")
 
 
@@ -201,9 +221,9 @@ def _count_by_phase(blocks: Iterable[Block], count: Callable[[Block], int]) -> C
 def _count_missing_chunks(task: Task) -> Counter[Directed]:
     """The chunks that were sent on each link and did not arrive."""
     missing = Counter[Directed]()
-    for out in task.sent:
+    for out in task.all(Sent):
         missing[out.site, out.dst] += out.chunks
-    for into in task.received:
+    for into in task.all(Received):
         missing[into.src, into.site] -= into.chunks
     return missing
 
@@ -217,7 +237,7 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
         if ends[0] not in silent and received[ends] > sent[ends] + task.started.chunk_bytes:
             yield fail(f"{link}: {sent[ends]} bytes sent, {received[ends]} received")
     yield from _judge_phases(task)
-    if not task.finished:
+    if not task.all(TaskFinished):
         return
     own = count_own(task)
     size = task.started.bytes
@@ -225,12 +245,12 @@ def _judge_within_bounds(task: Task, silent: set[str]) -> Iterator[Finding]:
     asked = Counter(dict.fromkeys(task.started.weights, size))
     if task.started.roles is not None:
         asked = _count_asked(task)
-    for done in task.finished:
-        arrived = sum(into.bytes for into in task.received if into.site == done.site)
+    for done in task.all(TaskFinished):
+        arrived = sum(into.bytes for into in task.all(Received) if into.site == done.site)
         if done.site not in silent and arrived < held.get(done.site, size) - own[done.site]:
             yield fail(f"{name}: {done.site} has the result, but received only {arrived} bytes")
     for given in task.inputs:
-        left = sum(out.bytes for out in task.sent if out.site == given.site)
+        left = sum(out.bytes for out in task.all(Sent) if out.site == given.site)
         if given.site not in silent and left < asked[given.site] - own[given.site]:
             yield fail(f"{name}: {given.site} is in the result, but sent only {left} bytes")
 
@@ -240,14 +260,14 @@ def _judge_phases(task: Task) -> Iterator[Finding]:
 
     Offers and chunks on auxiliary paths are not in plans, and forwarded ones count as relayed.
     """
-    most = _count_by_phase(_list_blocks(task), lambda block: task.cut.size_of(block.chunks))
+    most = _count_by_phase(task.blocks, lambda block: task.cut.size_of(block.chunks))
     sent, received = Counter[Key](), Counter[Key]()
-    for out in task.sent:
+    for out in task.all(Sent):
         sent[out.site, out.dst, out.phase] += out.bytes
-    for into in task.received:
+    for into in task.all(Received):
         received[into.src, into.site, into.phase] += into.bytes
     free = {"early", "aux"}.intersection(key[2] for key in sent.keys() | received.keys())
-    counted = {"in", "out"} if task.routed or free else {"in", "out", "relay"}
+    counted = {"in", "out"} if task.all(Routed) or free else {"in", "out", "relay"}
     for key in sorted(sent.keys() | received.keys()):
         carried = max(sent[key], received[key])
         if key[2] in counted and carried > most[key]:
@@ -258,15 +278,15 @@ def _judge_phases(task: Task) -> Iterator[Finding]:
 def count_own(task: Task) -> Counter[str]:
     """The bytes that each site aggregates itself in any plan, which it need not send or receive."""
     own: defaultdict[str, set[int]] = defaultdict(set)
-    for block in _list_blocks(task):
+    for block in task.blocks:
         own[block.aggregator].update(block.indexes())
     return Counter({site: sum(map(task.cut.size, chunks)) for site, chunks in own.items()})
 
 
 def _count_asked(task: Task) -> Counter[str]:
     """The bytes that each contributor must send: of blocks that a receiver has got."""
-    asked, finished = Counter[str](), {event.site for event in task.finished}
-    plan = Plan.from_json(task.started.forest)
+    asked, finished = Counter[str](), {event.site for event in task.all(TaskFinished)}
+    plan = task.plan
     for block in plan.blocks:
         if not finished.intersection(plan.receivers_of(block)):
             continue
@@ -275,18 +295,9 @@ def _count_asked(task: Task) -> Counter[str]:
     return asked
 
 
-def _list_blocks(task: Task) -> Iterator[Block]:
-    """The blocks of all plans that the task ever had."""
-    forests = [task.started.forest]
-    forests += [event.forest for event in task.rearranged]
-    forests += [event.forest for event in task.replanned]
-    for forest in forests:
-        yield from Plan.from_json(forest).blocks
-
-
 def _list_edges(task: Task) -> Iterator[tuple[Edge, int]]:
     """Every edge of the task's plan with its bytes."""
-    for block in Plan.from_json(task.started.forest).blocks:
+    for block in task.plan.blocks:
         moved = task.cut.size_of(block.chunks)
         for edge in (*block.in_edges, *block.out_edges):
             yield edge, moved
@@ -297,7 +308,7 @@ def _check_paths(task: Task) -> Iterator[Finding]:
     wanted, taken = Counter[Directed](), Counter[Directed]()
     for edge, size in _list_edges(task):
         wanted[edge[0], edge[-1]] += size
-    for event in task.routed:
+    for event in task.all(Routed):
         taken[event.path[0], event.path[-1]] += event.bytes
     for src, dst in sorted(wanted.keys() | taken.keys()):
         sizes = wanted[src, dst], taken[src, dst]
@@ -317,12 +328,12 @@ def find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dic
     for site in sites:
         if killed := losses.before_report(task, site):
             silent[site] = killed
-    for into in task.received:
+    for into in task.all(Received):
         lost = losses.lost_before_joining(task, into.src) if into.phase == "early" else None
         if lost is not None:
             silent[into.src] = lost
-    done_ns = min((event.t_ns for event in task.finished), default=math.inf)
-    for event in task.joined:
+    done_ns = min((event.t_ns for event in task.all(TaskFinished)), default=math.inf)
+    for event in task.all(TaskJoined):
         if event.t_ns > done_ns and task.started.roles is None:
             silent[event.site] = Span(event.t_ns, event.t_ns, f"{event.site} joined late")
     return silent
@@ -333,4 +344,4 @@ def _name(task: Task, src: str, dst: str) -> str:
 
 
 def _has_relays(task: Task) -> bool:
-    return any(out.phase == "relay" for out in task.sent)
+    return any(out.phase == "relay" for out in task.all(Sent))

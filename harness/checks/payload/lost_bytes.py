@@ -6,7 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Sent
+from trunkline.agents.events.task_events import (
+    Received,
+    Sent,
+    TaskAbandoned,
+    TaskCompleted,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail
@@ -26,21 +31,24 @@ def judge_lost_bytes(
     A site does not count what arrives after it has forgotten the task. Of offers, it may forget
     what it forwarded. So these bytes are not judged.
     """
-    phases = {*(event.phase for event in task.sent), *(event.phase for event in task.received)}
+    phases = {
+        *(event.phase for event in task.all(Sent)),
+        *(event.phase for event in task.all(Received)),
+    }
     counted = {"in", "out"} if "early" in phases else {"in", "out", "relay", "aux"}
     outs: defaultdict[Directed, list[Sent]] = defaultdict(list)
-    for out in task.sent:
+    for out in task.all(Sent):
         if out.phase in counted:
             outs[out.site, out.dst].append(out)
     received = Counter[Directed]()
     reported_ns: dict[str, int] = {}
-    for into in task.received:
+    for into in task.all(Received):
         if into.phase in counted:
             received[into.src, into.site] += into.bytes
         reported_ns[into.site] = min(into.t_ns, reported_ns.get(into.site, into.t_ns))
-    for out in task.sent:
+    for out in task.all(Sent):
         reported_ns[out.site] = min(out.t_ns, reported_ns.get(out.site, out.t_ns))
-    told_ns = min((event.t_ns for event in (*task.completed, *task.abandoned)), default=None)
+    told_ns = min((event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)), default=None)
     for ends, found in sorted(outs.items()):
         until_ns = reported_ns.get(ends[1], told_ns)
         sent = sum(out.bytes for out in found)

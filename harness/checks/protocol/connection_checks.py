@@ -18,7 +18,11 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.round_events import WorkerFinished
-from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import (
+    TaskJoined,
+    TaskRearranged,
+    TaskReplanned,
+)
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.protocol.overlay_checks import controllers_hear_of_losses
 from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
@@ -67,7 +71,7 @@ def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Fin
 
     A neighbour that was started again is connected to the sites that it has found since.
     """
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     left_ns = {event.site: event.t_ns for event in history.all(WorkerFinished)}
     for site in rules.topology.site_names:
         for span, peer in product(losses.dead(site), rules.topology.overlay.neighbours(site)):
@@ -90,7 +94,7 @@ def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Fin
 
 def _list_changes(history: History, site: str, peer: str) -> list[LinkFound | LinkLost]:
     """What a site said of its connection to a neighbour, in order of time."""
-    found: list[LinkFound | LinkLost] = [*history.all(LinkFound), *history.all(LinkLost)]
+    found: list[LinkFound | LinkLost] = [*history.all(LinkFound, LinkLost)]
     mine = (event for event in found if event.site == site and event.peer == peer)
     return sorted(mine, key=lambda event: event.t_ns)
 
@@ -124,11 +128,13 @@ def _check_joins(history: History, losses: Losses) -> Iterator[Finding]:
     In each life, its parts of the first task cannot be unchanged.
     """
     first_ns: dict[tuple[str, int], int] = {}
-    joins = sorted((each.t_ns, each.site) for task in history.tasks for each in task.joined)
+    joins = sorted(
+        (each.t_ns, each.site) for task in history.tasks for each in task.all(TaskJoined)
+    )
     for t_ns, site in joins:
         first_ns.setdefault((site, _count_kills(losses, site, t_ns)), t_ns)
     for task in history.tasks:
-        for event in task.joined:
+        for event in task.all(TaskJoined):
             yield judged()
             life = event.site, _count_kills(losses, event.site, event.t_ns)
             if event.unchanged and event.t_ns == first_ns[life]:
@@ -145,7 +151,7 @@ def _count_kills(losses: Losses, site: str, t_ns: int) -> int:
 
 def _list_leaders(task: Task, t_ns: int) -> set[str]:
     """The controllers that told participants their parts of a task until a time."""
-    later = (*task.rearranged, *task.replanned)
+    later = task.all(TaskRearranged, TaskReplanned)
     return {task.started.site, *(event.site for event in later if event.t_ns <= t_ns)}
 
 

@@ -31,6 +31,7 @@ from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
     TaskHalted,
+    TaskJoined,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
@@ -131,16 +132,19 @@ def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> 
     """A controller plans a task anew, or ends it without a member, only after it has halted it."""
     for task in history.tasks:
         steps: list[TaskHalted | TaskReplanned | TaskAbandoned | TaskCompleted] = [
-            *task.halted,
-            *task.replanned,
-            *task.abandoned,
-            *(event for event in task.completed if event.without),
+            *task.all(TaskHalted),
+            *task.all(TaskReplanned),
+            *task.all(TaskAbandoned),
+            *(event for event in task.all(TaskCompleted) if event.without),
         ]
-        repairs: list[TaskHalted | TaskRearranged] = [*task.halted, *task.rearranged]
+        repairs: list[TaskHalted | TaskRearranged] = [
+            *task.all(TaskHalted),
+            *task.all(TaskRearranged),
+        ]
         for halt in repairs:
             if term.has(halt):
                 yield from _check_cause(history, task, halt, losses, rules)
-        was_whole = {each.site for each in task.joined} >= set(task.started.group)
+        was_whole = {each.site for each in task.all(TaskJoined)} >= set(task.started.group)
         halts = replans = 0
         for event in sorted(steps, key=lambda event: event.t_ns):
             if not term.has(event):
@@ -163,7 +167,7 @@ def _check_cause(
     name = f"{task}: {event_name(type(event))}"
     if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
         yield fail(f"{name} asks sites that are not members")
-    ends = [end.t_ns for end in (*task.completed, *task.abandoned) if end.site == event.site]
+    ends = [end.t_ns for end in task.all(TaskCompleted, TaskAbandoned) if end.site == event.site]
     if ends and event.t_ns > max(ends):
         yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")
     spent_s = (event.t_ns - task.started.t_ns) / 1e9

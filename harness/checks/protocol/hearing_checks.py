@@ -22,11 +22,12 @@ from trunkline.agents.events.task_events import (
     HaltHeard,
     TaskAbandoned,
     TaskCompleted,
+    TaskFinished,
     TaskHalted,
+    TaskJoined,
     TaskRearranged,
     TaskReplanned,
 )
-from trunkline.agents.planning.plan import Plan
 from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, format_time, judged
@@ -59,13 +60,13 @@ def _check_halts_heard(
     has one that was told of the task's end before another controller halted the task.
     """
     found = history.all(WorkerFound)
-    for site in sorted({event.site for event in task.halts_heard}):
-        heard = [event for event in task.halts_heard if event.site == site]
-        finished_ns = [event.t_ns for event in task.finished if event.site == site]
+    for site in sorted({event.site for event in task.all(HaltHeard)}):
+        heard = [event for event in task.all(HaltHeard) if event.site == site]
+        finished_ns = [event.t_ns for event in task.all(TaskFinished) if event.site == site]
         for count, event in enumerate(heard, 1):
             yield judged()
             name = f"{task}: {site} heard a halt at {format_time(event.t_ns)}"
-            said = [each for each in task.halted if _may_have_heard(event, each, paths)]
+            said = [each for each in task.all(TaskHalted) if _may_have_heard(event, each, paths)]
             again = [
                 each
                 for each in found
@@ -88,11 +89,11 @@ def _check_halts_heard(
 def _check_blocks_heard(task: Task, paths: Paths) -> Iterator[Finding]:
     """A site hears of new blocks once, after its controller has announced them."""
     heard = set[tuple[str, int]]()
-    for event in task.blocks_heard:
+    for event in task.all(BlocksHeard):
         yield judged()
         name = f"{task}: {event.site} heard of {event.blocks} blocks at {format_time(event.t_ns)}"
-        said = [each for each in _repairs(task) if _may_have_heard(event, each, paths)]
-        if event.blocks not in map(_count_blocks, said):
+        said = [each for each in task.changes if _may_have_heard(event, each, paths)]
+        if event.blocks not in {_count_blocks(task, each) for each in said}:
             yield fail(f"{name}, which no controller logged before")
         if (event.site, event.blocks) in heard:
             yield fail(f"{name} twice")
@@ -101,16 +102,16 @@ def _check_blocks_heard(task: Task, paths: Paths) -> Iterator[Finding]:
 
 def _check_promises(task: Task) -> Iterator[Finding]:
     """A member that answered a halt without the result finishes only by new blocks."""
-    for done in task.finished:
+    for done in task.all(TaskFinished):
         halts = [
             event.t_ns
-            for event in task.halts_heard
+            for event in task.all(HaltHeard)
             if event.site == done.site and event.t_ns <= done.t_ns and not event.finished
         ]
         if not halts:
             continue
         yield judged()
-        anew = (*task.blocks_heard, *task.joined)
+        anew = task.all(BlocksHeard, TaskJoined)
         if not any(
             event.site == done.site and max(halts) <= event.t_ns <= done.t_ns for event in anew
         ):
@@ -126,7 +127,7 @@ def _check_reached(
     stop_ns: int,
 ) -> Iterator[Finding]:
     """A halt reaches all sites that are present, and new blocks all that take part in them."""
-    for said in (*task.halted, *_repairs(task)):
+    for said in (*task.all(TaskHalted), *task.changes):
         term = losses.term_of(said)
         name = f"{task}: {event_name(type(said))} at {format_time(said.t_ns)}"
         latest_ns = said.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
@@ -135,7 +136,7 @@ def _check_reached(
             for event in _heard_of(task, said)
             if said.t_ns - CLOCK_NS <= event.t_ns <= latest_ns
         }
-        addressees = _addressees(history, said)
+        addressees = _addressees(history, task, said)
         yield judged(len(heard.intersection(addressees)))
         for site in sorted(set(addressees) - heard):
             lost_ns = latest_ns + losses.timeout_ns  # a broken connection counts as lost by then
@@ -228,25 +229,23 @@ def _may_have_heard(event: HaltHeard | BlocksHeard, said: Said, paths: Paths) ->
     return event.t_ns >= least_ns - CLOCK_NS
 
 
-def _repairs(task: Task) -> Sequence[Repair]:
-    return (*task.rearranged, *task.replanned)
-
-
-def _count_blocks(repair: Repair) -> int:
+def _count_blocks(task: Task, repair: Repair) -> int:
     """How many block numbers of its task are announced with a repair."""
-    return repair.first + len(Plan.from_json(repair.forest).blocks)
+    return repair.first + len(task.plan_of(repair).blocks)
 
 
-def _addressees(history: History, said: Said) -> Sequence[str]:
+def _addressees(history: History, task: Task, said: Said) -> Sequence[str]:
     """The sites that a controller tells of a halt or of new blocks, if they are present."""
     if isinstance(said, TaskHalted):
         return () if history.run is None else history.run.sites
-    return sorted(Plan.from_json(said.forest).participants())
+    return sorted(task.plan_of(said).participants())
 
 
 def _heard_of(task: Task, said: Said) -> Iterator[Event]:
     """The events with which sites hear of a halt or of new blocks; some join the task by them."""
     if isinstance(said, TaskHalted):
-        return iter(task.halts_heard)
-    count = _count_blocks(said)
-    return chain((each for each in task.blocks_heard if each.blocks == count), task.joined)
+        return iter(task.all(HaltHeard))
+    count = _count_blocks(task, said)
+    return chain(
+        (each for each in task.all(BlocksHeard) if each.blocks == count), task.all(TaskJoined)
+    )

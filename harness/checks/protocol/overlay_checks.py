@@ -20,7 +20,6 @@ from trunkline.agents.events.connection_events import (
     WorkerFound,
 )
 from trunkline.agents.events.policy_events import PolicyBegan
-from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
 from trunkline.harness.record.history import History
@@ -35,7 +34,7 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
         yield judged()
         for text in said.find_errors(report, losses):
             yield fail(f"{report.site} at {format_time(report.t_ns)}: {text}")
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     for change in chain.from_iterable(said.changes.values()):
         heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
         terms = [t for t in losses.terms if _must_hear(t, change, losses, said.settled_ns)]

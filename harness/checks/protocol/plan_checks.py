@@ -45,7 +45,7 @@ def plans_are_valid(history: History, rules: Rules) -> Iterator[Finding]:
         for event, reason in checked.find_problems(task):
             when = format_time(event.t_ns)
             yield fail(f"{task}: its plan at {when} is not valid: {reason}")
-        yield judged(1 + len(task.rearranged) + len(task.replanned))
+        yield judged(1 + len(task.all(TaskRearranged)) + len(task.all(TaskReplanned)))
 
 
 def plans_are_the_scenarios(history: History, rules: Rules) -> Iterator[Finding]:
@@ -103,8 +103,7 @@ class _Checked:
             yield started, reason
             return
         progress = _Progress(_parse(started.forest), self._links)
-        changes: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
-        for event in sorted(changes, key=lambda event: event.t_ns):
+        for event in task.changes:
             if (reason := _explain(partial(progress.change, event))) is not None:
                 yield event, reason
                 return

@@ -16,6 +16,7 @@ from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
 from trunkline.agents.events.task_events import (
+    Contributed,
     GroupPostponed,
     ServerBegan,
     SiteExcluded,
@@ -261,7 +262,7 @@ class _Facts:
             _first(
                 (given.site, given.iteration, given.t_ns)
                 for task in history.tasks
-                for given in task.contributed
+                for given in task.all(Contributed)
                 if not task.is_passive(given.site)
             ),
             _first((e.site, e.similarity, e.t_ns) for e in history.all(ComparedEvent)),

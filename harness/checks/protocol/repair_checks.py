@@ -23,8 +23,13 @@ from trunkline.agents.events.connection_events import (
     WorkerLost,
 )
 from trunkline.agents.events.event_writing import event_name
-from trunkline.agents.events.task_events import TaskHalted, TaskRearranged, TaskReplanned
-from trunkline.agents.planning.plan import Block, Plan
+from trunkline.agents.events.task_events import (
+    TaskFinished,
+    TaskHalted,
+    TaskRearranged,
+    TaskReplanned,
+)
+from trunkline.agents.planning.plan import Block
 from trunkline.agents.planning.repair import replace_blocks
 from trunkline.harness.checks.causality_checks import CLOCK_NS
 from trunkline.harness.checks.losses import Losses
@@ -39,7 +44,10 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
     """A repair comes after the loss that it names, and each one follows from those before it."""
     losses = Losses.of(history, rules)
     for task in history.tasks:
-        repairs: tuple[TaskHalted | TaskRearranged, ...] = (*task.halted, *task.rearranged)
+        repairs: tuple[TaskHalted | TaskRearranged, ...] = (
+            *task.all(TaskHalted),
+            *task.all(TaskRearranged),
+        )
         for event in repairs:
             yield judged()
             name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
@@ -80,11 +88,11 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
     cannot reach the others waits without a plan: until a connection is lost or found, or its budget
     is spent. A member at the controller's own site can answer at once.
     """
-    finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
+    finished_ns = {event.site: event.t_ns for event in reversed(task.all(TaskFinished))}
     kinds = (WorkerLost, WorkerFound, LinkLost, LinkFound)
     changes = [event for kind in kinds for event in history.all(kind)]
     before, start_ns = None, task.started.t_ns
-    for event in task.halted:
+    for event in task.all(TaskHalted):
         name = f"{task}: task_halted at {format_time(event.t_ns)}"
         asked = set[str]()
         if losses.term_of(task.started) == losses.term_of(event):
@@ -99,7 +107,7 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
             yield fail(f"{name} does not ask {', '.join(sorted(missing))}")
         if before is not None and losses.term_of(before) == losses.term_of(event):
             since_ns, now_ns = before.t_ns, event.t_ns
-            anew = any(since_ns <= step.t_ns <= now_ns for step in task.replanned)
+            anew = any(since_ns <= step.t_ns <= now_ns for step in task.all(TaskReplanned))
             heard_ns = since_ns - losses.timeout_ns
             woken = any(heard_ns <= change.t_ns <= now_ns for change in changes)
             away = set(before.members) - {(rules.controllers or {}).get(before.site)}
@@ -117,9 +125,8 @@ def _check_blocks(task: Task, losses: Losses) -> Iterator[Finding]:
     """
     leader, used = losses.term_of(task.started), 0
     live: dict[int, Block] = {}
-    steps: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
-    for event in (task.started, *sorted(steps, key=lambda event: event.t_ns)):
-        blocks = Plan.from_json(event.forest).blocks
+    for event in (task.started, *task.changes):
+        blocks = task.plan_of(event).blocks
         if isinstance(event, TaskRearranged | TaskReplanned):
             name = f"{task}: {event_name(type(event))} at {format_time(event.t_ns)}"
             if event.first < used or (event.first > used and losses.term_of(event) == leader):
@@ -142,10 +149,10 @@ def _check_holders(task: Task) -> Iterator[Finding]:
     All members have answered before whether they have finished, and a halted one finishes only by a
     new plan. Without shards, contributions are sent again only if no member has the result.
     """
-    finished_ns = {event.site: event.t_ns for event in reversed(task.finished)}
-    for event in task.replanned:
+    finished_ns = {event.site: event.t_ns for event in reversed(task.all(TaskFinished))}
+    for event in task.all(TaskReplanned):
         name = f"{task}: task_replanned at {format_time(event.t_ns)}"
-        plan = Plan.from_json(event.forest)
+        plan = task.plan_of(event)
         givers = set(plan.contributors)
         wanted = set(task.started.weights) if event.holder is None else {event.holder}
         if givers != wanted:

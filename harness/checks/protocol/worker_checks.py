@@ -28,7 +28,6 @@ from trunkline.agents.events.round_events import (
     RoundFinished,
     WorkerFinished,
 )
-from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Compared,
     Contributed,
@@ -38,6 +37,7 @@ from trunkline.agents.events.task_events import (
     ServerBegan,
     SiteExcluded,
     SiteReleased,
+    TaskCompleted,
     TaskDropped,
     TaskFinished,
     TaskJoined,
@@ -94,7 +94,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
             if isinstance(event, RoundFinished) and worker.state == "waiting":
                 yield from _take_release(event, worker.ready_ns, released[event.site])
             yield from worker.take(event)
-    stop_ns = min((event.t_ns for event in history.all(Stopping)), default=history.end_ns)
+    stop_ns = history.stop_ns
     for worker in workers.values():
         # A worker that is started as the run ends has no time to begin.
         ended = worker.state == "restarted" and (
@@ -391,7 +391,7 @@ class _Worker:
             return "finished"
         if self.found_anew:
             return "computed"
-        self.ready_ns = min((end.t_ns for end in task.completed), default=event.t_ns)
+        self.ready_ns = min((end.t_ns for end in task.all(TaskCompleted)), default=event.t_ns)
         return "waiting"
 
     def _check_iteration(self, event: Event, iteration: int) -> Iterator[Finding]:

@@ -15,7 +15,12 @@ from typing import Literal
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
+from trunkline.agents.events.task_events import (
+    Sent,
+    TaskAbandoned,
+    TaskHalted,
+    TaskRearranged,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
@@ -130,9 +135,9 @@ class Run:
 
     def _explain_repair(self, task: Task, step: Step) -> Part:
         """The first loss that the task was repaired for by then, with the fault behind it."""
-        halts = [event for event in task.halted if event.t_ns <= step.end_ns]
+        halts = [event for event in task.all(TaskHalted) if event.t_ns <= step.end_ns]
         repairs: list[TaskHalted | TaskRearranged] = [*halts]
-        repairs += [event for event in task.rearranged if event.t_ns <= step.end_ns]
+        repairs += [event for event in task.all(TaskRearranged) if event.t_ns <= step.end_ns]
         first = min(repairs, key=lambda event: event.t_ns)
         span = task.started.t_ns, first.t_ns
         fault = self.find_fault(first.cause.names, span)
@@ -292,7 +297,7 @@ class Run:
             yield Part("queueing", left_s - cold_s, where)
         if cold_s <= 0:
             return
-        repairs = (*task.rearranged, *task.halted)
+        repairs = task.all(TaskRearranged, TaskHalted)
         repaired = [event.t_ns for event in repairs if event.t_ns <= step.end_ns]
         if repaired and not self._find_connection(ends, min(repaired))[1]:
             first = self._explain_repair(task, step)
@@ -305,7 +310,7 @@ class Run:
 
     def find_missing(self, task: Task) -> Missing | None:
         """What a task still waited for when it was abandoned; None if all its bytes had arrived."""
-        span = task.started.t_ns, max(event.t_ns for event in task.abandoned)
+        span = task.started.t_ns, max(event.t_ns for event in task.all(TaskAbandoned))
         planned, arrived = count_planned(task), count_received(task)
         found = []
         for ends, size in planned.items():
@@ -384,7 +389,7 @@ class Run:
         carried = sum(
             event.bytes
             for task in self.history.tasks
-            for event in task.sent
+            for event in task.all(Sent)
             if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
         )
         return since_ns, carried

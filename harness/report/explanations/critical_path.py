@@ -20,8 +20,16 @@ from itertools import pairwise
 from typing import Literal
 
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.task_events import Received, TaskRearranged, TaskReplanned
-from trunkline.agents.planning.plan import Block, Directed, Plan
+from trunkline.agents.events.task_events import (
+    BlocksHeard,
+    Contributed,
+    Received,
+    Sent,
+    TaskFinished,
+    TaskRearranged,
+    TaskReplanned,
+)
+from trunkline.agents.planning.plan import Block, Directed
 from trunkline.harness.record.history import Task
 
 Kind = Literal["repair", "contribution", "transfer", "installation"]
@@ -81,14 +89,14 @@ def find_critical_path(
 
     `delays_ms` are the least delays of the overlay's links.
     """
-    if task.outcome != "completed" or not task.finished:
+    if task.outcome != "completed" or not task.all(TaskFinished):
         return ()
-    last = max(task.finished, key=lambda event: event.t_ns)
+    last = max(task.all(TaskFinished), key=lambda event: event.t_ns)
     repair: TaskRearranged | TaskReplanned | None
-    repair = max(task.replanned, key=_get_time, default=None)
+    repair = max(task.all(TaskReplanned), key=_get_time, default=None)
     begin_ns = repair.t_ns if repair else task.started.t_ns
     ends = [(last.t_ns, Step("installation", 0, 0, last.site))]
-    arrivals, feeds = [r for r in task.received if r.end_ns > begin_ns], _find_feeds(task)
+    arrivals, feeds = [r for r in task.all(Received) if r.end_ns > begin_ns], _find_feeds(task)
     there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
     stage, until_ns = _find_last(there, begin_ns, last.t_ns), last.t_ns
     while stage is not None:
@@ -111,7 +119,7 @@ def find_critical_path(
     end_ns, first = ends[-1]
     giver = first.src or first.site
     moved = isinstance(repair, TaskRearranged)
-    given = task.blocks_heard if moved else (*task.contributed, *task.finished)
+    given = task.all(BlocksHeard) if moved else task.all(Contributed, TaskFinished)
     given_ns = [e.t_ns for e in given if e.site == giver and begin_ns <= e.t_ns <= end_ns]
     ends.append((min(given_ns, default=begin_ns), Step("contribution", 0, 0, giver)))
     if repair:
@@ -124,8 +132,8 @@ def _came_later(task: Task, arrival: Received, fed_ns: int) -> bool:
 
     It then waited for itself. What it had sent before tells that it had not.
     """
-    given_ns = [event.t_ns for event in task.contributed if event.site == arrival.src]
-    sent_ns = [e.start_ns for e in task.sent if (e.site, e.dst) == (arrival.src, arrival.site)]
+    given_ns = [event.t_ns for event in task.all(Contributed) if event.site == arrival.src]
+    sent_ns = [e.start_ns for e in task.all(Sent) if (e.site, e.dst) == (arrival.src, arrival.site)]
     return bool(given_ns) and fed_ns < min(given_ns) <= min(sent_ns, default=arrival.start_ns)
 
 
@@ -140,7 +148,7 @@ def _find_rearrangement(
     latest = max((number for number, _ in nodes), default=-1)
     found = [
         event
-        for event in task.rearranged
+        for event in task.all(TaskRearranged)
         if begin_ns < event.t_ns <= until_ns and event.first <= latest
     ]
     return max(found, key=_get_time, default=None)
@@ -159,7 +167,7 @@ def _list_begins(task: Task, arrival: Received) -> Iterator[tuple[int, int]]:
     Each time with the task's bytes from then on. The bytes of earlier phases kept the link busy for
     the arrival's; later phases do not matter.
     """
-    sent = [e for e in task.sent if (e.site, e.dst) == (arrival.src, arrival.site)]
+    sent = [e for e in task.all(Sent) if (e.site, e.dst) == (arrival.src, arrival.site)]
     own_ns = [event.start_ns for event in sent if event.phase == arrival.phase]
     last_ns = min(own_ns or [arrival.start_ns])
     sent = [event for event in sent if event.start_ns <= last_ns]
@@ -218,12 +226,8 @@ def _list_ways(arrival: Received) -> tuple[Way, ...]:
 
 def _find_feeds(task: Task) -> Feeds:
     """What each link of the task's plans waits for: the links before it in a tree of a block."""
-    repairs: list[TaskRearranged | TaskReplanned] = [*task.rearranged, *task.replanned]
-    repairs.sort(key=_get_time)  # blocks are numbered in this order
-    forests = [task.started.forest, *(event.forest for event in repairs)]
-    blocks = [block for forest in forests for block in Plan.from_json(forest).blocks]
     found: defaultdict[Directed, dict[Node, set[tuple[Directed, Way]]]] = defaultdict(dict)
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(task.blocks):
         for (link, way), before in _list_block_feeds(block):
             found[link].setdefault((number, way), set()).update(before)
     return dict(found)

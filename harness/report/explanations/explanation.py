@@ -10,7 +10,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from trunkline.agents.events.causes import Dropping
-from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
+from trunkline.agents.events.task_events import (
+    TaskAbandoned,
+    TaskCompleted,
+    TaskDropped,
+)
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
@@ -127,8 +131,8 @@ def _add_fault(run: Run, wait: Wait) -> Wait:
 
 def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
     """Why the task was abandoned, or why members gave it up that others completed; by cause."""
-    if task.abandoned:
-        last = task.abandoned[-1]
+    if task.all(TaskAbandoned):
+        last = task.all(TaskAbandoned)[-1]
         fault = _find_fault(run, task, last)
         missing = run.find_missing(task) if fault is None else None
         yield Failure((), str(last.cause), fault, missing)
@@ -142,8 +146,8 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
 
 def _list_given_up(task: Task) -> list[TaskDropped]:
     """The members that gave up what others completed."""
-    without = {site for event in task.completed for site in event.without}
-    return [event for event in task.dropped if event.site in without]
+    without = {site for event in task.all(TaskCompleted) for site in event.without}
+    return [event for event in task.all(TaskDropped) if event.site in without]
 
 
 def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
@@ -229,7 +233,7 @@ def explain_latest(
         if task.end_ns is not None:
             waited_s = waits[task.number].lost_s if task.number in waits else 0.0
             ends_ns = [task.end_ns, *(event.t_ns for event in _list_given_up(task))]
-            needed_s = 0.0 if task.abandoned or math.isnan(usual_s) else usual_s
+            needed_s = 0.0 if task.all(TaskAbandoned) or math.isnan(usual_s) else usual_s
             lost_s[task.number] = waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s
     worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
     found = _explain(scenario, history, expected_s, waits, worst)

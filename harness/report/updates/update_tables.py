@@ -12,6 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from trunkline.agents.events.task_events import (
+    ModelMerged,
+    TaskFinished,
+)
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report import columns
 
@@ -99,7 +103,7 @@ def distribute(values: pd.Series) -> tuple[NDArray[np.float64], NDArray[np.float
 
 def _find_merge(task: Task, servers: Sequence[str]) -> int | None:
     """When the last server had added the result; None if one of them never did."""
-    at_ns = {event.site: event.t_ns for event in task.merged}
+    at_ns = {event.site: event.t_ns for event in task.all(ModelMerged)}
     has_all = servers and at_ns.keys() >= set(servers)
     return max(at_ns[server] for server in servers) if has_all else None
 
@@ -111,7 +115,7 @@ def _find_pulls(history: History, servers: Sequence[str]) -> Mapping[str, list[P
         if task.merges or not set(task.started.weights) <= set(servers):
             continue
         given_ns = [event.t_ns for event in task.inputs]
-        for event in task.finished:
+        for event in task.all(TaskFinished):
             if event.site not in servers and given_ns:
                 duration_s = (event.t_ns - task.started.t_ns) / 1e9
                 found[event.site].append(Pull(min(given_ns), event.t_ns, duration_s))

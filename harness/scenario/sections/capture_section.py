@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config.document import Document
-from trunkline.harness.network.interface import Directed
 from trunkline.harness.scenario.settings import Capture
 from trunkline.topologies.model import LinkOverride, Topology, TopologyError
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from trunkline.agents.events.event import CONTROLLER
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
 from trunkline.harness.config.options import Refusal, make_check, make_type
 from trunkline.harness.faults.fault_syntax import Read, parse, write
 from trunkline.harness.faults.fault_types import (
-    CONTROLLER,
     Churn,
     Fault,
     FaultError,

@@ -10,7 +10,11 @@ from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
-from trunkline.agents.events.task_events import Sent, TaskDropped
+from trunkline.agents.events.task_events import (
+    Sent,
+    TaskDropped,
+    TaskFinished,
+)
 
 READY = '{"t_ns": 7, "site": "oslo", "event": "ready", "iteration": 2}'
 
@@ -124,8 +128,11 @@ def test_time_does_not_go_back() -> None:
 
 def test_a_task_has_its_events_whoever_said_them() -> None:
     first, _, last = history().tasks
-    assert [event.site for event in first.finished] == ["rome", "oslo"]
-    assert [(event.site, event.dst) for event in first.sent] == [("oslo", "rome"), ("rome", "oslo")]
+    assert [event.site for event in first.all(TaskFinished)] == ["rome", "oslo"]
+    assert [(event.site, event.dst) for event in first.all(Sent)] == [
+        ("oslo", "rome"),
+        ("rome", "oslo"),
+    ]
     assert (first.outcome, first.end_ns, first.duration_s) == ("completed", 1_480_000_000, 1.27)
     assert (last.outcome, last.end_ns, last.duration_s) == ("abandoned", 4_400_000_000, 2.0)
 

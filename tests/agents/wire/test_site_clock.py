@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.awareness.clock_sync import CONTROLLER, SynchronizedClock, choose_servers
+from trunkline.agents.awareness.clock_sync import SynchronizedClock, choose_servers
+from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.wire.messages import TimeReply
 from trunkline.agents.wire.site_clock import MEMORY_NS, Correction, Exchange, SiteClock
 

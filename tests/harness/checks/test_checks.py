@@ -1007,15 +1007,12 @@ def test_rounding_in_any_order_passes_and_a_lost_chunk_does_not(
 
     def findings(result: Vector) -> list[Finding]:
         start = TaskStarted(0, "controller", 0, "", "", tuple(sites), weights, scale, 0, 4096, {})
-        task = Task(
-            start,
-            contributed=tuple(
-                Contributed(0, s, 0, 0, "", fingerprint(inputs[s], 4096), weights[s]) for s in sites
-            ),
-            finished=(TaskFinished(0, sites[0], 0, "", fingerprint(result, 4096)),),
-            completed=(TaskCompleted(0, "controller", 0),),
-        )
-        return list(results_are_sums(History((), (task,), (), {}), RULES))
+        given = [
+            Contributed(0, s, 0, 0, "", fingerprint(inputs[s], 4096), weights[s]) for s in sites
+        ]
+        finished = TaskFinished(0, sites[0], 0, "", fingerprint(result, 4096))
+        events = [start, *given, finished, TaskCompleted(0, "controller", 0)]
+        return list(results_are_sums(History.of(events), RULES))
 
     assert {finding.outcome for finding in findings(total)} == {"pass"}
     lost = inputs[sites[0]][:1024]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from three_sites import TOPOLOGY, added, history
 
+from trunkline.agents.events.task_events import (
+    TaskAbandoned,
+    TaskCompleted,
+)
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.verdict import Rules
 
@@ -14,7 +18,7 @@ MS = 1_000_000
 def test_a_paused_site_is_told_when_it_is_resumed():
     calm = history()
     task = calm.tasks[-1]
-    over_ms = max(e.t_ns for e in (*task.completed, *task.abandoned)) // MS
+    over_ms = max(e.t_ns for e in task.all(TaskCompleted, TaskAbandoned)) // MS
     before = Losses.of(calm, RULES).told_ns(task, "rome")
     assert before == over_ms * MS + 200 * MS
     times_ms = {"pause": over_ms - 10, "resume": over_ms + 900}

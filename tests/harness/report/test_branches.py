@@ -6,6 +6,12 @@ import pandas as pd
 import pytest
 from wan import Wan, mesh
 
+from trunkline.agents.events.task_events import (
+    Contributed,
+    TaskAbandoned,
+    TaskDropped,
+    TaskFinished,
+)
 from trunkline.agents.policies import ps
 from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import phases
@@ -45,7 +51,7 @@ def test_every_computation_has_a_row_with_the_wait_before_it(history):
     joined_s = next(
         event.t_ns / 1e9
         for task in history.tasks
-        for event in task.contributed
+        for event in task.all(Contributed)
         if (event.site, task.number) == ("n2", step["task"].iloc[0])
     )
     waits = [step["start_s"].iloc[0] - joined_s, *(step["start_s"] - step["end_s"].shift())[1:]]
@@ -62,7 +68,7 @@ def test_a_branch_that_is_computed_while_the_model_arrives_counts_as_computing_o
     had_ns = {
         task.number: event.t_ns
         for task in history.tasks
-        for event in task.finished
+        for event in task.all(TaskFinished)
         if event.site == "n2"
     }
     during_ns = sum(
@@ -130,7 +136,7 @@ def given_up():
 
 def test_a_branch_of_a_hand_out_that_was_given_up_is_not_kept(given_up):
     table = tabulate_branches(given_up, MODEL)
-    (lost,) = {task.number for task in given_up.tasks if task.abandoned}
+    (lost,) = {task.number for task in given_up.tasks if task.all(TaskAbandoned)}
     assert set(table[~table["kept"]]["task"]) == {lost}
     kept = table[table["kept"]]
     assert list(kept.groupby(["site", "iteration"]).size()) == [3] * 6
@@ -149,8 +155,8 @@ def test_an_iteration_that_ended_with_the_model_of_before_has_no_step(given_up):
 
 
 def test_a_wait_for_a_branch_that_never_came_is_drawn(given_up):
-    (lost,) = (task for task in given_up.tasks if task.abandoned)
-    (dropped,) = (event for event in lost.dropped if event.site == "n2")
+    (lost,) = (task for task in given_up.tasks if task.all(TaskAbandoned))
+    (dropped,) = (event for event in lost.all(TaskDropped) if event.site == "n2")
     last_ns = max(
         done.end_ns
         for done in list_computed(given_up)

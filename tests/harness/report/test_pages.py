@@ -24,7 +24,10 @@ from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
-from trunkline.agents.events.task_events import Contributed
+from trunkline.agents.events.task_events import (
+    Contributed,
+    Sent,
+)
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
@@ -230,7 +233,7 @@ def test_loads_are_payload_over_what_the_rate_lets_pass() -> None:
     moved = found.share * 8e6 / 8 * found.step_s
     sent: dict[tuple[str, str], int] = {}
     for task in history().tasks:
-        for event in task.sent:
+        for event in task.all(Sent):
             sent[event.site, event.dst] = sent.get((event.site, event.dst), 0) + event.bytes
     by_link = dict(zip(found.links, moved.sum(axis=0), strict=True))
     assert {ends: round(size) for ends, size in by_link.items() if size} == sent

@@ -10,6 +10,9 @@ import json
 import pytest
 from inside import run_all
 
+from trunkline.agents.events.task_events import (
+    TaskHalted,
+)
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.causes import PLANNED
@@ -337,7 +340,7 @@ def test_a_task_that_failed_for_a_member_names_the_fault_and_comes_first(runs):
 def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):
     data = runs["budget"]
     found = explain_all(data).values()
-    repaired = [each for each in found if each.task.halted and not each.failures]
+    repaired = [each for each in found if each.task.all(TaskHalted) and not each.failures]
     spent = [each for each in found if each.failures]
     assert repaired
     assert {(each.main.cause, each.main.fault) for each in repaired} == {("repair", 0)}
