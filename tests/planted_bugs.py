@@ -154,9 +154,9 @@ MUTANTS = (
         ),
         (
             "a halted task is not repaired, but chunks lost on a link are not missed",
-            '            if hit or running.plan is None:\n                self._mend(task, hit, f"{a} and',
+            "            if hit or running.plan is None:\n                self._mend(task, hit, LinkBroke",
             "            if len(hit) > 1 or running.plan is None:\n"
-            '                self._mend(task, hit, f"{a} and',
+            "                self._mend(task, hit, LinkBroke",
         ),
     ),
     *_in(
@@ -582,7 +582,7 @@ MUTANTS = (
         ),
         (
             "a member without a controller waits for another one for ever",
-            '            self._give_up(task, f"{peer} takes no part, and the controller is lost")\n',
+            "            self._give_up(task, RefusedAlone(peer))\n",
             "            pass\n",
         ),
         (
@@ -672,7 +672,7 @@ MUTANTS = (
         ),
         (
             "a worker that loses its controller and then a neighbour goes on",
-            '            self._give_up(task, f"lost {peer}, and the controller is lost")\n',
+            "            self._give_up(task, LostAlone(peer))\n",
             "            pass\n",
         ),
     ),

@@ -90,6 +90,7 @@ class Task(EventsByKind):
     """One task: its start at the controller and all other events about it."""
 
     started: TaskStarted
+    _plans: dict[int, Plan] = field(default_factory=dict, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"task {self.number}"
@@ -112,17 +113,15 @@ class Task(EventsByKind):
 
     def plan_of(self, event: PlanEvent) -> Plan:
         """The plan that an event of this task has; of a change, the plan with the new blocks."""
+        if id(event) not in self._plans:
+            self._plans[id(event)] = Plan.from_json(event.forest)
         return self._plans[id(event)]
-
-    @cached_property
-    def _plans(self) -> Mapping[int, Plan]:
-        events: tuple[PlanEvent, ...] = (self.started, *self.changes)
-        return {id(event): Plan.from_json(event.forest) for event in events}
 
     @property
     def blocks(self) -> list[Block]:
         """The blocks of all plans that the task ever had, in order of time."""
-        return [block for plan in self._plans.values() for block in plan.blocks]
+        events: tuple[PlanEvent, ...] = (self.started, *self.changes)
+        return [block for event in events for block in self.plan_of(event).blocks]
 
     @property
     def cut(self) -> Chunking:

@@ -17,9 +17,9 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.report.explanations.causes import PLANNED, Part, Run
 from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
 from trunkline.harness.report.explanations.missing import Missing
+from trunkline.harness.report.explanations.task_time import PLANNED, Part, Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.settings import Scenario
 

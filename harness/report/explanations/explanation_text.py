@@ -8,10 +8,10 @@ from rich.table import Table
 
 from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.causes import Part
 from trunkline.harness.report.explanations.critical_path import Step
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.missing import Missing
+from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 

@@ -25,7 +25,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report.explanations.causes import Run
+from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.spreading import spread
 from trunkline.topologies.model import Link, Site, Topology

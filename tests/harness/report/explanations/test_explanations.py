@@ -15,9 +15,9 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.causes import PLANNED
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
+from trunkline.harness.report.explanations.task_time import PLANNED
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
 

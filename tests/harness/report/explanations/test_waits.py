@@ -10,9 +10,9 @@ from trunkline.agents.events.task_events import TaskAbandoned, TaskFinished, Tas
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations import explanation
-from trunkline.harness.report.explanations.causes import Run
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import describe_wait
+from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.topologies.model import Link, Site, Topology
 

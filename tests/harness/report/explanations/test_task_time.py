@@ -8,9 +8,9 @@ import pytest
 from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
-from trunkline.harness.report.explanations.causes import Part, Run
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.explanations.task_time import Part, Run
 
 FAST = replace(
     TOPOLOGY, links=tuple(replace(link, rate_mbps=10 * link.rate_mbps) for link in TOPOLOGY.links)
