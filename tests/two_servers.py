@@ -13,11 +13,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from hand_made import make_scenario
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.causes import RoundsDone
+from trunkline.agents.policies.policy import Traits
 from trunkline.harness.checks.model_replay import Source, replay
-from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.workloads.base import Vector, digest, fingerprint
@@ -49,11 +51,8 @@ def describe(vector: Vector) -> tuple[str, tuple[float, ...]]:
 
 SOURCE = Source(ELEMENTS, pattern, describe, lambda weights: True, WORKERS, gives_updates=True)
 RULES = Rules(
-    TOPOLOGY,
-    task_s=2.0,
-    controllers={"controller": "oslo"},
-    servers=SERVERS,
-    gives_updates=True,
+    make_scenario(TOPOLOGY, task_s=2.0, servers=SERVERS),
+    traits=Traits(gives="update"),
     replay=lambda history: replay(history, SOURCE),
 )
 
@@ -235,7 +234,9 @@ LOG, SUMS_LOG = make_log(), make_sums_log()
 
 
 SUMS_RULES = replace(
-    RULES, promises=(), replay=lambda history: replay(history, replace(SOURCE, accumulates=True))
+    RULES,
+    traits=Traits(gives="update", promises=()),
+    replay=lambda history: replay(history, replace(SOURCE, accumulates=True)),
 )
 
 

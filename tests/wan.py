@@ -17,6 +17,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from hand_made import make_scenario
 
 from trunkline.agents import registry
 from trunkline.agents.control.backup import Backup
@@ -40,8 +41,10 @@ from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSetti
 from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.checks.judging import CHECKS
-from trunkline.harness.checks.verdict import Check, Rules, Verdict
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
+from trunkline.harness.scenario import settings
 from trunkline.topologies.model import Link, Site, Topology
 from trunkline.workloads.base import digest
 from trunkline.workloads.layered.model import LayeredModel
@@ -343,19 +346,21 @@ class Wan:
         return History.of(event_reading.read(map(json.dumps, log)))
 
     def rules(self):
-        return Rules(
-            Topology(
-                "wan", tuple(map(Site, self.sites)), tuple(Link(*ends, 1.0) for ends in self.rates)
-            ),
+        links = tuple(Link(*ends, 1.0) for ends in self.rates)
+        scenario = make_scenario(
+            Topology("wan", tuple(map(Site, self.sites)), links),
             self.task_s,
-            expected_digest=self._expected,
+            servers=self.servers,
+            barrier=not isinstance(self.policy, Open),
+            failover=settings.Failover(backup=self.sites[0] if "backup" in self.names else None),
+        )
+        return Rules(
+            scenario,
             detection_s=FAILOVER.patience_s,
             timeout_s=FAILOVER.timeout_s,
-            controllers=dict.fromkeys(self.names, self.sites[0]),
-            barrier=not isinstance(self.policy, Open),
-            servers=self.servers,
+            traits=self.traits,
+            expected_digest=self._expected,
             layers=self.layers and (lambda site, iteration, batch=1: self.layers.scaled(batch)),
-            gives_updates=self.traits.gives == "update",
             policy=lambda _: self.policy,
         )
 

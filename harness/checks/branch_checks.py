@@ -14,8 +14,16 @@ from trunkline.agents.events.round_events import (
     ComputeStarted,
 )
 from trunkline.agents.events.task_events import Contributed, TaskDropped, TaskFinished
-from trunkline.harness.checks.causality_checks import CLOCK_NS, Slack
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.causality_checks import Slack
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History
 from trunkline.workloads.layered.model import LayeredModel
 

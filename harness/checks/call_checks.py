@@ -9,10 +9,11 @@ from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.run_events import AgentExited, RunFinished
-from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
+from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     excused,
     fail,
@@ -58,7 +59,7 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
         yield excused(STOPPED, f"{each.site}, process {each.process}: {each.reason}")
     yield from _judge_pairs(history)
     yield from _judge_syncs(history)
-    if rules.time_calls and not history.all(CallStarted):
+    if rules.times_calls and not history.all(CallStarted):
         carried = sum(link.bytes for run in history.all(RunFinished) for link in run.links)
         if history.syncs or carried:
             yield doubt("no call was timed")

@@ -42,14 +42,18 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Chunks, Directed
 from trunkline.harness.checks.losses import Losses, Span
-from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.verdict import (
+    Finding,
+    excused,
+    fail,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.workloads.layered.model import LayeredModel
-
-CLOCK_NS = 100_000
-"""Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
-its process woke up or logged an event, other events with the time at which they are logged."""
 
 HANDED_NS = 300
 """Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""
@@ -502,8 +506,6 @@ def _judge_reports(task: Task, paths: Paths, losses: Losses, stop_ns: int) -> It
 
 def _judge_departures(history: History, rules: Rules, paths: Paths) -> Iterator[Finding]:
     """A worker finishes when it has done its rounds, is excluded, or a controller stops the run."""
-    if rules.stop is None:
-        return
     iterations: dict[str, int] = {}
     limit = rules.stop.rounds
     stops = history.all(Stopping)

@@ -30,7 +30,16 @@ from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.checks.losses import TOO_SHORT, Losses
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, format_time, judged, note
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import LOSS_NS, Tolerances
+from trunkline.harness.checks.verdict import (
+    Finding,
+    doubt,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import Kill
 from trunkline.harness.faults.timeline import (
@@ -43,12 +52,6 @@ from trunkline.harness.faults.timeline import (
 )
 from trunkline.harness.record.history import History
 from trunkline.topologies.model import CHANGEABLE
-
-STEP_S = {"virtual": 0.01, "real": 0.5}
-"""A step of the timeline happens at most this much after its time, in seconds, by clock."""
-
-LOSS_NS = 1_000_000_000
-"""A loss may be noticed this much later than after twice the timeout."""
 
 SILENT = 0.5
 """A peer that is alive counts as lost after a timeout without a byte. Its last one may have come so
@@ -67,7 +70,7 @@ class Due:
 
 def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     """Each step of the timeline, and no other, is in the log at its time and in its order."""
-    if rules.timeline is None or history.run is None:
+    if history.run is None:
         return
     for began in history.all(FaultStarted):
         if began.verb != began.text.split()[0]:
@@ -105,7 +108,7 @@ def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
             case WorkerLost(site=controller, worker=worker):
                 touched = _find_path(rules, controller, worker)
             case ControllerLost(site=site):
-                names = rules.controllers or {CONTROLLER: site}
+                names = rules.controllers
                 touched = {touch for name in names for touch in _find_path(rules, name, site)}
             case BackupTookOver(site=site):
                 touched = _find_path(rules, CONTROLLER, site)
@@ -246,7 +249,7 @@ def _compare(
 def _replay(history: History, rules: Rules, until_ns: int) -> Iterator[Due | Timeline]:
     """The steps of the timeline and of typed faults until a time, and then the timeline."""
     assert history.run is not None
-    timeline = Timeline(rules.topology, rules.timeline or (), history.run.seed)
+    timeline = Timeline(rules.topology, rules.scenario.timeline, history.run.seed)
     start_ns = _find_start_ns(history)
     if start_ns is not None:
         for event in history.all(FaultStarted):
@@ -277,7 +280,7 @@ def _find_stop_ns(history: History, rules: Rules) -> int:
     In a run that broke off it ended with the log.
     """
     times_ns = [event.t_ns for event in history.all(Stopping)]
-    if rules.stop is not None and rules.stop.time_s is not None:
+    if rules.stop.time_s is not None:
         times_ns.append(round(rules.stop.time_s * 1e9))
     if history.broke_off:  # then nothing undoes the faults
         times_ns.append(history.end_ns)
@@ -291,8 +294,7 @@ def _last_stop_ns(history: History) -> int:
 
 
 def _late_ns(history: History) -> int:
-    assert history.run is not None
-    return round(STEP_S.get(history.run.clock, 0.0) * 1e9)
+    return Tolerances.of(history).step_ns
 
 
 def _agrees(step: Step, event: Logged) -> bool:

@@ -28,7 +28,14 @@ from trunkline.harness.checks.protocol import (
     repair_checks,
     worker_checks,
 )
-from trunkline.harness.checks.verdict import Check, Checker, Finding, Rules, Verdict, fail
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Check,
+    Checker,
+    Finding,
+    Verdict,
+    fail,
+)
 from trunkline.harness.record.history import History
 
 PLANS = "every plan is valid"

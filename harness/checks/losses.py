@@ -32,7 +32,7 @@ from trunkline.agents.events.task_events import (
     TaskCompleted,
     TaskJoined,
 )
-from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
 HEARD_TIMEOUTS = 2

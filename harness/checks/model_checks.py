@@ -29,9 +29,9 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.model_replay import Replay
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     excused,
     fail,

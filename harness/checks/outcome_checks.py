@@ -36,9 +36,10 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import BUDGET_S, BUDGET_SHARE
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     excused,
     fail,
@@ -48,9 +49,6 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History, Task
-
-BUDGET_GRACE, BUDGET_GRACE_S = 0.01, 1.0
-"""Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
 
 
 def tasks_ended(history: History, rules: Rules) -> Iterator[Finding]:
@@ -216,7 +214,7 @@ def budgets_kept(history: History, rules: Rules) -> Iterator[Finding]:
         alone = _find_loss(task, losses, start_ns, max(ends, default=history.end_ns))
         end_ns = max(ends, default=start_ns if alone else history.end_ns)
         took_s = (end_ns - start_ns) / 1e9
-        allowed_s = rules.task_s * (1 + BUDGET_GRACE) + BUDGET_GRACE_S
+        allowed_s = rules.task_s * (1 + BUDGET_SHARE) + BUDGET_S
         if took_s > allowed_s:
             allowed_s += _under_way_s(task, end_ns, losses)
         if took_s <= allowed_s:
@@ -252,14 +250,14 @@ def _under_way_s(task: Task, end_ns: int, losses: Losses) -> float:
 
 def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
     """An evaluation reached the accuracy at which the scenario stops, or another condition held."""
-    target = rules.accuracy_percent
+    target = rules.scenario.stop.accuracy_percent
     for task in history.tasks:
         sites = [event.site for event in task.all(Evaluated)]
         if len(sites) > 1:
             yield fail(f"{task} was evaluated {len(sites)} times")
         for site in sorted({*sites} - {event.site for event in task.all(TaskFinished)}):
             yield fail(f"{task}: {site} evaluated a result that it does not have")
-    if history.all(Evaluated) and not rules.evaluates:
+    if history.all(Evaluated) and not rules.scenario.workload.module.EVALUATES:
         yield fail("results were evaluated, but models of this workload have no accuracy")
     for event in history.all(Evaluated):
         if not 0 <= event.accuracy_percent <= 100 or event.samples < 1:
@@ -272,7 +270,7 @@ def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail(f"target {target:g} %, but nothing was evaluated")
     else:
         stop = rules.stop
-        others = stop is not None and bool(stop.time_s or stop.tasks or stop.rounds)
+        others = bool(stop.time_s or stop.tasks or stop.rounds)
         causes = [event.cause for event in history.all(Stopping)]
         by_another = others and not any(isinstance(cause, TargetReached) for cause in causes)
         yield judged()

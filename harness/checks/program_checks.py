@@ -21,9 +21,9 @@ from trunkline.agents.events.run_events import (
     AgentFailed,
     ProgramsStarted,
 )
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     excused,
     fail,
     format_time,

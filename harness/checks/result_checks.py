@@ -21,9 +21,9 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.model_replay import Replay
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     excused,
     fail,
@@ -138,7 +138,7 @@ def contributions_count_once(history: History, rules: Rules) -> Iterator[Finding
     iterations is for workers of policies that promise it (`agents.policies.policy.Traits`).
     """
     losses = Losses.of(history, rules)
-    once = "once" in rules.promises
+    once = "once" in rules.traits.promises
     computed = {(event.site, event.iteration) for event in history.all(ComputeFinished)}
     uses: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for task in history.tasks:

@@ -48,9 +48,10 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS, STOP_SHARE, TIMER_S, Tolerances
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     fail,
     format_time,
@@ -59,22 +60,6 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History
-
-ENDS_AFTER_S = 1e-3
-"""A run may end this much before its `stop.time`, in seconds: timers are rounded."""
-
-REAPED_NS = {"virtual": 500_000_000, "real": 10_000_000_000}
-"""A run is finished at most this much after its last process, by clock."""
-
-STOP_S, STOP_SHARE = {"virtual": 1.0, "real": 2.0}, 0.002
-"""A run stops at most this much after its condition holds, in seconds by clock, and as a share of
-`stop.time`: the kernel lets a wait last 0.1 % longer."""
-
-EXIT_NS = 100_000
-"""An agent's last event may be stamped this much after the moment at which its exit is noticed."""
-
-KILL_NS = {"virtual": 100_000_000, "real": 2_000_000_000}
-"""The exit of a killed agent is noticed at most this much after the kill, by clock."""
 
 HEADER = (
     "scenario",
@@ -103,7 +88,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail("the log does not end with run_finished")
     finished = history.all(RunFinished)
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
-    reaped_ns = REAPED_NS["real" if history.run is None else history.run.clock]
+    reaped_ns = Tolerances.of(history).reaped_ns
     if finished and before and finished[-1].t_ns > before[-1] + reaped_ns:
         yield unfinished(
             history, "the log has a gap before run_finished: the event before it is much earlier"
@@ -127,7 +112,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
 def _find_speakers(rules: Rules) -> Mapping[By, Collection[str]]:
     """The agents that may log an event, by what its class says."""
     sites = rules.topology.site_names
-    agents = {RUNNER, *(rules.controllers or {CONTROLLER: ""}), *sites}
+    agents = {RUNNER, *rules.controllers, *sites}
     controllers = {CONTROLLER, BACKUP}
     return {
         By.RUNNER: {RUNNER},
@@ -188,7 +173,7 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
         yield judged()
     yield from _check_promptness(history, rules, stops)
     # Without a barrier, tasks may begin while others wait for their members.
-    if rules.stop is not None and rules.stop.tasks is not None and rules.barrier:
+    if rules.stop.tasks is not None and rules.barrier:
         yield from _check_task_count(history, Losses.of(history, rules), rules.stop.tasks)
     yield note("; ".join(dict.fromkeys(str(stop.cause) for stop in stops)))
 
@@ -198,7 +183,7 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
 
     Each restart by a fault adds one exit.
     """
-    agents = (*(rules.controllers or {CONTROLLER: ""}), *rules.topology.site_names)
+    agents = (*rules.controllers, *rules.topology.site_names)
     changes = history.all(AgentChanged)
     kills = {(event.who, event.fault) for event in changes if event.do == "kill"}
     restarts = Counter(event.who for event in changes if event.do == "restart")
@@ -221,7 +206,7 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
         last_ns[said.site] = said.t_ns
     for who in agents:
         has_ended = len(exits_ns[who]) > restarts[who]
-        if has_ended and last_ns.get(who, 0) > max(exits_ns[who]) + EXIT_NS:
+        if has_ended and last_ns.get(who, 0) > max(exits_ns[who]) + CLOCK_NS:
             yield fail(f"{who} logged an event after it had exited")
     for event in history.all(AgentExited):
         if event.who not in agents:
@@ -241,17 +226,17 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
 
 def _check_kills(history: History) -> Iterator[Finding]:
     """The exit of an agent that a fault kills is noticed at once, and before its restart."""
-    late_ns = KILL_NS["real" if history.run is None else history.run.clock]
+    late_ns = Tolerances.of(history).kill_ns
     changes = history.all(AgentChanged)
     exits = [event for event in history.all(AgentExited) if event.fault is not None]
     for kill in (event for event in changes if event.do == "kill"):
         until_ns = kill.t_ns + late_ns
         for event in changes:
             if (event.who, event.do) == (kill.who, "restart") and event.t_ns >= kill.t_ns:
-                until_ns = min(until_ns, event.t_ns + EXIT_NS)
+                until_ns = min(until_ns, event.t_ns + CLOCK_NS)
                 break
         found = [e.t_ns for e in exits if (e.who, e.fault) == (kill.who, kill.fault)]
-        if not any(kill.t_ns - EXIT_NS <= t_ns <= until_ns for t_ns in found):
+        if not any(kill.t_ns - CLOCK_NS <= t_ns <= until_ns for t_ns in found):
             when = format_time(kill.t_ns)
             yield fail(f"{kill.who} was killed at {when}, but did not exit then")
 
@@ -259,13 +244,11 @@ def _check_kills(history: History) -> Iterator[Finding]:
 def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
     """The condition that the cause names is the scenario's, and held at that time."""
     wanted = rules.stop
-    if wanted is None:
-        return
     said, until = f"{str(stop.cause)!r} was said", format_time(stop.t_ns)
     exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
     match stop.cause:
         case TimeUp(time_s) if time_s == wanted.time_s:
-            if stop.t_ns < (time_s - ENDS_AFTER_S) * 1e9:
+            if stop.t_ns < (time_s - TIMER_S) * 1e9:
                 yield fail(f"{said} at {until}")
         case Enough(tasks) if tasks == wanted.tasks:
             started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
@@ -302,22 +285,22 @@ def _check_promptness(
     After a loss, a controller may not know how many tasks and rounds there were.
     """
     wanted, losses = rules.stop, Losses.of(history, rules)
-    if wanted is None or history.run is None:
+    if history.run is None:
         return
-    slack_s = STOP_S.get(history.run.clock, STOP_S["real"])
+    slack_ns = Tolerances.of(history).stop_ns
     agents = rules.programs is None
     for term in losses.terms if agents else losses.terms[:1]:
         said = [stop.t_ns for stop in stops if term.has(stop) or not agents]
         due_ns = {}
         if wanted.time_s is not None:
-            due_ns["the stop time"] = round((wanted.time_s * (1 + STOP_SHARE) + slack_s) * 1e9)
+            due_ns["the stop time"] = round(wanted.time_s * (1 + STOP_SHARE) * 1e9) + slack_ns
         if (whole_ns := _find_end(history, rules, losses)) is not None:
-            due_ns["the stop condition"] = whole_ns + round(slack_s * 1e9)
+            due_ns["the stop condition"] = whole_ns + slack_ns
         for name, t_ns in due_ns.items():
             if not term.first or term.controller != CONTROLLER:
-                t_ns = max(t_ns, term.start_ns + losses.timeout_ns + round(slack_s * 1e9))
+                t_ns = max(t_ns, term.start_ns + losses.timeout_ns + slack_ns)
             went_on_ns = min([*said, term.end_ns])
-            near_ns = t_ns - losses.detection_ns - round(slack_s * 1e9)
+            near_ns = t_ns - losses.detection_ns - slack_ns
             t_ns += round(losses.paused_s(near_ns, went_on_ns, term.controller) * 1e9)
             if term.start_ns < t_ns < went_on_ns:
                 until = format_time(went_on_ns)
@@ -359,7 +342,6 @@ def _check_task_count(history: History, losses: Losses, most: int) -> Iterator[F
 def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     """When a condition other than the time held, with messages under way; None if not known."""
     wanted = rules.stop
-    assert wanted is not None
     if rules.programs is not None:
         awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
         ends_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
@@ -391,7 +373,6 @@ def _check_rounds(
 
     Other sites leave after the first stop, because of it.
     """
-    assert rules.stop is not None
     excluded = {event.worker for event in history.all(SiteExcluded)}
     left = history.all(WorkerFinished)
     first_ns = history.stop_ns

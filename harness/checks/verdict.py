@@ -8,21 +8,12 @@ many it judged, and how many it excused by which rule.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from trunkline.agents.control.planner import Planner
-from trunkline.agents.events.run_events import RunStarted
-from trunkline.agents.planning.plan import Directed
-from trunkline.agents.policies.policy import Policy
-from trunkline.harness.background.flows import Flow
-from trunkline.harness.checks.model_replay import Replay
-from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.record.history import History, Task
-from trunkline.harness.scenario.settings import Stop
-from trunkline.topologies.model import Topology
-from trunkline.workloads.layered.model import LayeredModel
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.record.history import History
 
 SHOWN = 5
 """A check's text has at most this many findings; the rest are counted."""
@@ -36,79 +27,6 @@ no object for this check, so the check did not pass, and says nothing against th
 
 SEVERITY: tuple[Result, ...] = ("none", "pass", "unknown", "fail")
 """From the best to the worst for a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The promises of a scenario.
-
-    Attributes:
-        topology: the sites and links.
-        task_s: a task's budget in seconds.
-        accuracy_percent: the target accuracy, if there is one.
-        expected_digest: the exact digest of a task's result, for workloads whose inputs have a
-            closed form. It returns None if the order of the additions is not known.
-        programs: the sites that run the scenario's own programs; None if agents run.
-        detection_s: seconds within which a loss is noticed, and the connection made again.
-        timeout_s: seconds within which a message arrives over a working connection.
-        controllers: the sites of the controller and, if there is one, of the backup, by name.
-        started: the header that the run's log must have; None if it is not known.
-        timeline: the faults that must happen; None if they are not known.
-        evaluates: whether the workload's models have an accuracy.
-        frame_bytes: the largest frame that an interface counts, in bytes.
-        compute_s: the modelled seconds of an iteration of a site, whose third argument is the batch
-            if there is one; None if they are not known.
-        layers: the branches of an iteration of a site, as with `compute_s`; None if the workload
-            has none.
-        stop: when the run ends; None if that is not known.
-        barrier: whether a task begins only when all of its members are ready.
-        has_paths: whether chunks may take auxiliary paths.
-        sends_early: whether sites may send their contributions before they know their task.
-        expected_input: the digest and the fingerprint of a site's contribution in an iteration, for
-            workloads whose inputs have a closed form.
-        servers: the sites that hold a model for others and compute nothing.
-        gives_updates: whether workers contribute what an iteration adds, not their model.
-        promises: what the policy promises of all of its tasks (`agents.policies.policy.Traits`).
-        keeps_windows: whether a TCP connection that was used finds its window open again.
-        planner: creates the planner of a controller; None if programs run.
-        replay: what the models of all sites were, for workloads whose inputs have a closed form.
-        policy: creates the policy for a term of a controller; None if programs run.
-        flows: the background traffic.
-        schedule: when a flow of background traffic sends (ns), and how many bytes.
-        time_calls: whether the programs' calls of `torch.distributed` are timed.
-        captured: the links whose packets are captured.
-    """
-
-    topology: Topology
-    task_s: float
-    accuracy_percent: float | None = None
-    expected_digest: Callable[[Task], str | None] | None = None
-    programs: tuple[str, ...] | None = None
-    detection_s: float = 0.0
-    timeout_s: float = 0.0
-    controllers: Mapping[str, str] = field(default_factory=dict)
-    started: RunStarted | None = None
-    timeline: tuple[Entry, ...] | None = None
-    evaluates: bool = True
-    frame_bytes: int = 65_550
-    compute_s: Callable[..., float] | None = None
-    layers: Callable[..., LayeredModel] | None = None
-    stop: Stop | None = None
-    barrier: bool = True
-    has_paths: bool = True
-    sends_early: bool = True
-    expected_input: Callable[[str, int], tuple[str, tuple[float, ...]]] | None = None
-    servers: tuple[str, ...] = ()
-    gives_updates: bool = False
-    promises: tuple[str, ...] = ("once",)
-    replay: Callable[[History], Replay] | None = None
-    policy: Callable[[int], Policy] | None = None
-    planner: Callable[[], Planner] | None = None
-    keeps_windows: bool = True
-    flows: tuple[Flow, ...] = ()
-    schedule: Callable[[Flow], Iterator[tuple[int, int]]] = lambda flow: iter(())
-    time_calls: bool = False
-    captured: tuple[Directed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

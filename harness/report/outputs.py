@@ -19,26 +19,23 @@ import pandas as pd
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.call_events import CallStarted
-from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
 from trunkline.agents.planning.fluid import estimate
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Policy, Traits
-from trunkline.harness.background.flows import Flow, leave_rates, list_flows, schedule
-from trunkline.harness.checks import judging, model_replay
-from trunkline.harness.checks.model_replay import Replay, Source, replay
+from trunkline.harness.background.flows import Flow, leave_rates, list_flows
+from trunkline.harness.checks import judging
 from trunkline.harness.checks.protocol import plan_checks
-from trunkline.harness.checks.verdict import Check, Rules, Verdict
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.network.interface import (
-    ETHERNET_HEADER_BYTES,
-    NetworkOptions,
     payload_share,
 )
 from trunkline.harness.record.fitting import find_misfit
-from trunkline.harness.record.history import History, Sync, Task
+from trunkline.harness.record.history import History, Sync
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.record.warm_up import Counted
@@ -58,22 +55,9 @@ from trunkline.harness.report.program_tables import (
 from trunkline.harness.report.tables import Forecast
 from trunkline.harness.report.updates.server_rates import tabulate_servers
 from trunkline.harness.report.updates.update_tables import tabulate_updates
-from trunkline.harness.scenario.failover_timeouts import make_failover
-from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.scenario.planning import create_driver, create_policy
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
-from trunkline.workloads.base import (
-    ELEMENT_BYTES,
-    Order,
-    Term,
-    Vector,
-    digest,
-    fingerprint,
-    gives_changes,
-)
-from trunkline.workloads.layered.model import LayeredModel
 
 LAST_LINES, LAST_BYTES = 20, 4096
 """The end of a program's output that the page shows."""
@@ -111,7 +95,7 @@ def read(run_dir: Path) -> RunData:
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
     history, unreadable = _read_history(text, scenario.topology)
-    rules = make_rules(scenario)
+    rules = Rules.of(scenario)
     if unreadable is None:
         verdict = judging.judge(history, rules)
     else:
@@ -125,7 +109,7 @@ def read(run_dir: Path) -> RunData:
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
-        outputs=_read_outputs(run_dir / "log", _list_program_sites(scenario) or ()),
+        outputs=_read_outputs(run_dir / "log", rules.programs or ()),
     )
 
 
@@ -144,54 +128,6 @@ def compare(
     folders = [each.resolve() for each in run_dirs]
     text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells, labels)
     RunFolder(page_file.parent).write_text(page_file.name, text)
-
-
-def make_rules(scenario: Scenario) -> Rules:
-    """The rules that the checks apply to a run of this scenario."""
-    failover = make_failover(scenario)
-    return Rules(
-        topology=scenario.topology,
-        task_s=scenario.limits.task_s,
-        accuracy_percent=scenario.stop.accuracy_percent,
-        expected_digest=_make_expected_digest(scenario),
-        programs=_list_program_sites(scenario),
-        detection_s=failover.patience_s,
-        timeout_s=failover.timeout_s,
-        controllers=_place_controllers(scenario),
-        started=make_header(scenario),
-        timeline=scenario.timeline,
-        evaluates=scenario.workload.module.EVALUATES,
-        frame_bytes=_count_frame_bytes(scenario),
-        compute_s=_make_compute_s(scenario),
-        layers=_make_layers(scenario),
-        stop=scenario.whole_stop,
-        barrier=bool(scenario.scheme.policy.options.get("barrier", True)),
-        has_paths=scenario.scheme.auxiliary is not None,
-        sends_early=scenario.scheme.scatter == "non-blocking",
-        expected_input=_make_expected_input(scenario),
-        servers=scenario.scheme.servers,
-        promises=_read_traits(scenario).promises,
-        gives_updates=_read_traits(scenario).gives == "update",
-        replay=_make_replay(scenario),
-        policy=_make_policy(scenario),
-        keeps_windows=_keeps_windows(scenario.network),
-        planner=None if scenario.runs_programs else lambda: create_driver(scenario).planner,
-        flows=list_flows(scenario.background),
-        schedule=functools.partial(schedule, seed=scenario.seed, mtu=scenario.network.mtu),
-        time_calls=scenario.runs_programs and bool(scenario.workload.options.get("time_calls")),
-        captured=scenario.capture.ends,
-    )
-
-
-def _keeps_windows(network: NetworkOptions) -> bool:
-    """Whether a connection that was used sends a chunk at once: its window stays open."""
-    is_cubic = network.congestion_control == "cubic"
-    return is_cubic and network.connections == 1 and not network.slow_start_after_idle
-
-
-def _count_frame_bytes(scenario: Scenario) -> int:
-    """The bytes of the largest frame that an interface counts, with offloads of several at once."""
-    return (65_536 if scenario.network.offloads else scenario.network.mtu) + ETHERNET_HEADER_BYTES
 
 
 def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
@@ -276,150 +212,6 @@ def _read_history(text: str, topology: Topology | None = None) -> tuple[History,
     except EventError as error:
         unreadable = error
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
-
-
-def _list_program_sites(scenario: Scenario) -> tuple[str, ...] | None:
-    """The sites that run the scenario's own programs; None if agents run."""
-    if not scenario.runs_programs:
-        return None
-    kind = scenario.workload.module
-    return tuple(kind.place_programs(scenario.topology.site_names, scenario.workload.options))
-
-
-def _place_controllers(scenario: Scenario) -> dict[str, str]:
-    """The site of each controller, by the name of the controller."""
-    if scenario.runs_programs:
-        return {}
-    backup = scenario.failover.backup
-    return {CONTROLLER: scenario.controller_site, **({BACKUP: backup} if backup else {})}
-
-
-def _read_traits(scenario: Scenario) -> Traits:
-    """What the policy declares about itself."""
-    return Traits() if scenario.runs_programs else Traits.of(create_policy(scenario))
-
-
-def _make_policy(scenario: Scenario) -> Callable[[int], Policy] | None:
-    """A function that creates the policy for a term; None if programs run."""
-    if scenario.runs_programs:
-        return None
-    return functools.partial(create_policy, scenario)
-
-
-def _make_replay(scenario: Scenario) -> Callable[[History], Replay] | None:
-    """A function that computes the vectors of a run again; it remembers the last run.
-
-    None unless the workload's contributions have a closed form (`expected`) that only `commit` puts
-    into its model.
-    """
-    kind = scenario.workload.module
-    if not hasattr(kind, "expected") or not gives_changes(kind):
-        return None
-    elements, traits = scenario.model_bytes // ELEMENT_BYTES, _read_traits(scenario)
-
-    def make_pattern(site: str, iteration: int) -> Vector:
-        term = Term(scenario.worker_rank(site), iteration, 1.0)
-        pattern: Vector = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
-        return pattern
-
-    source = Source(
-        elements,
-        make_pattern,
-        lambda vector: (digest(vector), fingerprint(vector, scenario.scheme.chunk_bytes)),
-        kind.is_exact,
-        scenario.workers,
-        traits.gives == "update",
-        traits.accumulates,
-    )
-    last: list[tuple[History, Replay]] = []
-
-    def of_run(history: History) -> Replay:
-        if not last or last[0][0] is not history:
-            last[:] = [(history, replay(history, source))]
-        return last[0][1]
-
-    return of_run
-
-
-def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
-    """A function that gives the modelled seconds of a site's iteration, also of another batch.
-
-    None unless the workload knows them before the run (`compute_times`).
-    """
-    if scenario.runs_programs or not hasattr(scenario.workload.module, "compute_times"):
-        return None
-    times = _make_times(scenario)
-    return lambda site, iteration, *batch: float(times(site).time_s(iteration, *batch))
-
-
-def _make_layers(scenario: Scenario) -> Callable[..., LayeredModel] | None:
-    """A function that gives the branches of a site's iteration; None if it has none."""
-    if scenario.layers is None:
-        return None
-    times = _make_times(scenario)
-    return functools.cache(lambda site, iteration, *batch: times(site).layers(iteration, *batch))
-
-
-def _make_times(scenario: Scenario) -> Callable[[str], Any]:
-    """A function that gives what a workload knows of a site's iterations before the run."""
-
-    @functools.cache
-    def times(site: str) -> Any:
-        place = scenario.worker_rank(site), scenario.workers, scenario.seed
-        return scenario.workload.module.compute_times(*place, **scenario.workload.options)
-
-    return times
-
-
-def _make_expected_input(
-    scenario: Scenario,
-) -> Callable[[str, int], tuple[str, tuple[float, ...]]] | None:
-    """A function that gives the digest and the fingerprint of a site's contribution.
-
-    None unless the workload's contributions have a closed form (`expected`).
-    """
-    kind = scenario.workload.module
-    if not hasattr(kind, "expected"):
-        return None
-    elements = scenario.model_bytes // ELEMENT_BYTES
-
-    @functools.lru_cache(maxsize=256)
-    def of_iteration(site: str, iteration: int) -> tuple[str, tuple[float, ...]]:
-        term = Term(scenario.worker_rank(site), iteration, 1.0)
-        model = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
-        return digest(model), fingerprint(model, scenario.scheme.chunk_bytes)
-
-    return of_iteration
-
-
-def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | None:
-    """A function that gives the digest of a task's exact result.
-
-    None unless the workload's contributions have a closed form (`expected`).
-    """
-    kind = scenario.workload.module
-    if not hasattr(kind, "expected"):
-        return None
-
-    def of_task(task: Task) -> str | None:
-        started = task.started
-        terms = {
-            event.site: Term(
-                scenario.worker_rank(event.site),
-                event.iteration,
-                started.weights[event.site],
-            )
-            for event in task.inputs
-        }
-        elements = started.bytes // ELEMENT_BYTES
-        parts: list[tuple[model_replay.Ranges, Order]] = [(((0, elements),), tuple(terms.values()))]
-        if not kind.is_exact(started.weights.values()):
-            parts = model_replay.find_orders(task, terms, elements)
-        return (
-            digest(kind.expected(scenario.seed, parts, started.scale, elements)) if parts else None
-        )
-
-    return of_task
 
 
 def _read_outputs(folder: Path, sites: Sequence[str]) -> programs_section.Outputs:

@@ -42,7 +42,7 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         time_roots=awareness_section.count_time_roots(scenario),
         update_s=scheme.update_s,
         update_threshold=scheme.update_rate_percent / 100,
-        auxiliary=scheme.auxiliary is not None,
+        auxiliary=scheme.has_paths,
         tensor_bytes=scenario.tensor_bytes,
         servers=scheme.servers,
         paths=topology.overlay_paths() or {},

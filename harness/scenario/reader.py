@@ -411,7 +411,7 @@ class Reader:
             self._source.refuse(("scheme", "awareness", key), allowed)
         chosen = self._place_servers(chosen, sites)
         self._check_policy(policy.create, chosen.policy.options, sites, chosen.servers)
-        if chosen.scatter == "non-blocking" and not hasattr(plan, "default"):
+        if chosen.sends_early and not hasattr(plan, "default"):
             able = [name for name, each in choices["plan"].items() if hasattr(each, "default")]
             allowed = f"only with plan {', '.join(able)}; {names['plan']} has no default split"
             self._source.refuse(("scheme", "scatter"), allowed)

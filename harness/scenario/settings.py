@@ -149,6 +149,16 @@ class Scheme:
         """The bounds of auxiliary paths; None if there are no such paths."""
         return self.auxiliary.bounds if self.auxiliary else None
 
+    @property
+    def has_paths(self) -> bool:
+        """Whether chunks may take auxiliary paths."""
+        return self.auxiliary is not None
+
+    @property
+    def sends_early(self) -> bool:
+        """Whether sites may send their contributions before they know their task."""
+        return self.scatter == "non-blocking"
+
 
 PROGRAMS = Scheme(Component("program", {}), Component("program", {}), 0)
 """The scheme of a scenario whose sites run programs, which synchronize in their own way."""

@@ -17,8 +17,16 @@ from trunkline.agents.events.background_events import (
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, fail, judged, note
+from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
+from trunkline.harness.checks.verdict import (
+    Finding,
+    doubt,
+    fail,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology
@@ -29,13 +37,11 @@ CALM_NS = 1_000_000_000
 BURST_BYTES, PACE = 256 * 1024, 1.05
 """A file passes a shaper at its rate within this share, but for this much at its start."""
 
-LATE_NS = {"virtual": 1_000_000, "real": 100_000_000}
-"""How much later than its schedule background traffic may be sent, by the run's clock."""
-
 
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     """Each flow followed its schedule, and nothing arrived that was not sent."""
     clock = history.run.clock if history.run else "virtual"
+    late_ns = Tolerances.of(history).background_ns
     known = {flow.number for flow in rules.flows}
     events = history.all(BackgroundSent), history.all(BackgroundReceived)
     rare = history.all(BackgroundFile), history.all(BackgroundFailed)
@@ -47,7 +53,7 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
         yield judged()
         observed = _observe(history, rules, flow, _Way.of(history, rules, paths, flow))
         judge = _judge_files if flow.entry.kind == "tcp" else _judge_packets
-        problems = [*_check_reports(observed), *judge(observed, LATE_NS[clock])]
+        problems = [*_check_reports(observed), *judge(observed, late_ns)]
         for text in problems:
             words = f"background {flow.src} -> {flow.dst} (flow {flow.number}): {text}"
             yield fail(words) if clock == "virtual" else doubt(words)

@@ -34,9 +34,9 @@ from trunkline.harness.checks.payload.byte_checks import (
     count_sent,
     find_disturbance,
 )
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     doubt,
     excused,
     fail,
@@ -241,7 +241,9 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     for link in captured:
         if link.missed:
             yield doubt(f"{link.src} -> {link.dst}: the capture lacks {link.missed} packets")
-    for ends in sorted({*rules.captured} - {(link.src, link.dst) for link in captured}):
+    for ends in sorted(
+        {*rules.scenario.capture.ends} - {(link.src, link.dst) for link in captured}
+    ):
         yield doubt(f"{' -> '.join(ends)}: no end of its capture")
     yield note(f"{spent_s:.3f} s of computing, {late_s:.3f} s late")
 

@@ -23,7 +23,12 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import find_disturbance
-from trunkline.harness.checks.verdict import Finding, Rules, doubt, note
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Finding,
+    doubt,
+    note,
+)
 from trunkline.harness.record.history import History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
 

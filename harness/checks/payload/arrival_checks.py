@@ -26,10 +26,16 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Block, Edge, Plan
-from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
+from trunkline.harness.checks.causality_checks import Paths
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import count_own, find_silent_sites
-from trunkline.harness.checks.verdict import Finding, Rules, fail, judged
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+    judged,
+)
 from trunkline.harness.record.history import History, Task
 
 Key = tuple[str, str, str]

@@ -30,7 +30,14 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Directed, Edge
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
-from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, judged, note
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Finding,
+    excused,
+    fail,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 
@@ -49,9 +56,9 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     reports: list[Sent | Received] = [*history.all(Sent, Received)]
     phases = {event.phase for event in reports}
     early = "early" in phases
-    if early and not rules.sends_early:
+    if early and not rules.scenario.scheme.sends_early:
         yield fail("payload was sent early, but the scenario's scatter is blocking")
-    if "aux" in phases and not rules.has_paths:
+    if "aux" in phases and not rules.scenario.scheme.has_paths:
         yield fail("payload took auxiliary paths, which the scenario does not have")
     total = 0
     for task in history.tasks:
@@ -60,7 +67,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
             if not early or event.bytes > arrived:
                 text = f"{event.site} discarded {event.bytes} of {arrived} bytes"
                 yield fail(f"{task}: {text}")
-        if task.all(Routed) and not rules.has_paths:
+        if task.all(Routed) and not rules.scenario.scheme.has_paths:
             yield fail(f"{task} took auxiliary paths, which the scenario does not have")
         silent = find_silent_sites(task, losses, rules.topology.site_names)
         why = find_disturbance(task, losses)

@@ -14,7 +14,11 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses
-from trunkline.harness.checks.verdict import Finding, Rules, fail
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+)
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.link_history import Conditions
 

@@ -25,7 +25,13 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.protocol.overlay_checks import controllers_hear_of_losses
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+    format_time,
+    judged,
+)
 from trunkline.harness.record.history import History, Task
 
 UNDER_WAY = 0.25

@@ -38,7 +38,14 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged, note
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+    format_time,
+    judged,
+    note,
+)
 from trunkline.harness.record.history import History, Task
 
 FIRST_VERSION = 1

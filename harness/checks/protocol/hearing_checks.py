@@ -28,9 +28,17 @@ from trunkline.agents.events.task_events import (
     TaskRearranged,
     TaskReplanned,
 )
-from trunkline.harness.checks.causality_checks import CLOCK_NS, Paths
+from trunkline.harness.checks.causality_checks import Paths
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
-from trunkline.harness.checks.verdict import Finding, Rules, excused, fail, format_time, judged
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.verdict import (
+    Finding,
+    excused,
+    fail,
+    format_time,
+    judged,
+)
 from trunkline.harness.record.history import History, Task
 
 Repair = TaskRearranged | TaskReplanned

@@ -43,9 +43,10 @@ from trunkline.agents.policies.policy import (
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import ROUNDED_NS, Tolerances
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     excused,
     fail,
     format_time,
@@ -54,12 +55,6 @@ from trunkline.harness.checks.verdict import (
 from trunkline.harness.record.history import History
 
 T = TypeVar("T")
-
-CLOCK_S = 1e-6
-"""Times of the log may be this much before the one that a policy was told: they are rounded."""
-
-PROMPT_S = {"virtual": 1e-4, "real": 0.1}
-"""A controller logs an event for its policy within this time, by clock."""
 
 RANKS = {CONTROLLER: 0, BACKUP: 1}
 
@@ -133,7 +128,7 @@ class _Known:
         event, told = answer.event, answer.told
         late_s = told.t_ns / 1e9 - event.at_s
         paused_s = self.losses.paused_s(round(event.at_s * 1e9), told.t_ns, told.site)
-        if not -CLOCK_S <= late_s <= self.facts.prompt_s + paused_s:
+        if not -ROUNDED_NS / 1e9 <= late_s <= self.facts.prompt_ns / 1e9 + paused_s:
             yield fail(f"{_place(answer)}: it has the time {event.at_s:g} s")
         if not self._has_happened(answer):
             yield fail(f"{_place(answer)}: {event} has not happened")
@@ -153,7 +148,7 @@ class _Known:
         term, losses = self.term, self.losses
         if term.first and term.controller == CONTROLLER:
             return
-        if began.t_ns >= term.start_ns + losses.detection_ns - round(CLOCK_S * 1e9):
+        if began.t_ns >= term.start_ns + losses.detection_ns - ROUNDED_NS:
             return
         found = {
             event.site
@@ -206,7 +201,7 @@ class _Known:
     def check_ends(self, answers: list[Answer]) -> Iterator[Finding]:
         """A timed policy hears of every end of a task, once, until the run stops."""
         heard = Counter(a.event.task for a in answers if isinstance(a.event, Ended))
-        until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.prompt_s * 1e9
+        until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.prompt_ns
         ended = {
             task
             for (site, task, _), ends_ns in self.facts.ended_ns.items()
@@ -234,7 +229,7 @@ class _Facts:
         ended_ns: by controller, task and whether it was completed; a controller that begins again
             may end a task that it has ended before.
         stop_ns: when the run was told to stop.
-        prompt_s: a controller logs an event for its policy within this time.
+        prompt_ns: a controller logs an event for its policy within this time.
         hears_of_ends: whether the policy gets the ends of tasks.
     """
 
@@ -246,7 +241,7 @@ class _Facts:
     found_ns: Mapping[tuple[str, str], int]
     ended_ns: Mapping[tuple[str, int, bool], Sequence[int]]
     stop_ns: float
-    prompt_s: float
+    prompt_ns: int
     hears_of_ends: bool
 
     @classmethod
@@ -270,7 +265,7 @@ class _Facts:
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
             ended_ns,
             min((e.t_ns for e in history.all(Stopping)), default=math.inf),
-            PROMPT_S[history.run.clock if history.run else "real"],
+            Tolerances.of(history).policy_ns,
             hears_of_ends,
         )
 

@@ -31,13 +31,16 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Block
 from trunkline.agents.planning.repair import replace_blocks
-from trunkline.harness.checks.causality_checks import CLOCK_NS
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.verdict import Finding, Rules, fail, format_time, judged
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS, TIMER_S
+from trunkline.harness.checks.verdict import (
+    Finding,
+    fail,
+    format_time,
+    judged,
+)
 from trunkline.harness.record.history import History, Task
-
-SPENT_EARLY_S = 1e-3
-"""A budget may be over this much early, in seconds: timers are rounded."""
 
 
 def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
@@ -76,7 +79,7 @@ def _find_wrong_cause(
             return f"{a} and {b} had not lost each other"
     if is_own and isinstance(loss, SiteLost | LinkBroke) and not _has_just_heard(history, event):
         return f"the {event.site} had heard of no loss at that moment"
-    if is_own and isinstance(event.cause, BudgetSpent) and spent_s < rules.task_s - SPENT_EARLY_S:
+    if is_own and isinstance(event.cause, BudgetSpent) and spent_s < rules.task_s - TIMER_S:
         return f"only {spent_s:.3f} s of its budget were over"
     return None
 
@@ -110,7 +113,7 @@ def _check_halts(history: History, rules: Rules, task: Task, losses: Losses) -> 
             anew = any(since_ns <= step.t_ns <= now_ns for step in task.all(TaskReplanned))
             heard_ns = since_ns - losses.timeout_ns
             woken = any(heard_ns <= change.t_ns <= now_ns for change in changes)
-            away = set(before.members) - {(rules.controllers or {}).get(before.site)}
+            away = set(before.members) - {rules.controllers.get(before.site)}
             answered = now_ns - since_ns > (CLOCK_NS if away else 0)
             stuck = finished_ns and answered and (woken or isinstance(event.cause, BudgetSpent))
             if not anew and not stuck:

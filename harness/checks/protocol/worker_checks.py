@@ -43,9 +43,10 @@ from trunkline.agents.events.task_events import (
     TaskJoined,
 )
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import Tolerances
 from trunkline.harness.checks.verdict import (
     Finding,
-    Rules,
     fail,
     format_time,
     judged,
@@ -53,9 +54,6 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History, Task
-
-PROMPT_NS = {"virtual": 100_000, "real": 100_000_000}
-"""A worker that has computed takes its next step within this time, by clock."""
 
 IDLE = 10
 """A worker begins its next round within this many times that time."""
@@ -67,7 +65,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     A server only takes part in tasks. A passive member of a task may do anything else meanwhile.
     """
     losses = Losses.of(history, rules)
-    prompt_ns = PROMPT_NS["real" if history.run is None else history.run.clock]
+    prompt_ns = Tolerances.of(history).worker_ns
     tasks = {task.number: task for task in history.tasks}
     workers = {
         site: _Worker(
@@ -78,7 +76,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
             tasks,
             site in rules.servers,
             beat_ns=losses.timeout_ns,
-            early_ns=losses.detection_ns if rules.sends_early else 0,
+            early_ns=losses.detection_ns if rules.scenario.scheme.sends_early else 0,
         )
         for site in rules.topology.site_names
     }

@@ -17,6 +17,7 @@ from trunkline.agents.events import event_reading
 from trunkline.harness.background.endpoint import FILE_HEADER, MAGIC, PACKET_HEADER, PORT, STOP
 from trunkline.harness.background.sink import Sink
 from trunkline.harness.checks import judging
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.processes.fork import fork
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
@@ -154,7 +155,7 @@ def test_a_changed_log_of_background_traffic_fails(home, name):
     text = (home / "first/events.jsonl").read_text()
     lines = FALSIFICATIONS[name]([json.loads(line) for line in text.splitlines()])
     history = History.of(event_reading.read(map(json.dumps, lines)))
-    rules = outputs.make_rules(load(home / "first/resolved.yaml"))
+    rules = Rules.of(load(home / "first/resolved.yaml"))
     check = next(c for c in judging.judge(history, rules).checks if c.name == NAME)
     assert check.outcome == "fail", check.detail
 

@@ -12,7 +12,8 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
 from trunkline.harness.checks.call_checks import calls_follow_each_other, collectives_take_time
-from trunkline.harness.checks.verdict import Check, Checker, Rules
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import Check, Checker
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.loading import parse
 
@@ -66,8 +67,7 @@ GOOD = (
 
 def judge(check: Checker, events: Sequence[Event]) -> Check:
     history = History.of(sorted(events, key=lambda event: event.t_ns))
-    topology = parse(SCENARIO, "x.yaml").topology
-    rules = Rules(topology, 1.0, programs=("n1", "n2"), time_calls=True)
+    rules = Rules(parse(SCENARIO, "x.yaml"))
     return Check.of("", "calls", check(history, rules))
 
 

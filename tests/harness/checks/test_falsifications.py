@@ -15,9 +15,8 @@ from inside import run_all
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event_reading import EventError
 from trunkline.harness.checks.judging import judge
-from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
-from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.settings import Scenario
 
@@ -114,7 +113,7 @@ def test_every_falsified_log_is_noticed(name, embedded, tmp_path):
     (tmp_path / "run/resolved.yaml").write_text(resolve(read_scenario(name)))
     done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path], memory_mb=4096)
     assert done == {"codes": {"run": 0}, "left": []}
-    rules = outputs.make_rules(load(tmp_path / "run/resolved.yaml"))
+    rules = Rules.of(load(tmp_path / "run/resolved.yaml"))
     log = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
     verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
     assert (verdict.outcome, verdict.problems) == ("pass", ())

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from three_sites import TOPOLOGY, added, history
+from hand_made import THREE_SITES
+from three_sites import added, history
 
 from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
 )
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.checks.rules import Rules
 
-RULES = Rules(TOPOLOGY, task_s=2.0, detection_s=0.4, timeout_s=0.2)
+RULES = Rules(THREE_SITES, detection_s=0.4, timeout_s=0.2)
 MS = 1_000_000
 
 

@@ -6,18 +6,20 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from hand_made import change, make_scenario
 from three_sites import TOPOLOGY
 
 from trunkline.agents.events import event_reading
-from trunkline.harness.background.flows import Background, list_flows
+from trunkline.harness.background.flows import Background
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.network import slow_links
 from trunkline.harness.checks.network.slow_links import find_slow_links
-from trunkline.harness.checks.verdict import Rules
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 
-RULES = Rules(TOPOLOGY, task_s=2.0)
+RULES = Rules(make_scenario(TOPOLOGY))
 MS = 1_000_000
 SIZE = 50_000
 SET_MS = 10 + SIZE * 8 / 8000
@@ -99,19 +101,22 @@ def test_what_may_have_waited_is_not_judged():
     assert doubts(make_history(slow[:3])) == []
     assert doubts(make_history(slow, clock="real")) == []
     assert doubts(make_history(slow, beside=True)) == []
-    assert doubts(make_history(slow), replace(RULES, keeps_windows=False)) == []
-    thin = [replace(e, rate_mbps=1.0) if e.dst == "oslo" else e for e in TOPOLOGY.links]
     assert (
-        doubts(make_history(slow), replace(RULES, topology=replace(TOPOLOGY, links=tuple(thin))))
+        doubts(make_history(slow), change(RULES, network=NetworkOptions(congestion_control="bbr")))
         == []
     )
-    flows = list_flows([Background("oslo", "kyiv", 1.0)])
-    assert doubts(make_history(slow), replace(RULES, flows=flows)) == []
+    thin = [replace(e, rate_mbps=1.0) if e.dst == "oslo" else e for e in TOPOLOGY.links]
+    assert (
+        doubts(make_history(slow), change(RULES, topology=replace(TOPOLOGY, links=tuple(thin))))
+        == []
+    )
+    flows = (Background("oslo", "kyiv", 1.0),)
+    assert doubts(make_history(slow), change(RULES, background=flows)) == []
 
 
 def test_after_a_loss_a_small_window_costs_round_trips():
     links = tuple(replace(link, loss_percent=0.1) for link in TOPOLOGY.links)
-    lossy = replace(RULES, topology=replace(TOPOLOGY, links=links))
+    lossy = change(RULES, topology=replace(TOPOLOGY, links=links))
     assert doubts(make_history([SET_MS * 2] * 4), lossy) == []
     assert len(doubts(make_history([SET_MS * 3.5] * 4), lossy)) == 1
 

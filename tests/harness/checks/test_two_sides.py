@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from hand_made import change, make_scenario
 from three_sites import Change, added, altered, without
 from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
 from wan import Wan, mesh
@@ -13,9 +14,11 @@ from trunkline.agents.events import event_reading
 from trunkline.agents.events.causes import RoundsDone
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.policies import preduce
+from trunkline.agents.policies.policy import Traits
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.model_checks import models_follow
-from trunkline.harness.checks.verdict import Check, Rules
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import Check
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.record.history import History, phases
 from trunkline.harness.scenario.settings import Stop
@@ -524,7 +527,7 @@ def test_a_contributor_may_go_on_before_its_task_ends() -> None:
 def test_only_what_a_policy_promises_counts_once() -> None:
     twice = altered("contributed", {"iteration": 0}, task=1, site="kyiv")
     assert sums(ONCE, twice)[0] == "pass"
-    rules = replace(SUMS_RULES, promises=("once",))
+    rules = replace(SUMS_RULES, traits=Traits(gives="update"))
     assert one(ONCE, twice, of=SUMS_LOG, rules=rules) == (
         "fail",
         "iteration 0 of kyiv is in tasks 0, 1; iteration 0 of bern is in tasks 0, 1",
@@ -607,21 +610,23 @@ def test_every_merge_keeps_a_share_of_the_same_initial_model() -> None:
         history = History.of(event_reading.read(map(json.dumps, lines)))
         sites = ("a", "b", "c")
         links = tuple(Link(a, b, 1.0) for a in sites for b in sites if a != b)
-        rules = Rules(Topology("three", tuple(map(Site, sites)), links), task_s=60.0)
+        rules = Rules(make_scenario(Topology("three", tuple(map(Site, sites)), links)))
         return [finding.outcome for finding in models_follow(history, rules)]
 
     log = mixed_with_the_initial_model()
     merges = [line for line in log if line["event"] == "model_merged"]
     assert len({line["site"] for line in merges}) < len(merges)
     assert set(judge_models(log)) == {"pass"}
-    for change in ({"base": "x"}, {"base_fingerprint": [1.0] * 16}, {"fingerprint": [1.0] * 16}):
-        wrong = [line | change if line is merges[-1] else line for line in log]
-        assert "fail" in judge_models(wrong), change
+    for wrong in ({"base": "x"}, {"base_fingerprint": [1.0] * 16}, {"fingerprint": [1.0] * 16}):
+        changed = [line | wrong if line is merges[-1] else line for line in log]
+        assert "fail" in judge_models(changed), wrong
 
 
 def test_a_run_ends_by_exclusion_only_if_a_site_was_excluded() -> None:
-    change = altered("stopping", {"cause": asdict(RoundsDone(within_reach=False, excluded=True))})
-    rules = replace(RULES, stop=Stop(rounds=1))
-    outcome, detail = one("the run ended as specified", change, rules=rules)
+    excluded = asdict(RoundsDone(within_reach=False, excluded=True))
+    rules = change(RULES, stop=Stop(rounds=1))
+    outcome, detail = one(
+        "the run ended as specified", altered("stopping", {"cause": excluded}), rules=rules
+    )
     assert outcome == "fail"
     assert "no site was excluded" in detail

@@ -7,6 +7,7 @@ import pytest
 from three_sites import LOG, SCENARIO, altered, history
 
 from trunkline.harness.checks import judging
+from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.report import outputs
@@ -152,7 +153,7 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
         altered("task_finished", {"digest": exact(task, names)}, task=task.number)
         for task in history().tasks[:2]
     ]
-    rules = outputs.make_rules(scenario)
+    rules = Rules.of(scenario)
     found = {check.name: check for check in judging.judge(history(*right), rules).checks}
     check = found["every result is exact to the byte"]
     assert (check.outcome, check.counts) == ("pass", "2 results judged")

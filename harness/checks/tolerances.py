@@ -1,0 +1,83 @@
+"""By how much times in a log may differ from what they should be (pure).
+
+Tolerances of the network (rates, delays, queues) are where the network is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trunkline.harness.record.history import History
+
+CLOCK_NS = 100_000
+"""Two events of one moment may be stamped this far apart: traffic is stamped with the time at which
+its process woke up or logged an event, other events with the time at which they are logged. So an
+agent's last event may be stamped this much after the moment at which its exit is noticed."""
+
+ROUNDED_NS = 1_000
+"""Times of the log may be this much before the one that a policy was told: they are rounded."""
+
+TIMER_S = 1e-3
+"""A budget or the run's time may be over this much early, in seconds: timers are rounded."""
+
+LOSS_NS = 1_000_000_000
+"""A loss may be noticed this much later than after twice the timeout."""
+
+BUDGET_SHARE, BUDGET_S = 0.01, 1.0
+"""Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
+
+STOP_SHARE = 0.002
+"""A run may stop this much late, as a share of its time: the kernel lets a wait last 0.1 % longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerances:
+    """What depends on the run's clock: on a virtual clock agents compute in no time.
+
+    Attributes:
+        step_ns: a step of the timeline happens at most this much after its time.
+        worker_ns: a worker that has computed takes its next step within this time.
+        policy_ns: a controller logs an event for its policy within this time.
+        background_ns: background traffic may be sent this much later than by its schedule.
+        stop_ns: a run stops at most this much after its condition holds.
+        kill_ns: the exit of a killed agent is noticed at most this much after the kill.
+        reaped_ns: a run is finished at most this much after its last process.
+    """
+
+    step_ns: int
+    worker_ns: int
+    policy_ns: int
+    background_ns: int
+    stop_ns: int
+    kill_ns: int
+    reaped_ns: int
+
+    @classmethod
+    def of(cls, history: History) -> Tolerances:
+        """The tolerances of a run; without a header, those of a real clock."""
+        return BY_CLOCK["real" if history.run is None else history.run.clock]
+
+
+MS = 1_000_000
+
+BY_CLOCK: Mapping[str, Tolerances] = {
+    "virtual": Tolerances(
+        step_ns=10 * MS,
+        worker_ns=MS // 10,
+        policy_ns=MS // 10,
+        background_ns=MS,
+        stop_ns=1_000 * MS,
+        kill_ns=100 * MS,
+        reaped_ns=500 * MS,
+    ),
+    "real": Tolerances(
+        step_ns=500 * MS,
+        worker_ns=100 * MS,
+        policy_ns=100 * MS,
+        background_ns=100 * MS,
+        stop_ns=2_000 * MS,
+        kill_ns=2_000 * MS,
+        reaped_ns=10_000 * MS,
+    ),
+}
