@@ -28,7 +28,7 @@ BUDGET_SHARE, BUDGET_S = 0.01, 1.0
 """Allowed excess of a task's budget, relative and in seconds: giving up takes a few messages."""
 
 STOP_SHARE = 0.002
-"""A run may stop this much late, as a share of its time: the kernel lets a wait last 0.1 % longer."""
+"""A run may stop this much late, as a share: the kernel lets a wait last 0.1 % longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
