@@ -11,14 +11,12 @@ import functools
 import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from trunkline.agents.events import event_reading
-from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
@@ -36,25 +34,19 @@ from trunkline.harness.network.interface import (
 )
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History, Sync
-from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.record.warm_up import Counted
-from trunkline.harness.report import awareness_tables, tables
-from trunkline.harness.report.background_tables import tabulate_background
-from trunkline.harness.report.branches.branch_tables import tabulate_branches
-from trunkline.harness.report.calls.call_tables import tabulate_calls
-from trunkline.harness.report.faults.fault_table import tabulate_faults
+from trunkline.harness.report import tables
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
-from trunkline.harness.report.pages.run_page import RunData, write_page
+from trunkline.harness.report.pages.run_page import write_page
+from trunkline.harness.report.parts import report_parts
+from trunkline.harness.report.parts.part import Width
 from trunkline.harness.report.program_tables import (
     leave_out_payload,
-    tabulate_programs,
-    tabulate_traffic,
 )
+from trunkline.harness.report.run_data import Outputs, RunData
 from trunkline.harness.report.tables import Forecast
-from trunkline.harness.report.updates.server_rates import tabulate_servers
-from trunkline.harness.report.updates.update_tables import tabulate_updates
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
@@ -214,7 +206,7 @@ def _read_history(text: str, topology: Topology | None = None) -> tuple[History,
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
 
 
-def _read_outputs(folder: Path, sites: Sequence[str]) -> programs_section.Outputs:
+def _read_outputs(folder: Path, sites: Sequence[str]) -> Outputs:
     """The last LAST_LINES lines of what each program wrote, without streams that are empty."""
     found = {}
     for site in sites:
@@ -230,65 +222,27 @@ def _read_outputs(folder: Path, sites: Sequence[str]) -> programs_section.Output
 
 
 def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
-    sites = scenario.topology.site_names
     counted = Counted.of(history, scenario.warm_up)
-    tasks = tables.tabulate_tasks(
-        history, make_forecaster(scenario), make_sync_bound(scenario), counted
-    )
-    flows = list_flows(scenario.background)
-    paths = {"paths": tables.tabulate_paths(history)} if scenario.scheme.auxiliary else {}
-    background = {"background": tabulate_background(history, flows)} if flows else {}
-    at_servers = {}
-    if servers := scenario.scheme.servers:
-        at_servers = {
-            "updates": tabulate_updates(history, servers),
-            "servers": tabulate_servers(
-                history, scenario.topology, servers, payload_share(scenario.network.mtu)
-            ),
-        }
-    layers = scenario.layers
-    branches = {"branches": tabulate_branches(history, layers)} if layers else {}
+    forecasts = make_forecaster(scenario), make_sync_bound(scenario)
     made = {
-        "workers": tables.tabulate_workers(history, sites),
-        "links": tables.tabulate_links(history, scenario.topology, flows),
-        "run": tables.tabulate_run(
-            history,
-            tasks,
-            scenario.workers,
-            **at_servers,
-            **branches,
-            samples=scenario.samples,
-            counted=counted,
-        ),
+        "tasks": tables.tabulate_tasks(history, *forecasts, counted),
+        "workers": tables.tabulate_workers(history, scenario.topology.site_names),
+        "links": tables.tabulate_links(history, scenario.topology, list_flows(scenario.background)),
+        **report_parts.make_tables(scenario, history),
     }
-    programs = {}
-    members = {} if scenario.runs_programs else {"members": tables.tabulate_members(history)}
+    made["run"] = tables.tabulate_run(
+        history,
+        made["tasks"],
+        scenario.workers,
+        updates=made.get("updates"),
+        servers=made.get("servers"),
+        branches=made.get("branches"),
+        samples=scenario.samples,
+        counted=counted,
+    )
     if scenario.runs_programs:
-        made = leave_out_payload(made)
-        placed = scenario.workload.module.place_programs(sites, scenario.workload.options)
-        programs = {
-            "programs": tabulate_programs(history, placed),
-            "traffic": tabulate_traffic(history),
-        }
-        if scenario.workload.options.get("time_calls") or history.all(CallStarted):
-            programs["calls"] = tabulate_calls(history)
-    return {
-        "tasks": tasks,
-        **members,
-        **made,
-        "accuracy": tables.tabulate_accuracy(history),
-        "faults": tabulate_faults(history, scenario.timeline),
-        **paths,
-        **background,
-        **at_servers,
-        **branches,
-        **programs,
-        **(
-            awareness_tables.tabulate_awareness(history, scenario)
-            if scenario.scheme.awareness
-            else {}
-        ),
-    }
+        return leave_out_payload(made)
+    return {**made, "members": tables.tabulate_members(history)}
 
 
 def _list_files(run_dir: Path) -> list[str]:
@@ -299,49 +253,24 @@ def _list_files(run_dir: Path) -> list[str]:
     )
 
 
-def _draw(folder: RunFolder, data: RunData, width: Mapping[str, Any]) -> None:
-    from trunkline.harness.report import (  # matplotlib takes a second to load
-        awareness_plots,
-        background_plots,
-        plots,
-    )
-    from trunkline.harness.report.updates import update_plots
+def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
+    from trunkline.harness.report import plots  # matplotlib takes a second to load
 
-    scenario, history = data.scenario, data.history
-    sites = scenario.topology.site_names
-    tasks, accuracy = data.tables["tasks"], data.tables["accuracy"]
-    begin_s = Counted.of(history, scenario.warm_up).begin_ns / 1e9
+    for part in report_parts.list_parts(data.scenario, data.history):
+        for name, figure in part.figures(data, width):
+            plots.write(folder, name, figure)
+    scenario, history, tasks = data.scenario, data.history, data.tables["tasks"]
+    sites, begin_s = (
+        scenario.topology.site_names,
+        Counted.of(history, scenario.warm_up).begin_ns / 1e9,
+    )
     plots.write(folder, "gantt", plots.draw_gantt(history, sites, warm_up_s=begin_s, **width))
     if len(tasks) > 2 * CLOSE_UP_TASKS:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
-        plots.write(
-            folder,
-            "gantt-start",
-            plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width),
-        )
+        close_up = plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width)
+        plots.write(folder, "gantt-start", close_up)
     if len(tasks) or not scenario.runs_programs:
         plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
-    nodes = scenario.topology.node_names
     counted = ("tasks" if history.syncs else "the run") if scenario.runs_programs else ""
-    figure = plots.draw_links(data.links, nodes, counted, **width)
-    plots.write(folder, "links", figure)
-    if flows := list_flows(scenario.background):
-        figure = background_plots.draw_background(history, flows, scenario.clock, **width)
-        plots.write(folder, "background", figure)
-    updates = data.tables.get("updates")
-    if updates is not None and len(updates) > 1:
-        plots.write(folder, "updates", update_plots.draw_updates(updates, **width))
-    if (servers := data.tables.get("servers")) is not None:
-        figure = update_plots.draw_servers(servers, scenario.clock, history.faults, **width)
-        plots.write(folder, "servers", figure)
-    if len(accuracy):
-        target = scenario.stop.accuracy_percent
-        figure = plots.draw_accuracy(accuracy, target, scenario.clock, history.faults, **width)
-        plots.write(folder, "accuracy", figure)
-    probes = data.tables.get("probes")
-    if probes is not None and len(probes):
-        conditions = Conditions.of(history, scenario.topology)
-        figure = awareness_plots.draw_estimates(
-            probes, conditions, scenario.topology, history.active_end_ns / 1e9, **width
-        )
-        plots.write(folder, "probes", figure)
+    links = plots.draw_links(data.links, scenario.topology.node_names, counted, **width)
+    plots.write(folder, "links", links)

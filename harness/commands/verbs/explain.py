@@ -12,7 +12,7 @@ from trunkline.harness.commands import terminal
 
 if TYPE_CHECKING:
     from trunkline.harness.report.explanations.explanation import Explanation
-    from trunkline.harness.report.pages.run_page import RunData
+    from trunkline.harness.report.run_data import RunData
 
 EPILOG = """\
 examples:

@@ -9,15 +9,13 @@ import pandas as pd
 
 from trunkline.harness.report.pages import charts, frame
 from trunkline.harness.report.pages.markup import Child, make_table, tag
+from trunkline.harness.report.run_data import Outputs
 
 MAX_PROGRAMS = 200
 """The most programs that the table shows; the file has all."""
 
 MAX_OUTPUTS = 32
 """The most outputs that the page shows; those of programs that failed come first."""
-
-Outputs = Mapping[tuple[str, str], str]
-"""(site, `out` or `err`) -> the end of what the program wrote there."""
 
 STREAMS = {"out": "standard output", "err": "standard error"}
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from trunkline.agents.events.call_events import TimingStopped
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import show
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import History
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.background_tables import compute_flow_loads
-from trunkline.harness.report.branches import branches_section
-from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_latest
 from trunkline.harness.report.link_load import compute_counted_loads, compute_loads
 from trunkline.harness.report.pages import (
-    accuracy_section,
     charts,
-    faults_section,
     frame,
     overlay_section,
     programs_section,
@@ -37,12 +28,8 @@ from trunkline.harness.report.pages import (
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt_section import draw_gantt
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
-from trunkline.harness.report.tables import use_interface_counters
-from trunkline.harness.report.updates import servers_section, updates_section
-from trunkline.harness.scenario.settings import Scenario
-
-MAX_FLOWS = 100
-"""The most flows that the page lists; the table has all."""
+from trunkline.harness.report.parts.report_parts import list_sections
+from trunkline.harness.report.run_data import RunData
 
 MAX_LETTERS = 100_000
 """The longest file that the page shows; for a longer one it only names the file."""
@@ -57,30 +44,6 @@ ASSUMED = (
     "those that a repair planned count after it."
 )
 """When bytes of agents count as sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunData:
-    """The data of a run; `history` and `tables` are empty if its log could not be read.
-
-    `given` is the scenario's original text, `resolved` the text with every value filled in,
-    `outputs` the end of what programs wrote.
-    """
-
-    scenario: Scenario
-    verdict: Verdict
-    history: History
-    tables: Mapping[str, pd.DataFrame]
-    environment: Mapping[str, Any]
-    given: str
-    resolved: str
-    outputs: programs_section.Outputs = field(default_factory=dict)
-
-    @property
-    def links(self) -> pd.DataFrame:
-        """The table of links; for programs with the interfaces' bytes."""
-        links = self.tables["links"]
-        return use_interface_counters(links, self.history) if self.scenario.runs_programs else links
 
 
 def write_page(data: RunData, files: Sequence[str] = ()) -> str:
@@ -104,18 +67,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
-        Section("background", "Background traffic", _write_background(data)),
-        Section("updates", "Updates", _write_updates(data)),
-        Section("servers", "Servers", _write_servers(data)),
-        Section("branches", "Branches", _write_branches(data)),
-        Section("accuracy", "Accuracy", _draw_accuracy(data)),
-        Section(
-            "faults",
-            "Faults",
-            faults_section.write_faults(data.tables.get("faults"), scenario.runs_programs),
-        ),
-        Section("programs", "Programs", _write_programs(data)),
-        Section("calls", "Calls", _write_calls(data)),
+        *list_sections(data),
         Section("sites", "Sites", _write_sites(data)),
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
@@ -294,89 +246,6 @@ def _draw_rates(data: RunData) -> list[Child]:
         return [None]
     probes, scenario = data.tables.get("probes"), data.scenario
     return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
-
-
-def _write_background(data: RunData) -> list[Child]:
-    found, scenario, history = data.tables.get("background"), data.scenario, data.history
-    if found is None:
-        return [None]
-    flows = list_flows(scenario.background)
-    steps = overlay_section.choose_steps(len(flows))
-    loads = compute_flow_loads(history, scenario.topology, flows, steps)
-    shown = found[:MAX_FLOWS]
-    rows = [
-        (
-            f"{row['src']} → {row['dst']}",
-            str(row["kind"]),
-            charts.format_value(row["mean_mbps"]),
-            "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
-            f"{row['bytes_sent'] / 1e6:.2f}",
-            f"{row['bytes_received'] / 1e6:.2f}",
-            "" if pd.isna(row["lost_percent"]) else f"{row['lost_percent']:.2f}",
-            "" if pd.isna(row["files"]) else str(row["files"]),
-            "" if pd.isna(row["file_median_s"]) else f"{row['file_median_s']:.3f}",
-        )
-        for row in shown.to_dict("records")
-    ]
-    heads = ("flow", "kind", "set mean (Mbit/s)", "goodput (Mbit/s)", "sent (MB)",
-             "received (MB)", "lost (%)", "files", "median file (s)")  # fmt: skip
-    words = "Each row is a flow: its payload as a share of the slowest link on its path."
-    return [
-        tag("p", words),
-        overlay_section.draw_strip(
-            loads,
-            found["bytes_received"].tolist(),
-            scenario.clock,
-            "Between two reports of a receiver, bytes count as received evenly.",
-        ),
-        frame.fold(
-            f"In numbers: {len(shown)} of {len(found)} flows",
-            make_table(heads, rows, "background", range(2, 9)),
-            file="tables/background.csv",
-        ),
-    ]
-
-
-def _write_updates(data: RunData) -> list[Child]:
-    found = data.tables.get("updates")
-    return [None] if found is None else updates_section.write_section(found)
-
-
-def _write_servers(data: RunData) -> list[Child]:
-    found = data.tables.get("servers")
-    if found is None:
-        return [None]
-    return servers_section.write_section(found, data.scenario.clock)
-
-
-def _write_branches(data: RunData) -> list[Child]:
-    found = data.tables.get("branches")
-    return [None] if found is None else branches_section.write_section(found, data.tables["run"])
-
-
-def _draw_accuracy(data: RunData) -> list[Child]:
-    found = data.tables.get("accuracy")
-    if found is None or not len(found):
-        return [None]
-    scenario = data.scenario
-    return [accuracy_section.draw_run(found, scenario.stop.accuracy_percent, scenario.clock)]
-
-
-def _write_programs(data: RunData) -> list[Child]:
-    found = data.tables.get("programs")
-    if found is None or not len(found):
-        return [None]
-    regions = {site.name: site.region for site in data.scenario.topology.sites}
-    return programs_section.write_section(found, regions, data.outputs)
-
-
-def _write_calls(data: RunData) -> list[Child]:
-    found = data.tables.get("calls")
-    if found is None:
-        return [None]
-    sites, stopped = data.scenario.topology.site_names, data.history.all(TimingStopped)
-    end_s = data.history.active_end_ns / 1e9
-    return calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
 
 
 def _write_sites(data: RunData) -> list[Child]:

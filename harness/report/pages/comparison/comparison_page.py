@@ -27,7 +27,7 @@ from trunkline.harness.report.pages.comparison.differences import (
 )
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
-from trunkline.harness.report.pages.run_page import RunData
+from trunkline.harness.report.run_data import RunData
 
 DRAWN = 16
 """The number of runs in pictures; tables show all runs."""

@@ -15,7 +15,8 @@ from trunkline.harness.config import document
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
-from trunkline.harness.report.pages.run_page import RunData, flatten
+from trunkline.harness.report.pages.run_page import flatten
+from trunkline.harness.report.run_data import RunData
 
 MAX_LINES = 40
 """The most lines of the warning, the most important first; the rest are counted."""

@@ -1,0 +1,33 @@
+"""The timed calls of programs in a report (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trunkline.agents.events.call_events import CallStarted, TimingStopped
+from trunkline.harness.record.history import History
+from trunkline.harness.report.calls import calls_section
+from trunkline.harness.report.calls.call_tables import tabulate_calls
+from trunkline.harness.report.pages.frame import Section
+from trunkline.harness.report.parts.part import Part
+from trunkline.harness.report.run_data import RunData
+from trunkline.harness.scenario.settings import Scenario
+
+
+def _has_calls(scenario: Scenario, history: History) -> bool:
+    wanted = scenario.workload.options.get("time_calls") or history.all(CallStarted)
+    return scenario.runs_programs and bool(wanted)
+
+
+def _write_sections(data: RunData) -> Iterator[Section]:
+    found, sites = data.tables["calls"], data.scenario.topology.site_names
+    stopped, end_s = data.history.all(TimingStopped), data.history.active_end_ns / 1e9
+    content = calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
+    yield Section("calls", "Calls", content)
+
+
+PART = Part(
+    applies=_has_calls,
+    tables=lambda scenario, history: {"calls": tabulate_calls(history)},
+    sections=_write_sections,
+)

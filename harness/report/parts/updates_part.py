@@ -1,0 +1,53 @@
+"""Servers, and the updates that they get, in a report (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record.history import History
+from trunkline.harness.report.pages.frame import Section
+from trunkline.harness.report.parts.part import Part, Width
+from trunkline.harness.report.run_data import RunData
+from trunkline.harness.report.updates import servers_section, updates_section
+from trunkline.harness.report.updates.server_rates import tabulate_servers
+from trunkline.harness.report.updates.update_tables import tabulate_updates
+from trunkline.harness.scenario.settings import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _tabulate(scenario: Scenario, history: History) -> Mapping[str, pd.DataFrame]:
+    servers, share = scenario.scheme.servers, payload_share(scenario.network.mtu)
+    return {
+        "updates": tabulate_updates(history, servers),
+        "servers": tabulate_servers(history, scenario.topology, servers, share),
+    }
+
+
+def _write_sections(data: RunData) -> Iterator[Section]:
+    yield Section("updates", "Updates", updates_section.write_section(data.tables["updates"]))
+    servers = servers_section.write_section(data.tables["servers"], data.scenario.clock)
+    yield Section("servers", "Servers", servers)
+
+
+def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
+    from trunkline.harness.report.updates import update_plots
+
+    updates, servers = data.tables["updates"], data.tables["servers"]
+    if len(updates) > 1:
+        yield "updates", update_plots.draw_updates(updates, **width)
+    clock, faults = data.scenario.clock, data.history.faults
+    yield "servers", update_plots.draw_servers(servers, clock, faults, **width)
+
+
+PART = Part(
+    applies=lambda scenario, history: bool(scenario.scheme.servers),
+    tables=_tabulate,
+    sections=_write_sections,
+    figures=_draw_figures,
+)

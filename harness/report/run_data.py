@@ -1,0 +1,41 @@
+"""The data of a finished run, of which its report is made (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.record.history import History
+from trunkline.harness.report.tables import use_interface_counters
+from trunkline.harness.scenario.settings import Scenario
+
+Outputs = Mapping[tuple[str, str], str]
+"""(site, `out` or `err`) -> the end of what the program wrote there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """The data of a run; `history` and `tables` are empty if its log could not be read.
+
+    `given` is the scenario's original text, `resolved` the text with every value filled in,
+    `outputs` the end of what programs wrote.
+    """
+
+    scenario: Scenario
+    verdict: Verdict
+    history: History
+    tables: Mapping[str, pd.DataFrame]
+    environment: Mapping[str, Any]
+    given: str
+    resolved: str
+    outputs: Outputs = field(default_factory=dict)
+
+    @property
+    def links(self) -> pd.DataFrame:
+        """The table of links; for programs with the interfaces' bytes."""
+        links = self.tables["links"]
+        return use_interface_counters(links, self.history) if self.scenario.runs_programs else links
