@@ -556,24 +556,14 @@ MUTANTS = (
     *_in(
         "site/worker.py",
         (
-            "a step is taken over while a task replaces the model",
-            "        while any(message.receives for message in self._joined.values()):\n",
-            "        while False:\n",
-        ),
-        (
-            "an update that the receivers may have is given again",
-            "            self._given |= taken\n",
-            "",
-        ),
-        (
             "a worker that has given its update is asked for it again by a new controller",
-            "SiteReady(self._iteration, self._offer, version, self._given)",
-            "SiteReady(self._iteration, self._offer, version, False)",
+            "SiteReady(rounds.iteration, scatter.number, version, rounds.given)",
+            "SiteReady(rounds.iteration, scatter.number, version, False)",
         ),
         (
             "a halted member finishes its task although the controller is lost",
-            "            if task in self._halted:\n",
-            "            if task in self._halted and self._stopping:\n",
+            "            if task in known.halted:\n",
+            "            if task in known.halted and self._rounds.stopping:\n",
         ),
         (
             "a refusal does not reach the controller",
@@ -586,18 +576,13 @@ MUTANTS = (
             "            pass\n",
         ),
         (
-            "a worker does not report what it has finished",
-            "            message.task in self._installed,\n",
-            "            False,\n",
-        ),
-        (
             "a worker that is started again uses its offers' numbers again",
             "settings.lives * OFFERS_PER_LIFE",
             "0 * OFFERS_PER_LIFE",
         ),
         (
             "a worker does not report the task numbers that it knows",
-            "                last_tasks=tuple(self._last_tasks.values()),\n",
+            "                last_tasks=tuple(known.latest.values()),\n",
             "                last_tasks=(),\n",
         ),
         (
@@ -612,33 +597,28 @@ MUTANTS = (
         ),
         (
             "a finished task is given up when its budget ends without a controller",
-            'tell all neighbours, unless it is finished."""\n        if task in self._installed or not',
+            'tell all neighbours, unless it is finished."""\n        if task in self._member.tasks.installed or not',
             'tell all neighbours, unless it is finished."""\n        if not',
         ),
         (
             "a worker keeps the first default split",
-            "                self._default = frame.parts\n",
+            "                self._scatter.default = frame.parts\n",
             "                pass\n",
         ),
         (
             "a worker that stands alone keeps the offers of others",
-            "        self._standalone = True\n        self._executor.refuse_offers()\n",
-            "        self._standalone = True\n",
-        ),
-        (
-            "a worker answers a halt without carrying it out",
-            "        finished = self._executor.halt(task)\n",
-            "        finished = False\n",
+            "        self._alone.standalone = True\n        self._executor.refuse_offers()\n",
+            "        self._alone.standalone = True\n",
         ),
         (
             "a worker waits for a controller for ever",
-            "            self._patience.append(self._loop.call_later(patience_s, self._stand_alone))\n",
+            "            timers.append(self._loop.call_later(patience_s, self._stand_alone))\n",
             "            pass\n",
         ),
         (
             "a scatter by the default split ends with the controller's connection",
-            "        if self._default:\n            self._patience",
-            "        if False:\n            self._patience",
+            "        if self._scatter.default:\n            timers",
+            "        if False:\n            timers",
         ),
         (
             "a worker does not report the offers that it has used or discarded",
@@ -657,13 +637,8 @@ MUTANTS = (
         ),
         (
             "a task that goes on counts as halted",
-            "                self._halted.discard(frame.task)\n",
+            "                self._member.tasks.halted.discard(frame.task)\n",
             "                pass\n",
-        ),
-        (
-            "a task that was dropped is contributed to no more, but not left",
-            "            self._settle(Outcome.DROPPED)\n",
-            "            self._settle(Outcome.FINISHED)\n",
         ),
         (
             "a worker does not tell that it took part in a task that a lost link cut",
@@ -674,6 +649,34 @@ MUTANTS = (
             "a worker that loses its controller and then a neighbour goes on",
             "            self._give_up(task, LostAlone(peer))\n",
             "            pass\n",
+        ),
+    ),
+    *_in(
+        "site/membership.py",
+        (
+            "a step is taken over while a task replaces the model",
+            "        while any(message.receives for message in self.tasks.joined.values()):\n",
+            "        while False:\n",
+        ),
+        (
+            "an update that the receivers may have is given again",
+            "            self._rounds.given |= taken\n",
+            "",
+        ),
+        (
+            "a worker does not report what it has finished",
+            "                message.task in self.installed,\n",
+            "                False,\n",
+        ),
+        (
+            "a worker answers a halt without carrying it out",
+            "        finished = self._executor.halt(task)\n",
+            "        finished = False\n",
+        ),
+        (
+            "a task that was dropped is contributed to no more, but not left",
+            "            self._rounds.end_wait(Outcome.DROPPED)\n",
+            "            self._rounds.end_wait(Outcome.FINISHED)\n",
         ),
     ),
     *_in(
@@ -872,7 +875,7 @@ MUTANTS = (
         ),
     ),
     *_in(
-        "site/worker.py",
+        "site/membership.py",
         (
             "a worker computes an iteration after its last one",
             "following != self._settings.rounds",

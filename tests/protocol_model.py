@@ -418,7 +418,8 @@ class Model:
                 self.fault_steps.insert(0, self.steps + self.rng.randrange(20))
             if self.trace is not None:
                 self.trace.append(f"{self.loop.now_s:.1f}     {str(event)[:200]}")
-            model = getattr(getattr(process.agent, "_workload", None), "model", None)
+            is_worker = isinstance(process.agent, Worker)
+            model = process.agent._model.workload.model if is_worker else None
             self.promises.on_event(event, model)
 
         return write
@@ -489,7 +490,7 @@ class Model:
             elif isinstance(process.agent, Worker):
                 worker = process.agent
                 found.append(
-                    f"{name}: iteration {worker._iteration}, waiting {worker._is_waiting},"
+                    f"{name}: iteration {worker._rounds.iteration}, waiting {worker._rounds.is_waiting},"
                     f" controller {worker._controller.connected}, {worker._task}"
                 )
             elif (acting := _acting(process.agent)) is None:

@@ -19,11 +19,14 @@ from trunkline.agents.events.task_events import Phase
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.disciplines import Flow
+from trunkline.agents.planning.plan import indexes_of
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.dispatch import Dispatch
 from trunkline.agents.site.early_contributions import Key, Offers, OwnOffer, key_of
+from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.site.task_execution import Arrived, Local, Share
 from trunkline.agents.site.traffic import Account, Book, Page
+from trunkline.agents.wire.agent_settings import WorkerSettings
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.messages import ProtocolError, RearrangeTask, StartTask
@@ -70,6 +73,20 @@ class Executor:
         self._relayed: dict[int, dict[Stream, list[tuple[ChunkHeader, Vector]]]] = {}
         self._received, self._discarded = Book(), Book()
         self._spare: Vector | None = None
+
+    @classmethod
+    def of(cls, settings: WorkerSettings, model: SiteModel, now_ns: Callable[[], int]) -> Executor:
+        """The executor of a site with this model."""
+        return cls(
+            settings.site,
+            settings.sites,
+            len(model.model),
+            settings.chunk_bytes,
+            now_ns,
+            settings.auxiliary,
+            settings.tensor_bytes,
+            None if model.shard is None else tuple(indexes_of(model.shard)),
+        )
 
     def start(
         self,

@@ -15,8 +15,9 @@ import numpy as np
 from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Chunks, indexes_of
+from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies.policy import Gives
-from trunkline.agents.wire.agent_settings import AgentError
+from trunkline.agents.wire.agent_settings import AgentError, WorkerSettings
 from trunkline.workloads.base import Vector, Workload, WorkloadWithChanges, takes_batch
 
 
@@ -68,6 +69,21 @@ class SiteModel:
             for span in map(self.cut.span, indexes_of(self.shard)):
                 model[span] = self.workload.contribution()[span]
             self.workload.install(model)
+
+    @classmethod
+    def of(cls, settings: WorkerSettings, workload: Workload) -> SiteModel:
+        """The model with which a site begins."""
+        cut = settings.cut(len(workload.contribution()))
+        shard = share_model(settings.servers, cut).get(settings.site)
+        return cls(
+            workload,
+            cut,
+            settings.gives,
+            settings.accumulates,
+            shard,
+            initial=workload.contribution().copy() if settings.keeps_initial else None,
+            compares=settings.compares and shard is None,
+        )
 
     @property
     def model(self) -> Vector:

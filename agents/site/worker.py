@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from enum import Enum, auto
 from functools import partial
 from typing import Any
 
@@ -20,7 +18,6 @@ from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.events import connection_events, round_events, task_events
 from trunkline.agents.events.causes import (
     Dropping,
-    Ending,
     HaltedAlone,
     LostAlone,
     NoRepair,
@@ -29,14 +26,12 @@ from trunkline.agents.events.causes import (
 from trunkline.agents.events.event import Log
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.disciplines import DISCIPLINES
-from trunkline.agents.planning.plan import indexes_of
-from trunkline.agents.planning.site_plan import BlockPart
-from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.site.forward import Forward
-from trunkline.agents.site.plan_cache import PlanCache
+from trunkline.agents.site.membership import Membership
+from trunkline.agents.site.rounds import Alone, EarlyScatter, Outcome, Rounds
 from trunkline.agents.site.site_model import SiteModel
-from trunkline.agents.wire.agent_settings import WorkerSettings, remember
+from trunkline.agents.wire.agent_settings import WorkerSettings
 from trunkline.agents.wire.clock import Clock
 from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.framing import ChunkHeader, Frame
@@ -46,12 +41,9 @@ from trunkline.agents.wire.messages import (
     AuxiliaryPaths,
     Begin,
     Bye,
-    Compared,
     DefaultSplit,
     Delivered,
-    Evaluated,
     Halt,
-    Halted,
     Left,
     LinkFound,
     LinkLost,
@@ -65,34 +57,18 @@ from trunkline.agents.wire.messages import (
     SiteReady,
     StartTask,
     Stop,
-    TaskFinished,
     TaskOver,
-    TaskState,
     TimeReply,
     TimeRequest,
     TimeServer,
     describe,
 )
 from trunkline.agents.wire.neighbours import Neighbours, Reach, Unreachable
-from trunkline.workloads.base import Vector, Workload, digest, fingerprint
+from trunkline.workloads.base import Workload
 from trunkline.workloads.layered.model import WorkloadInLayers
 
 OFFERS_PER_LIFE = 1_000_000
 """Every process of a worker numbers its offers in a range of its own."""
-
-
-class Outcome(Enum):
-    """How the wait for a synchronization ended.
-
-    FINISHED: the result is installed. DROPPED: the task ended without a result. RELEASED: the
-    policy lets this site continue alone. STOPPED: the run ends. ALONE: no controller is connected.
-    """
-
-    FINISHED = auto()
-    DROPPED = auto()
-    RELEASED = auto()
-    STOPPED = auto()
-    ALONE = auto()
 
 
 class Worker:
@@ -107,60 +83,27 @@ class Worker:
         reach: Reach | None = None,
     ) -> None:
         self._settings = settings
-        self._workload = workload
         self._clock = clock
         self._log = log
-        self._iteration = settings.first_iteration
-        self._synchronized = settings.first_iteration
-        self._offer = settings.lives * OFFERS_PER_LIFE
-        self._unlocked: asyncio.Future[None] | None = None
-        self._default: tuple[BlockPart, ...] = ()
-        self._plan_cache = PlanCache()
-        self._batch: int | None = None
-        self._given = False
-        self._active: int | None = None
-        self._joined: dict[int, StartTask] = {}
-        self._halted: set[int] = set()
-        self._reported: set[int] = set()
-        self._installed: dict[int, StartTask] = {}
-        self._deadlines_s: dict[int, float] = {}
-        self._last_tasks: dict[int, int] = {}
-        self._task_count = 0
-        for task in settings.last_tasks:
-            remember(self._last_tasks, task)
-        self._lost_peers: dict[str, None] = {}
-        self._patience: list[asyncio.TimerHandle] = []
-        self._standalone = False
-        self._stopping = False
-        self._stopped_by: Ending | None = None
-        self._left = False
-        elements = len(workload.contribution())
-        cut = settings.cut(elements)
-        shard = share_model(settings.servers, cut).get(settings.site)
-        self._model = SiteModel(
-            workload,
-            cut,
-            settings.gives,
-            settings.accumulates,
-            shard,
-            initial=workload.contribution().copy() if settings.keeps_initial else None,
-            compares=settings.compares and shard is None,
-        )
-        self._executor = Executor(
-            settings.site,
-            settings.sites,
-            elements,
-            settings.chunk_bytes,
-            clock.now_ns,
-            settings.auxiliary,
-            settings.tensor_bytes,
-            None if shard is None else tuple(indexes_of(shard)),
-        )
-        reach = reach or Unreachable()
+        self._rounds = Rounds(settings.first_iteration, settings.first_iteration)
+        self._scatter = EarlyScatter(settings.lives * OFFERS_PER_LIFE)
+        self._alone = Alone()
+        self._model = SiteModel.of(settings, workload)
+        self._executor = Executor.of(settings, self._model, clock.now_ns)
         self._forward: Forward | None = None
         if isinstance(workload, WorkloadInLayers) and settings.tensor_bytes:
             branches = cut_tensors(settings.chunk_bytes, settings.tensor_bytes)
             self._forward = Forward(workload, branches, clock, log, self._fail_on_error)
+        reach = reach or Unreachable()
+        self._controller = ControllerLink(
+            settings.controllers,
+            reach,
+            settings.failover,
+            self._on_controller_frame,
+            self._on_controller_lost,
+            self._on_controller_found,
+            clock.now_ns,
+        )
         self._awareness = Awareness(
             settings,
             clock.now_ns,
@@ -184,14 +127,15 @@ class Worker:
             settings.connections,
         )
         self._executor.dispatch.links = self._neighbours.links
-        self._controller = ControllerLink(
-            settings.controllers,
-            reach,
-            settings.failover,
-            self._on_controller_frame,
-            self._on_controller_lost,
-            self._on_controller_found,
-            clock.now_ns,
+        self._member = Membership(
+            settings,
+            workload,
+            self._model,
+            self._executor,
+            self._rounds,
+            self._forward,
+            self._controller,
+            log,
         )
 
     async def run(
@@ -205,8 +149,9 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._outcome: asyncio.Future[Outcome] | None = None
-        self._lost_peers = dict.fromkeys(s for s in self._settings.neighbours if s not in peers)
+        self._alone.lost_peers = dict.fromkeys(
+            s for s in self._settings.neighbours if s not in peers
+        )
         self._neighbours.start(peers)
         self._controller.start(controller)
         pulse = asyncio.create_task(Pulse(self._settings.failover, self._connections).run())
@@ -218,10 +163,10 @@ class Worker:
             await self._ended
             # This site was not told how these tasks ended.
             for moved in self._executor.open_accounts():
-                self._close_task(moved)
+                self._member.close(moved)
             self._neighbours.say_goodbye()
         finally:
-            self._stop_patience()
+            self._alone.cancel()
             rounds.cancel()
             pulse.cancel()
             awareness.cancel()
@@ -247,107 +192,90 @@ class Worker:
     async def _run_rounds(self) -> None:
         await self._begun
         if self._settings.is_server:
-            self._log(task_events.ServerBegan, *self._describe(self._model.model))
+            self._log(task_events.ServerBegan, *self._member.describe(self._model.model))
             return
-        limit = self._settings.rounds
-        while not self._stopping and (limit is None or self._iteration < limit):
-            iteration, start_ns = self._iteration, self._clock.now_ns()
-            self._log(round_events.ComputeStarted, iteration, self._batch)
+        rounds, limit = self._rounds, self._settings.rounds
+        while not rounds.stopping and (limit is None or rounds.iteration < limit):
+            iteration, start_ns = rounds.iteration, self._clock.now_ns()
+            self._log(round_events.ComputeStarted, iteration, rounds.batch)
             self._awareness.on_compute_started()
             await self._compute(iteration)
             self._log(round_events.ComputeFinished, iteration=iteration)
-            await self._commit(iteration)
+            await self._member.wait_unlocked()
+            self._model.commit(iteration)
             outcome = await self._synchronize()
             if outcome is Outcome.STOPPED:
                 break
-            self._iteration += 1
+            rounds.iteration += 1
             if outcome is not Outcome.ALONE:
-                self._synchronized += 1
-                self._log(round_events.RoundFinished, rounds=self._synchronized)
+                rounds.synchronized += 1
+                self._log(round_events.RoundFinished, rounds=rounds.synchronized)
                 continue
             self._log(round_events.RoundAlone, iteration=iteration)
             # Without compute time and without a wait, the loop would never let time pass.
             if self._clock.now_ns() == start_ns:
                 await asyncio.sleep(self._settings.failover.beat_s)
-        self._log(round_events.WorkerFinished, rounds=self._synchronized)
-        self._left = True
-        self._controller.tell(Left(self._synchronized))
+        self._log(round_events.WorkerFinished, rounds=rounds.synchronized)
+        rounds.left = True
+        self._controller.tell(Left(rounds.synchronized))
 
     async def _compute(self, iteration: int) -> None:
-        work = partial(self._model.compute, iteration, self._batch)
+        work = partial(self._model.compute, iteration, self._rounds.batch)
         if self._forward is None:
             await self._clock.compute(work)
         else:
-            await self._forward.finish(iteration, self._batch, work)
-
-    async def _commit(self, iteration: int) -> None:
-        """Take over the step of an iteration, once no task reads and replaces the model."""
-        while any(message.receives for message in self._joined.values()):
-            self._unlocked = self._loop.create_future()
-            await self._unlocked
-        self._model.commit(iteration)
-
-    def _unlock(self) -> None:
-        if self._unlocked is not None and not self._unlocked.done():
-            self._unlocked.set_result(None)
+            await self._forward.finish(iteration, self._rounds.batch, work)
 
     async def _synchronize(self) -> Outcome:
         """Wait for a group and its result; after a dropped task, wait for another group."""
-        self._given = False
-        while not self._stopping:
-            if not self._controller.connected and (self._standalone or not self._default):
+        rounds, scatter = self._rounds, self._scatter
+        rounds.given = False
+        while not rounds.stopping:
+            if not self._controller.connected and (self._alone.standalone or not scatter.default):
                 return Outcome.ALONE
-            self._outcome = self._loop.create_future()
-            self._offer += 1
-            self._log(round_events.Ready, iteration=self._iteration)
-            version = self._plan_cache.version
-            self._controller.tell(SiteReady(self._iteration, self._offer, version, self._given))
-            if self._default:
-                self._executor.offer(self._offer, self._model.model, self._default)
-            outcome = await self._outcome
-            self._outcome = None
+            waiting = rounds.begin_wait()
+            scatter.number += 1
+            self._log(round_events.Ready, iteration=rounds.iteration)
+            version = self._member.plan_cache.version
+            ready = SiteReady(rounds.iteration, scatter.number, version, rounds.given)
+            self._controller.tell(ready)
+            if scatter.default:
+                self._executor.offer(scatter.number, self._model.model, scatter.default)
+            outcome = await waiting
+            rounds.forget_wait()
             self._executor.take_back()
             if outcome is not Outcome.DROPPED:
                 return outcome
         return Outcome.STOPPED
 
-    @property
-    def _is_waiting(self) -> bool:
-        """Whether this site has reported ready and is an active member of no task."""
-        return self._outcome is not None and not self._outcome.done() and self._active is None
-
-    def _settle(self, outcome: Outcome) -> None:
-        if self._outcome is None or self._outcome.done():
-            raise ProtocolError(f"{outcome.name.lower()}, but no round is waiting")
-        self._outcome.set_result(outcome)
-
     # -- the controller -----------------------------------------------------------------------
 
     def _on_controller_found(self, name: str, begin: Begin) -> None:
         """Report this worker's whole state to the controller that is in charge now."""
-        self._default = begin.default
-        self._standalone = False
-        self._stop_patience()
+        self._scatter.default = begin.default
+        self._alone.standalone = False
+        self._alone.cancel()
         if self._begun.done():
             self._log(connection_events.ControllerFound, controller=name)
         else:
             self._begun.set_result(None)
-        lost, self._lost_peers = tuple(self._lost_peers), {}
-        tasks = [*self._installed.values(), *self._joined.values()]
-        self._reported.update(self._joined)
+        lost, self._alone.lost_peers = tuple(self._alone.lost_peers), {}
+        rounds, known = self._rounds, self._member.tasks
+        tasks = known.list_states(self._executor)
+        known.reported.update(known.joined)
         self._controller.tell(
             Report(
-                ready=self._iteration if self._is_waiting else None,
-                left=self._left,
+                ready=rounds.iteration if rounds.is_waiting else None,
+                left=rounds.left,
                 lost=lost,
-                tasks=tuple(self._make_state(message) for message in tasks),
+                tasks=tuple(tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
-                offer=self._executor.open_offer() if self._is_waiting else None,
+                offer=self._executor.open_offer() if rounds.is_waiting else None,
                 spent=self._executor.find_spent_offers(),
-                last_tasks=tuple(self._last_tasks.values()),
-                begun=self._task_count,
-                given=self._is_waiting and self._given,
-                stop=self._stopped_by,
+                last_tasks=tuple(known.latest.values()),
+                begun=known.count,
+                given=rounds.is_waiting and rounds.given,
+                stop=rounds.stopped_by,
             )
         )
         self._awareness.report_all()
@@ -355,19 +283,7 @@ class Worker:
             if peer in self._neighbours.links:
                 self._controller.tell(LinkFound(peer))
             else:
-                self._lost_peers[peer] = None
-
-    def _make_state(self, message: StartTask) -> TaskState:
-        return TaskState(
-            message.task,
-            message.group,
-            message.weights,
-            message.scale,
-            self._executor.blocks(message.task),
-            message.task in self._installed,
-            max(0.0, self._deadlines_s[message.task] - self._loop.time()),
-            message.roles,
-        )
+                self._alone.lost_peers[peer] = None
 
     def _on_controller_lost(self, error: Exception) -> None:
         """Go on without a controller: finish the running task if possible, begin no other.
@@ -380,57 +296,51 @@ class Worker:
         self._log(connection_events.ControllerLost, reason=str(error))
         for task, senders in self._executor.find_unknown_tasks().items():
             self._refuse(task, senders)
-        patience_s = self._settings.failover.patience_s
-        if self._default:
-            self._patience.append(self._loop.call_later(patience_s, self._stand_alone))
+        patience_s, timers = self._settings.failover.patience_s, self._alone.timers
+        if self._scatter.default:
+            timers.append(self._loop.call_later(patience_s, self._stand_alone))
         else:
             self._stand_alone()
-        for task in list(self._joined):
-            if task in self._halted:
+        known = self._member.tasks
+        for task in list(known.joined):
+            if task in known.halted:
                 self._give_up(task, HaltedAlone())
                 continue
-            left_s = max(0.0, self._deadlines_s[task] - self._loop.time())
+            left_s = known.left_s(task)
             if any(peer not in self._neighbours.links for peer in self._settings.neighbours):
                 left_s = min(left_s, patience_s)
-            self._patience.append(self._loop.call_later(left_s, self._give_up, task, NoRepair()))
+            timers.append(self._loop.call_later(left_s, self._give_up, task, NoRepair()))
 
     def _stand_alone(self) -> None:
         """Wait for no controller any more: take part in no new task and no offer."""
-        self._standalone = True
+        self._alone.standalone = True
         self._executor.refuse_offers()
-        if self._is_waiting:
-            self._settle(Outcome.ALONE)
-
-    def _stop_patience(self) -> None:
-        for timer in self._patience:
-            timer.cancel()
-        self._patience.clear()
+        if self._rounds.is_waiting:
+            self._rounds.end_wait(Outcome.ALONE)
 
     def _on_controller_frame(self, frame: Frame) -> None:
         match frame:
             case StartTask():
-                self._start_task(frame)
+                self._member.start(frame)
             case RearrangeTask():
                 self._log(task_events.BlocksHeard, task=frame.task, blocks=frame.blocks)
-                self._halted.discard(frame.task)
+                self._member.tasks.halted.discard(frame.task)
                 self._executor.rearrange(frame)
             case Halt():
-                self._halt(frame.task)
+                self._member.halt(frame.task)
             case DefaultSplit():
-                self._default = frame.parts
+                self._scatter.default = frame.parts
             case AuxiliaryPaths():
                 self._executor.dispatch.switch(frame.paths)
             case TaskOver():
-                self._end_task(frame.task, frame.completed, frame.cause)
+                self._member.end(frame.task, frame.completed, frame.cause)
             case Released(batch):
-                self._batch = batch or self._batch
-                self._settle(Outcome.RELEASED)
+                self._rounds.set_batch(batch)
+                self._rounds.end_wait(Outcome.RELEASED)
             case TimeServer() | TimeReply():
                 self._awareness.on_controller_frame(frame)
             case Stop(cause):
-                self._stopping, self._stopped_by = True, cause
-                if self._is_waiting:
-                    self._settle(Outcome.STOPPED)
+                self._rounds.stop(cause)
             case Bye():
                 self._ended.set_result(None)
             case tuple():
@@ -438,166 +348,15 @@ class Worker:
             case _:
                 raise ProtocolError(f"not for a worker: {describe(frame)}")
 
-    # -- tasks --------------------------------------------------------------------------------
-
-    def _start_task(self, message: StartTask) -> None:
-        parts = self._plan_cache.take(message.version, message.parts, message.unchanged)
-        message = replace(message, parts=parts)
-        self._log(task_events.TaskJoined, task=message.task, unchanged=message.unchanged)
-        remember(self._last_tasks, message.task)
-        self._task_count = max(self._task_count, message.count)
-        contribution = None
-        if message.contributes or message.receives:
-            contribution = self._join(message)
-        finished, left = partial(self._on_finished, message), partial(self._on_left, message)
-        arrived = partial(self._on_arrived, message.task)
-        self._executor.start(message, contribution, finished, left, arrived)
-
-    def _join(self, message: StartTask) -> Vector:
-        """Become a member of a task; returns this site's contribution."""
-        task, site = message.task, self._settings.site
-        if message.roles is None or site not in message.roles.passive:
-            if not self._is_waiting:
-                raise ProtocolError(f"task {task} while not waiting for one")
-            self._active = task
-        self._joined[task] = message
-        self._halted.discard(task)
-        self._deadlines_s[task] = self._loop.time() + message.left_s
-        self._overlap(message)
-        contribution = self._model.model
-        if message.contributes:
-            # The results of other tasks, in which this site is passive, may replace the model.
-            lasting = message.roles is not None
-            contribution = self._model.contribute(task, lasting)
-        vector, prints = self._describe(contribution)
-        self._log(
-            task_events.Contributed,
-            task=task,
-            iteration=self._model.version if self._settings.is_server else self._model.iteration,
-            digest=vector,
-            fingerprint=prints,
-            weight=message.weights.get(site, 0.0),
-        )
-        return contribution
-
-    def _overlap(self, message: StartTask) -> None:
-        """Begin the next iteration, if the task hands out its model to this site."""
-        following, roles = self._iteration + 1, message.roles
-        if self._forward is None or not message.receives or self._active != message.task:
-            return
-        hands_out = roles is None or (roles.then == "proceed" and not roles.merges)
-        if hands_out and not self._stopping and following != self._settings.rounds:
-            self._forward.begin(following, message.batch or self._batch, message.task)
-
-    def _on_arrived(self, task: int, chunk: int, place: slice, data: Vector) -> None:
-        if self._forward is not None:
-            self._forward.arrive(task, chunk, place, data)
-
-    def _describe(self, vector: Vector) -> tuple[str, tuple[float, ...]]:
-        return digest(vector), fingerprint(vector, self._settings.chunk_bytes)
-
-    def _on_finished(self, message: StartTask, result: Vector) -> None:
-        task = message.task
-        del self._joined[task]
-        self._installed[task] = message
-        merge = self._model.merge(result, message.roles)
-        self._log(task_events.TaskFinished, task, *self._describe(result))
-        if merge is not None:
-            base, step, model = map(self._describe, (merge.base, merge.step, merge.model))
-            values = merge.version, *base, step[1], *model
-            self._log(task_events.ModelMerged, task, *values)
-        self._controller.tell(TaskFinished(task, self._executor.blocks(task)))
-        if (similarity := self._model.compare()) is not None:
-            self._log(task_events.Compared, task, similarity)
-            self._controller.tell(Compared(similarity))
-        if message.evaluate and (accuracy := self._workload.evaluate()):
-            self._log(task_events.Evaluated, task=task, **asdict(accuracy))
-            self._controller.tell(Evaluated(task, accuracy.accuracy_percent))
-        self._unlock()
-        self._go_on(message)
-
-    def _on_left(self, message: StartTask) -> None:
-        """Go on if the task asks nothing more of this site, which keeps its contribution."""
-        if message.contributes and message.roles is not None and message.roles.then == "proceed":
-            self._go_on(message)
-
-    def _go_on(self, message: StartTask) -> None:
-        """An active member has done its part of a task: it proceeds, or waits for the next one."""
-        if self._active != message.task:
-            return
-        self._active = None
-        self._given |= message.contributes
-        if message.roles is None or message.roles.then == "proceed":
-            self._batch = message.batch or self._batch
-            self._settle(Outcome.FINISHED)
-        elif not self._controller.connected:
-            self._settle(Outcome.ALONE)
-        elif self._stopping:
-            self._settle(Outcome.STOPPED)
-        elif message.task in self._reported:
-            self._settle(Outcome.DROPPED)  # so it is ready again: the policy may not know it waits
-
-    def _halt(self, task: int) -> None:
-        if task in self._joined:
-            self._halted.add(task)
-        finished = self._executor.halt(task)
-        self._log(task_events.HaltHeard, task=task, finished=finished)
-        self._controller.tell(Halted(task, finished))
-
-    def _end_task(self, task: int, completed: bool | None, cause: Dropping | None) -> None:
-        """Forget a task; None for `completed` if it is not known whether the receivers have it."""
-        taken = self._may_be_taken(task) if completed is None else completed
-        self._close_task(task)
-        self._installed.pop(task, None)
-        self._deadlines_s.pop(task, None)
-        message = self._joined.pop(task, None)
-        if message is None:
-            self._model.end(task, taken=True)
-            return
-        taken = taken and not message.receives
-        self._model.end(task, taken)
-        if self._forward is not None:
-            self._forward.end(task)
-        self._unlock()
-        if taken and completed:
-            self._log(task_events.ContributionTaken, task)
-            self._go_on(message)
-            return
-        kept = digest(self._model.model)
-        self._log(task_events.TaskDropped, task=task, cause=cause, digest=kept)
-        if self._active == task:
-            self._active = None
-            self._given |= taken
-            self._settle(Outcome.DROPPED)
-
-    def _close_task(self, task: int) -> None:
-        """Forget a task and log its traffic."""
-        sent, received, discarded = self._executor.end_task(task)
-        for (peer, phase), traffic in sent.items():
-            self._log(task_events.Sent, task=task, dst=peer, phase=phase, **asdict(traffic))
-        for (peer, phase), traffic in received.items():
-            self._log(task_events.Received, task=task, src=peer, phase=phase, **asdict(traffic))
-        for path, (size, chunks) in self._executor.dispatch.pop_routes(task).items():
-            self._log(task_events.Routed, task=task, path=path, bytes=size, chunks=chunks)
-        for (source, _), traffic in discarded.items():
-            size, chunks = traffic.bytes, traffic.chunks
-            self._log(task_events.Discarded, task=task, src=source, bytes=size, chunks=chunks)
+    # -- without a controller -----------------------------------------------------------------
 
     def _give_up(self, task: int, cause: Dropping) -> None:
         """Without a controller: leave the task and tell all neighbours, unless it is finished."""
-        if task in self._installed or not self._executor.runs(task):
+        if task in self._member.tasks.installed or not self._executor.runs(task):
             return
-        self._end_task(task, None, cause)
+        self._member.end(task, None, cause)
         for link in list(self._neighbours.links.values()):
             link.tell(Refuse(task))
-
-    def _may_be_taken(self, task: int) -> bool:
-        """Whether receivers may have a result with this site's contribution, for all it knows.
-
-        A contribution to other sites then counts as taken, because it must not count twice.
-        """
-        message = self._joined.get(task)
-        return message is not None and not message.receives and self._executor.has_left(task)
 
     def _refuse_unknown(self, peer: str, header: ChunkHeader) -> None:
         """Without a controller: take part in no new task and, standalone, in no offer."""
@@ -605,14 +364,14 @@ class Worker:
         if not header.early:
             if not self._executor.knows(header.task):
                 self._refuse(header.task, {source, peer})
-        elif self._standalone:
+        elif self._alone.standalone:
             self._executor.refuse_offers()
             me = self._settings.site
             self._neighbours.tell(peer, RefuseOffer(source, header.task, me))
 
     def _refuse(self, task: int, senders: set[str]) -> None:
         """Without a controller: tell the senders that this site takes no part in the task."""
-        self._close_task(task)
+        self._member.close(task)
         for peer in senders:
             self._neighbours.tell(peer, Refuse(task))
 
@@ -638,7 +397,7 @@ class Worker:
                 raise ProtocolError(f"not for a neighbour: {describe(frame)}")
 
     def _on_refused(self, peer: str, task: int) -> None:
-        if task in self._installed or not self._executor.runs(task):
+        if task in self._member.tasks.installed or not self._executor.runs(task):
             return
         if self._controller.connected:
             self._controller.tell(Refused(task, peer))
@@ -655,7 +414,7 @@ class Worker:
         if self._ended.done():
             return
         self._log(connection_events.LinkLost, peer=peer, reason=str(error))
-        self._lost_peers[peer] = None
+        self._alone.lost_peers[peer] = None
         if self._controller.connected:
             self._controller.tell(LinkLost(peer))
             return
