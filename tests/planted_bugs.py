@@ -42,8 +42,8 @@ MUTANTS = (
         ),
         (
             "only members hear of a halt",
-            "        for site in sorted(self.overlay.present):\n            self.tell(site, Halt(task))",
-            "        for site in members:\n            self.tell(site, Halt(task))",
+            "        for site in sorted(self.overlay.present):\n            self.participants.tell(site, Halt(task))",
+            "        for site in members:\n            self.participants.tell(site, Halt(task))",
         ),
         (
             "a new controller ends tasks before all members have reported",
@@ -90,11 +90,6 @@ MUTANTS = (
             "a member that holds no result is to give it",
             "        for holder in sorted(running.holders):\n",
             "        for holder in sorted(running.start.group):\n",
-        ),
-        (
-            "a member that gives its result is to contribute once more",
-            "            if site == holder:  # its result",
-            "            if site == holder and not parts:  # its result",
         ),
         (
             "helpers are not told that a task is over",
@@ -144,7 +139,7 @@ MUTANTS = (
         ),
         (
             "a member that was unreachable when its task was halted is not halted when it is back",
-            "            self.tell(site, Halt(state.task))\n            return True\n",
+            "            self.participants.tell(site, Halt(state.task))\n            return True\n",
             "            return True\n",
         ),
         (
@@ -177,18 +172,13 @@ MUTANTS = (
             "        if not self._tasks.settled and self._planner.refresh_default():\n",
         ),
         (
-            "a task takes in an offer of an earlier round",
-            "        ready = [site for site in start.weights if site not in new.unready]\n",
-            "        ready = list(start.weights)\n",
-        ),
-        (
             "a returning member waits for a task that was decided without it",
             "                self._tell(site, self._describe_end(site, state))\n",
             "                pass\n",
         ),
         (
             "a controller that acts takes reports of tasks for those of a new term",
-            "            if self._unsettled is not None:\n                self._tasks.adopt(state, site, self._now_ns())\n",
+            "            if not self._decider.is_open:\n                self._tasks.adopt(state, site, self._now_ns())\n",
             "            if True:\n                self._tasks.adopt(state, site, self._now_ns())\n",
         ),
         (
@@ -197,23 +187,18 @@ MUTANTS = (
             "            pass\n",
         ),
         (
-            "a controller exits before lost workers are told of the end",
-            "        self._awaited = self._overlay.present | self._links.keys()\n",
-            "        self._awaited = set()\n",
-        ),
-        (
             "a caller is not told that the run is over",
             "            self._links[site].tell(Bye())\n\n",
             "            pass\n\n",
         ),
         (
             "a new controller decides without waiting for reports",
-            "        if self._overlay.present | self._absent >= set(self.settings.sites):\n",
+            "        if self._overlay.present | self._reports.absent >= set(self.settings.sites):\n",
             "        if self._overlay.present:\n",
         ),
         (
             "a policy does not hear of sites that do not report to a new controller",
-            "        for site in missing:\n            self._decide(decisions.Lost(site))\n",
+            "        for site in missing:\n            self._decider.decide(decisions.Lost(site))\n",
             "",
         ),
         (
@@ -228,47 +213,37 @@ MUTANTS = (
         ),
         (
             "a site that is lost before a new controller decides still counts as ready",
-            "            self._unsettled = [event for event in self._unsettled if event.site != site]\n",
-            "",
-        ),
-        (
-            "all tasks of a decision begin, also after the last one",
-            "                case NewTask() | Postponed() if self._termination.stopping:\n                    pass\n",
+            "            self._decider.early = [e for e in self._decider.early or () if e.site != site]\n",
             "",
         ),
         (
             "the tasks of earlier controllers do not count towards the end",
-            "        self._driver.started = max(self._driver.started, report.begun)\n",
+            "        self._decider.driver.started = max(self._decider.driver.started, report.begun)\n",
             "",
         ),
         (
             "a new controller uses task numbers again that workers have heard of",
-            "            self._driver.skip(report.last_tasks)\n",
-            "            self._driver.skip(())\n",
+            "            self._decider.driver.skip(report.last_tasks)\n",
+            "            self._decider.driver.skip(())\n",
         ),
         (
             "a task takes in offers although chunks of them were lost with a link",
-            "            case LinkLost():\n                self._forget_offers()\n",
+            "            case LinkLost():\n                self._decider.offers.forget()\n",
             "            case LinkLost():\n",
         ),
         (
             "tasks take in offers although chunks of them were lost with a link that is back",
-            "            case LinkFound():\n                self._forget_offers()\n",
+            "            case LinkFound():\n                self._decider.offers.forget()\n",
             "            case LinkFound():\n",
         ),
         (
-            "a new controller's tasks take in offers that a site has used or discarded",
-            "                if self._offers.get(site, number + 1) <= number:\n",
-            "                if False:\n",
-        ),
-        (
             "offers of a worker that was lost are taken in",
-            "        self._driver.ready.discard(site)\n        self._forget_offers()\n",
-            "        self._driver.ready.discard(site)\n",
+            "        self._decider.unready(site)\n        self._decider.offers.forget()\n",
+            "        self._decider.unready(site)\n",
         ),
         (
             "a worker that was started again is taken to know its parts",
-            "        self._tasks.plan_caches.forget(site)\n",
+            "        self._plan_caches.forget(site)\n",
             "",
         ),
         (
@@ -283,18 +258,8 @@ MUTANTS = (
         ),
         (
             "the policy does not hear that a lost site is back",
-            "            self._decide(decisions.Joined(site))\n",
+            "            self._decider.decide(decisions.Joined(site))\n",
             "",
-        ),
-        (
-            "each member of a group that links do not connect tries it again for all of them",
-            "        if group not in self._retrying:\n",
-            "        if group:\n",
-        ),
-        (
-            "a lost site counts as ready",
-            "        self._stranded.discard(site)\n        self._driver.ready.discard(site)\n",
-            "        self._stranded.discard(site)\n",
         ),
     ),
     *_in(
@@ -677,6 +642,53 @@ MUTANTS = (
             "a task that was dropped is contributed to no more, but not left",
             "            self._rounds.end_wait(Outcome.DROPPED)\n",
             "            self._rounds.end_wait(Outcome.FINISHED)\n",
+        ),
+    ),
+    *_in(
+        "control/decider.py",
+        (
+            "a task takes in an offer of an earlier round",
+            "        ready = [site for site in start.weights if site not in new.unready]\n",
+            "        ready = list(start.weights)\n",
+        ),
+        (
+            "all tasks of a decision begin, also after the last one",
+            "                case NewTask() | Postponed() if self._termination.stopping:\n                    pass\n",
+            "",
+        ),
+        (
+            "each member of a group that links do not connect tries it again for all of them",
+            "        if group not in retries.groups:\n",
+            "        if group:\n",
+        ),
+        (
+            "a lost site counts as ready",
+            "        self.retries.stranded.discard(site)\n        self.driver.ready.discard(site)\n",
+            "        self.retries.stranded.discard(site)\n",
+        ),
+    ),
+    *_in(
+        "control/known_offers.py",
+        (
+            "a new controller's tasks take in offers that a site has used or discarded",
+            "                if self.numbers.get(site, number + 1) <= number:\n",
+            "                if False:\n",
+        ),
+    ),
+    *_in(
+        "control/participants.py",
+        (
+            "a member that gives its result is to contribute once more",
+            "            if site == holder:  # its result",
+            "            if site == holder and not parts:  # its result",
+        ),
+    ),
+    *_in(
+        "control/farewell.py",
+        (
+            "a controller exits before lost workers are told of the end",
+            "        self._awaited = {*present, *self._links}\n",
+            "        self._awaited = set()\n",
         ),
     ),
     *_in(

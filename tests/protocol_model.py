@@ -488,9 +488,9 @@ class Model:
             if not process.listens:
                 found.append(f"{name} is gone")
             elif isinstance(process.agent, Worker):
-                worker = process.agent
+                worker, rounds = process.agent, process.agent._rounds
                 found.append(
-                    f"{name}: iteration {worker._rounds.iteration}, waiting {worker._rounds.is_waiting},"
+                    f"{name}: iteration {rounds.iteration}, waiting {rounds.is_waiting},"
                     f" controller {worker._controller.connected}, {worker._task}"
                 )
             elif (acting := _acting(process.agent)) is None:

@@ -9,17 +9,15 @@ begin in the middle of a run, because workers report everything that it must kno
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 from trunkline.agents.awareness.clock_sync import TimeService
 from trunkline.agents.awareness.measured_rates import MeasuredRates
-from trunkline.agents.control import replay
-from trunkline.agents.control.alarm import Alarm
-from trunkline.agents.control.driver import Action, Driver, NewTask, Postponed, Told
-from trunkline.agents.control.task_state import Running
+from trunkline.agents.control.decider import Decider, Reports
+from trunkline.agents.control.driver import Driver
+from trunkline.agents.control.farewell import Farewell
+from trunkline.agents.control.participants import Participants
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import Termination
 from trunkline.agents.events import (
@@ -27,13 +25,11 @@ from trunkline.agents.events import (
     connection_events,
     policy_events,
     run_events,
-    task_events,
 )
 from trunkline.agents.events.causes import (
     Asked,
     DecidedWithout,
     Ending,
-    Enough,
     TargetReached,
     TimeUp,
 )
@@ -63,7 +59,6 @@ from trunkline.agents.wire.messages import (
     Measured,
     ProtocolError,
     Refused,
-    Released,
     Report,
     SiteReady,
     Stop,
@@ -101,43 +96,33 @@ class Controller:
         if latest_mbps is None and settings.follows_measured:
             latest_mbps = self._measured_rates.latest_mbps
         self._latest_mbps = latest_mbps
-        self._offers: dict[str, int] = {}
-        self._spent: list[dict[str, int]] = []
-        self._offers_are_whole = True
-        self._driver = Driver.create(settings, policy, build, build_default)
-        self._planner = self._driver.planner
+        driver = Driver.create(settings, policy, build, build_default)
+        self._planner = driver.planner
         self._overlay = self._planner.overlay
+        self._decider = Decider(settings, driver, self._tell, now_ns, log)
         self._termination = Termination(
             settings, self._overlay.present, self._is_busy, self._announce_stop
         )
         self._time_service = TimeService(
             settings.clock, settings.time_roots, settings.rank, now_ns, self._tell, log
         )
+        self._plan_caches = PlanCaches(self._planner.rates)
         self._tasks = Tasks(
             self._overlay,
             settings.cut,
-            settings.servers,
             settings.task_s,
             settings.failover.replans,
             self._planner.plan,
             self._planner.detours,
-            PlanCaches(self._planner.rates),
-            self._tell,
+            Participants(settings.servers, self._plan_caches, self._tell),
             log,
-            self._on_ended,
+            self._decider.on_ended,
         )
+        self._decider.connect(self._tasks, self._termination)
         self._links: dict[str, Connection] = {}
-        self._unsettled: list[decisions.SiteEvent] | None = []
-        self._absent: set[str] = set()
-        self._helps: dict[str, tuple[int, ...]] = {}
-        self._awaited: set[str] = set()
-        self._alone = asyncio.Event()
-        self._latest: dict[str, decisions.Ready] = {}
-        self._stranded: set[str] = set()
-        self._retrying: set[tuple[str, ...]] = set()
-        self._ends: list[decisions.Ended] = []
+        self._reports = Reports()
+        self._farewell = Farewell(self._links)
         self._timers: list[asyncio.TimerHandle] = []
-        self._alarm = Alarm(now_ns, self._tick)
 
     async def run(self, workers: Mapping[str, socket.socket], elapsed_s: float = 0.0) -> None:
         """Run until a stop condition holds and no task is running.
@@ -160,7 +145,8 @@ class Controller:
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
             await self._termination.wait()
-            await self._say_goodbye()
+            patience_s = settings.failover.patience_s
+            await self._farewell.say(self._overlay.present, patience_s)
         finally:
             updating.cancel()
             pulse.cancel()
@@ -169,7 +155,7 @@ class Controller:
     @property
     def last_tasks(self) -> tuple[int, ...]:
         """The latest task number of each controller that this one knows of."""
-        return tuple(self._driver.last_tasks.values())
+        return tuple(self._decider.driver.last_tasks.values())
 
     def stop(self) -> None:
         """Start no more tasks, because a user asked for the end of the run."""
@@ -190,28 +176,11 @@ class Controller:
         else:
             self._links[site].tell(Bye())
 
-    async def _say_goodbye(self) -> None:
-        """Tell all agents that the run is over, until the last one has answered or time is up.
-
-        An agent whose connection is lost before that calls again, and is told then.
-        """
-        self._awaited = self._overlay.present | self._links.keys()
-        for link in self._connections():
-            link.tell(Bye())
-        self._leave_if_alone()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._alone.wait(), self.settings.failover.patience_s)
-
-    def _leave_if_alone(self) -> None:
-        if not self._links and not self._awaited:
-            self._alone.set()
-
     def _close(self) -> None:
         self._termination.close()
         for timer in self._timers:
             timer.cancel()
-        self._alarm.cancel()
-        self._ends.clear()
+        self._decider.close()
         self._tasks.close()
         for link in self._connections():
             link.close()
@@ -224,7 +193,7 @@ class Controller:
     def _on_frame(self, site: str, frame: Frame) -> None:
         if not self._termination.is_open:
             if isinstance(frame, Bye):
-                self._awaited.discard(site)
+                self._farewell.on_answered(site)
             return
         if site not in self._overlay.present and not isinstance(frame, Report):
             raise ProtocolError("a worker begins with its report")
@@ -232,7 +201,7 @@ class Controller:
             self._handle(site, frame)
         except (PlanError, AgentError) as error:
             self._termination.fail(error)
-        self._report_ends()
+        self._decider.report_ends()
         if isinstance(frame, Report | LinkLost | LinkFound):
             self._serve_time()
         self._termination.check()
@@ -242,9 +211,9 @@ class Controller:
             case Report():
                 self._add_worker(site, frame)
             case SiteReady():
-                self._offers[site] = frame.offer
-                self._tasks.plan_caches.note_version(site, frame.version)
-                self._ready(decisions.Ready(site, frame.iteration, given=frame.given))
+                self._decider.offers.numbers[site] = frame.offer
+                self._plan_caches.note_version(site, frame.version)
+                self._decider.ready(decisions.Ready(site, frame.iteration, given=frame.given))
             case TaskFinished():
                 self._tasks.on_finished(site, frame.task, frame.blocks)
             case Halted():
@@ -252,11 +221,11 @@ class Controller:
             case Refused():
                 self._tasks.on_refused(frame.site, frame.task)
             case LinkLost():
-                self._forget_offers()
+                self._decider.offers.forget()
                 self._note_losses(site, self._overlay.lost_by(site) | {frame.peer})
                 self._on_link_lost(site, frame.peer)
             case LinkFound():
-                self._forget_offers()
+                self._decider.offers.forget()
                 self._note_losses(site, self._overlay.lost_by(site) - {frame.peer})
                 self._share_changes()
                 self._tasks.on_link_found()
@@ -267,7 +236,7 @@ class Controller:
             case Evaluated():
                 self._check_accuracy(frame.accuracy_percent)
             case Compared():
-                self._decide(decisions.Compared(site, frame.similarity))
+                self._decider.decide(decisions.Compared(site, frame.similarity))
             case Left():
                 self._on_left(site)
             case tuple():
@@ -281,25 +250,25 @@ class Controller:
             raise ProtocolError("a second report, or one of no worker")
         self._note_losses(site, frozenset(report.lost))
         self._overlay.present.add(site)
-        self._tasks.plan_caches.forget(site)
-        if site in self._absent or self._unsettled is None:
+        self._plan_caches.forget(site)
+        if site in self._reports.absent or self._decider.is_open:
             self._log(connection_events.WorkerFound, worker=site)
-        self._absent.discard(site)
+        self._reports.absent.discard(site)
         self._share_changes()
-        self._driver.started = max(self._driver.started, report.begun)
-        if self._unsettled is not None:
-            self._driver.skip(report.last_tasks)
-            self._note_offer(site, report)
+        self._decider.driver.started = max(self._decider.driver.started, report.begun)
+        if not self._decider.is_open:
+            self._decider.driver.skip(report.last_tasks)
+            self._decider.offers.note(site, report)
         else:
-            self._forget_offers()
-            self._decide(decisions.Joined(site))
+            self._decider.offers.forget()
+            self._decider.decide(decisions.Joined(site))
         for state in report.tasks:
-            if self._unsettled is not None:
+            if not self._decider.is_open:
                 self._tasks.adopt(state, site, self._now_ns())
             elif not self._tasks.on_rejoined(site, state):
                 self._tell(site, self._describe_end(site, state))
-        self._helps[site] = report.helps
-        if self._unsettled is None:
+        self._reports.helps[site] = report.helps
+        if self._decider.is_open:
             self._tasks.add_helper(site, report.helps)
         for peer in report.lost:
             self._on_link_lost(site, peer)
@@ -308,11 +277,11 @@ class Controller:
         elif report.stop is not None:
             self._termination.stop(report.stop)
         else:
-            self._stop_if_enough()
+            self._decider.stop_if_enough()
         if report.left:
             self._on_left(site)
         elif report.ready is not None:
-            self._ready(decisions.Ready(site, report.ready, given=report.given))
+            self._decider.ready(decisions.Ready(site, report.ready, given=report.given))
         self._tasks.on_link_found()
         self._settle_if_complete()
 
@@ -330,73 +299,41 @@ class Controller:
             completed = state.task in self._tasks.completed if known else None
         return TaskOver(state.task, completed, DecidedWithout())
 
-    def _note_offer(self, site: str, report: Report) -> None:
-        """Note an offer that was made to the controller before this one."""
-        self._spent.append(report.spent)
-        if report.offer is not None and self._offers_are_whole:
-            self._offers[site] = report.offer
-
-    def _forget_offers(self) -> None:
-        """Chunks of any offer may be missing, also of one that is not reported yet.
-
-        A site or a link was lost, and is used again. (Plans go around it before, and a chunk of an
-        offer counts only on the way of the plan.)
-        """
-        self._offers.clear()
-        self._offers_are_whole = False
-
-    def _settle_offers(self) -> None:
-        """Keep the offers that all sites can still take into a task."""
-        if self._overlay.present < set(self.settings.sites):
-            self._offers.clear()
-        for spent in self._spent:
-            for site, number in spent.items():
-                if self._offers.get(site, number + 1) <= number:
-                    del self._offers[site]
-        self._spent.clear()
-
     def _settle_if_complete(self) -> None:
         """Settle once every worker has reported or was lost before its report."""
-        if self._overlay.present | self._absent >= set(self.settings.sites):
+        if self._overlay.present | self._reports.absent >= set(self.settings.sites):
             self._settle()
 
     def _settle(self) -> None:
         """Begin to decide: all workers have reported, or the time for reports is over."""
-        if self._unsettled is None:
+        if self._decider.is_open:
             return
-        events, self._unsettled = self._unsettled, None
-        self._settle_offers()
+        events, self._decider.early = self._decider.early or [], None
+        everyone = self._overlay.present >= set(self.settings.sites)
+        self._decider.offers.settle(all_present=everyone)
         missing = [site for site in self.settings.sites if site not in self._overlay.present]
         for site in missing:
-            if site not in self._absent:
+            if site not in self._reports.absent:
                 self._log(connection_events.WorkerLost, site, "does not report", reported=False)
         self._log(policy_events.PolicyBegan, term=self.settings.term)
         self._share_changes()
         for site in missing:
-            self._decide(decisions.Lost(site))
-        for site, tasks in self._helps.items():
+            self._decider.decide(decisions.Lost(site))
+        for site, tasks in self._reports.helps.items():
             self._tasks.add_helper(site, tasks)
         self._tasks.settle()
-        self._report_ends()
-        self._stop_if_enough()
+        self._decider.report_ends()
+        self._decider.stop_if_enough()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
             is_ready = isinstance(event, decisions.Ready)
             # A site that is not ready any more takes part in a task already.
-            if not is_ready or event.site in self._driver.ready:
-                self._decide(event)
+            if not is_ready or event.site in self._decider.driver.ready:
+                self._decider.decide(event)
         self._serve_time()
         self._termination.check()
 
-    def _ready(self, event: decisions.Ready) -> None:
-        self._latest[event.site] = event
-        if not self._termination.stopping and self._tasks.invite_ready(event.site):
-            self._stop_if_enough()
-            return
-        self._driver.ready.add(event.site)
-        self._decide(event)
-
     def _serve_time(self) -> None:
-        if self._unsettled is None:
+        if self._decider.is_open:
             self._time_service.refresh(self._overlay.present, self._overlay.usable_mbps())
 
     def _record_rate(self, frame: Measured) -> None:
@@ -407,26 +344,25 @@ class Controller:
 
     def _on_left(self, site: str) -> None:
         self._termination.mark_done(site)
-        self._driver.ready.discard(site)
+        self._decider.driver.ready.discard(site)
         self._tasks.on_left(site)
-        self._decide(decisions.Left(site))
+        self._decider.decide(decisions.Left(site))
 
     def _on_lost(self, site: str, error: Exception) -> None:
         del self._links[site]
         if not self._termination.is_open:
-            self._leave_if_alone()
+            self._farewell.leave_if_alone()
             return
-        if site not in self._overlay.present and self._unsettled is None:
+        if site not in self._overlay.present and self._decider.is_open:
             return
         self._overlay.present.discard(site)
-        self._stranded.discard(site)
-        self._driver.ready.discard(site)
-        self._forget_offers()
+        self._decider.unready(site)
+        self._decider.offers.forget()
         self._log(connection_events.WorkerLost, worker=site, reason=str(error))
-        if self._unsettled is not None:
-            self._absent.add(site)
-            self._unsettled = [event for event in self._unsettled if event.site != site]
-            self._helps.pop(site, None)
+        if not self._decider.is_open:
+            self._reports.absent.add(site)
+            self._decider.early = [e for e in self._decider.early or () if e.site != site]
+            self._reports.helps.pop(site, None)
             self._tasks.forget_report(site)
             self._settle_if_complete()
             return
@@ -436,10 +372,10 @@ class Controller:
             self._tasks.on_site_lost(site)
             self._planner.forget(lambda path: site in path)
             if self._termination.is_working(site):
-                self._decide(decisions.Lost(site))
+                self._decider.decide(decisions.Lost(site))
         except (PlanError, AgentError) as failed:
             self._termination.fail(failed)
-        self._report_ends()
+        self._decider.report_ends()
         self._termination.check()
 
     def _on_link_lost(self, a: str, b: str) -> None:
@@ -454,7 +390,7 @@ class Controller:
 
     def _share_changes(self) -> None:
         """Tell every worker its auxiliary paths and its part of the default split from now on."""
-        if self._unsettled is not None:
+        if not self._decider.is_open:
             return
         if self._planner.refresh_default():
             for site in sorted(self._overlay.present):
@@ -470,125 +406,7 @@ class Controller:
         if site in self._links and site in self._overlay.present:
             self._links[site].tell(message)
 
-    # -- decisions of the policy --------------------------------------------------------------
-
-    def _decide(self, event: decisions.SiteEvent) -> None:
-        if self._unsettled is None:
-            self._give(event)
-        elif not self._termination.stopping:
-            self._unsettled.append(event)
-
-    def _give(self, event: decisions.SiteEvent | decisions.Ended) -> None:
-        if not self._termination.stopping:
-            self._perform(self._driver.step(event, self._now_ns() / 1e9))
-
-    def _perform(self, actions: Iterable[Action]) -> None:
-        """Carry out what the policy decided; after the end of the run no task begins any more."""
-        for action in actions:
-            match action:
-                case NewTask() | Postponed() if self._termination.stopping:
-                    pass
-                case Told(event):
-                    self._log(policy_events.PolicyTold, *replay.to_values(event))
-                case NewTask():
-                    self._start(action)
-                case Postponed():
-                    self._postpone(action)
-                case decisions.Proceed(site, batch):
-                    self._stranded.discard(site)
-                    self._log(task_events.SiteReleased, worker=site)
-                    self._tell(site, Released(batch))
-                case decisions.Exclude(site):
-                    self._stranded.discard(site)
-                    self._log(task_events.SiteExcluded, worker=site)
-                    self._termination.exclude()
-                    self._tell(site, Stop())
-        self._alarm.set(None if self._termination.stopping else self._driver.wake_s)
-
-    def _tick(self) -> None:
-        try:
-            self._perform(self._driver.tick(self._now_ns() / 1e9))
-        except (PlanError, AgentError) as error:
-            self._termination.fail(error)
-
-    def _on_ended(self, task: int, running: Running, completed: bool) -> None:
-        """Note the end of a task. The policy first gets the event that led to it, if there is one.
-
-        So it knows that a site is lost when it hears that a task of this site has ended.
-        """
-        if completed:
-            for site in self._driver.awaiting(task) & running.start.weights.keys():
-                self._latest[site] = replace(self._latest[site], given=True)
-        if self._driver.hears_of_end(task):
-            loop = asyncio.get_running_loop()
-            report = {"duration_s": round(loop.time() - running.begun_s, 9)}
-            self._ends.append(decisions.Ended(task, running.start.group, completed, report=report))
-            loop.call_soon(self._report_ends)  # no message comes with the end of a budget
-        self._termination.check()
-
-    def _report_ends(self) -> None:
-        """Give the policy the ends of tasks that it has not heard of."""
-        try:
-            while self._ends and self._unsettled is None:
-                self._give(self._ends.pop(0))
-        except (PlanError, AgentError) as error:
-            self._termination.fail(error)
-
-    def _start(self, new: NewTask) -> None:
-        settings, start = self.settings, new.start
-        self._log(
-            task_events.TaskStarted,
-            task=new.number,
-            policy=settings.policy_name,
-            plan=settings.plan_name,
-            group=start.group,
-            weights=dict(start.weights),
-            scale=start.scale,
-            bytes=settings.model_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            tensor_bytes=settings.tensor_bytes,
-            forest=new.plan.to_json(),
-            version=self._planner.rates.version,
-            roles=start.roles,
-        )
-        # A member that is not ready yet has used its last offer already. A site that waits after
-        # this task may be in another one, which cannot take in the same offer.
-        ready = [site for site in start.weights if site not in new.unready]
-        offers = {site: self._offers.pop(site) for site in ready if site in self._offers}
-        hears = self._planner.default or self.settings.auxiliary
-        witnesses = self._overlay.present if hears else ()
-        self._stranded -= frozenset(start.group) - start.passive
-        offers = offers if self._planner.default else {}
-        self._tasks.start(new.number, start, new.plan, offers, witnesses, new.unready, new.count)
-        self._stop_if_enough()
-
-    def _stop_if_enough(self) -> None:
-        enough = self.settings.tasks
-        if (
-            enough is not None
-            and self._unsettled is None
-            and self._driver.started >= enough
-            and self._tasks.groups_are_complete
-        ):
-            self._termination.stop(Enough(enough))
-
-    def _postpone(self, postponed: Postponed) -> None:
-        """Try this group again after a pause: the usable links do not connect it now."""
-        group = postponed.start.group
-        self._log(task_events.GroupPostponed, group=group, cause=postponed.cause)
-        self._stranded |= postponed.ready
-        if group not in self._retrying:
-            self._retrying.add(group)
-            loop = asyncio.get_running_loop()
-            pause_s = self.settings.failover.timeout_s
-            self._timers.append(loop.call_later(pause_s, self._retry, group))
-
-    def _retry(self, group: tuple[str, ...]) -> None:
-        self._retrying.discard(group)
-        for site in group:
-            if site in self._stranded:
-                self._stranded.discard(site)
-                self._ready(self._latest[site])
+    # -- rates and the end of the run ---------------------------------------------------------
 
     async def _update(self) -> None:
         """Take over the latest rates for plans every `update_s` (NetStorm's UPDATE_TIME)."""
@@ -611,10 +429,10 @@ class Controller:
 
     def _is_busy(self) -> bool:
         """Whether tasks are running, or may be running before all workers have reported."""
-        return self._unsettled is not None or bool(self._tasks.running)
+        return not self._decider.is_open or bool(self._tasks.running)
 
     def _announce_stop(self, cause: Ending) -> None:
-        self._alarm.cancel()
+        self._decider.cancel_wakes()
         self._log(run_events.Stopping, cause=cause)
         for site in self.settings.sites:
             self._tell(site, Stop(self._termination.cause))

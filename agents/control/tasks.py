@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
+from trunkline.agents.control.participants import Participants
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.events import task_events
 from trunkline.agents.events.causes import (
@@ -33,17 +33,9 @@ from trunkline.agents.planning import repair
 from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Edge, Plan, PlanError, check
 from trunkline.agents.planning.repair import UsableOverlay
-from trunkline.agents.planning.site_plan import BlockPart, parts_of
+from trunkline.agents.planning.site_plan import parts_of
 from trunkline.agents.policies.policy import Start
-from trunkline.agents.site.plan_cache import PlanCaches
-from trunkline.agents.wire.messages import (
-    Control,
-    Halt,
-    RearrangeTask,
-    StartTask,
-    TaskOver,
-    TaskState,
-)
+from trunkline.agents.wire.messages import Halt, TaskOver, TaskState
 
 LATE_BLOCKS, BLOCK_NS = 10_000, 100_000
 """A controller that takes over a task numbers new blocks from LATE_BLOCKS on, plus one number for
@@ -56,21 +48,19 @@ class Tasks:
     """All running tasks of a controller.
 
     `build` makes a task's plan over the usable links, and raises PlanError if there is none.
-    `detours` returns the auxiliary paths that chunks of a block may have taken. `tell` sends to
-    sites that are present in the overlay. `ended` is called after each end of a task, with its
-    number, its state, and whether it was completed. Until `settled`, the controller waits for
-    reports and halts no task; `links_were_lost` says that it heard of a lost link by then.
+    `detours` returns the auxiliary paths that chunks of a block may have taken. `ended` is called
+    after each end of a task, with its number, its state, and whether it was completed. Until
+    `settled`, the controller waits for reports and halts no task; `links_were_lost` says that it
+    heard of a lost link by then.
     """
 
     overlay: UsableOverlay
     cut: Chunking
-    servers: tuple[str, ...]
     task_s: float
     replans: int
     build: Callable[[Start, int], Plan]
     detours: Callable[[Block], Iterable[Edge]]
-    plan_caches: PlanCaches
-    tell: Callable[[str, Control], None]
+    participants: Participants
     log: Log
     ended: Callable[[int, Running, bool], None]
     running: dict[int, Running] = field(default_factory=dict)
@@ -101,15 +91,15 @@ class Tasks:
         self.running[task] = running
         self._watch_budget(task)
         for site in sorted({*plan.participants(), *witnesses} - running.unasked):
-            self._invite(site, task, plan, parts_of(plan, site), offers=offers)
+            self.participants.invite(site, task, running, plan, parts_of(plan, site), offers=offers)
 
     def invite_ready(self, site: str) -> bool:
         """Invite a site that is ready to the task that waits for it; False if none does."""
         for task, running in self.running.items():
             if site in running.unasked and running.plan is not None:
                 running.unasked.discard(site)
-                parts = parts_of(running.plan, site)
-                self._invite(site, task, running.plan, parts, offers=running.offers)
+                plan, parts = running.plan, parts_of(running.plan, site)
+                self.participants.invite(site, task, running, plan, parts, offers=running.offers)
                 return True
         return False
 
@@ -170,7 +160,7 @@ class Tasks:
             if task in self.running:
                 self.running[task].informed.add(site)
             else:
-                self.tell(site, TaskOver(task, False))
+                self.participants.tell(site, TaskOver(task, False))
 
     def close(self) -> None:
         """Forget all tasks and cancel their timers."""
@@ -221,7 +211,7 @@ class Tasks:
         if running.awaited is not None and site in running.gone:
             running.gone.discard(site)
             running.awaited.add(site)
-            self.tell(site, Halt(state.task))
+            self.participants.tell(site, Halt(state.task))
             return True
         return site not in running.gone
 
@@ -311,7 +301,7 @@ class Tasks:
         running.used += len(blocks)
         given_up, forest = tuple(withdrawn), added.to_json()
         self.log(task_events.TaskRearranged, task, given_up, first, forest, loss)
-        self._announce(task, added, first, 0, withdrawn)
+        self.participants.announce(task, running, added, first, 0, withdrawn)
 
     # -- halting ------------------------------------------------------------------------------
 
@@ -337,7 +327,7 @@ class Tasks:
         members = tuple(sorted(running.awaited))
         self.log(task_events.TaskHalted, task=task, cause=cause, members=members)
         for site in sorted(self.overlay.present):
-            self.tell(site, Halt(task))
+            self.participants.tell(site, Halt(task))
         self._conclude_if_answered(task)
 
     def _conclude_if_answered(self, task: int) -> None:
@@ -354,7 +344,7 @@ class Tasks:
 
     def _has_shards(self, running: Running) -> bool:
         """Whether receivers get different parts of the result, so none can give it to another."""
-        return not set(running.start.takers).isdisjoint(self.servers)
+        return not set(running.start.takers).isdisjoint(self.participants.servers)
 
     def _give_result(self, task: int) -> None:
         """Let a member that has finished send its result to those that have not."""
@@ -403,76 +393,7 @@ class Tasks:
         forest, cause = plan.to_json(), running.halted_by
         assert cause is not None
         self.log(task_events.TaskReplanned, task, first, holder, forest, cause)
-        self._announce(task, plan, first, first, holder=holder)
-
-    # -- messages to participants -------------------------------------------------------------
-
-    def _announce(
-        self,
-        task: int,
-        plan: Plan,
-        first: int,
-        floor: int,
-        withdrawn: Sequence[int] = (),
-        holder: str | None = None,
-    ) -> None:
-        """Tell all participants their parts of the blocks from number `first` on."""
-        running = self.running[task]
-        for site in sorted(running.informed | set(plan.participants())):
-            parts = parts_of(plan, site, first)
-            if site == holder:  # its result is complete, so it adds nothing
-                parts = tuple(replace(each, sources=(), originals=()) for each in parts)
-            if site in running.informed:
-                message = RearrangeTask(task, running.used, floor, tuple(withdrawn), parts)
-                self.tell(site, message)
-            else:
-                self._invite(site, task, plan, parts, first)
-
-    def _choose_evaluator(self, start: Start) -> str | None:
-        """The member that measures the new model; None if none of them has a new one.
-
-        A single server measures it; with several servers, a worker that pulls from all of them.
-        """
-        servers = set(start.group).intersection(self.servers)
-        if not servers:
-            return start.takers[0]
-        alone, pulls = len(servers) == 1, servers <= start.weights.keys()
-        return None if alone == pulls else start.takers[0]
-
-    def _invite(
-        self,
-        site: str,
-        task: int,
-        plan: Plan,
-        parts: tuple[BlockPart, ...],
-        floor: int = 0,
-        offers: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
-        """Tell a site about a task that it does not know or has forgotten."""
-        running = self.running[task]
-        running.informed.add(site)
-        member = site in running.start.group
-        unchanged = self.plan_caches.record(site, parts)
-        message = StartTask(
-            task=task,
-            group=running.start.group,
-            blocks=running.used,
-            floor=floor,
-            left_s=max(0.0, running.deadline_s - asyncio.get_running_loop().time()),
-            weights=dict(running.start.weights),
-            scale=running.start.scale,
-            contributes=member and site in plan.contributors,
-            receives=member and site in plan.receivers,
-            evaluate=site == self._choose_evaluator(running.start),
-            offers=dict(offers),
-            parts=() if unchanged else parts,
-            version=self.plan_caches.rates.version,
-            unchanged=unchanged,
-            roles=running.start.roles,
-            batch=running.start.batches.get(site),
-            count=running.count,
-        )
-        self.tell(site, message)
+        self.participants.announce(task, running, plan, first, first, holder=holder)
 
     # -- end ----------------------------------------------------------------------------------
 
@@ -500,7 +421,7 @@ class Tasks:
         message = TaskOver(task, completed if known else None, cause)
         told = running.informed | running.former | set(running.start.group)
         for site in sorted(told & self.overlay.present):
-            self.tell(site, message)
+            self.participants.tell(site, message)
         self.ended(task, running, completed)
 
     def _watch_budget(self, task: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from trunkline.agents.control.participants import Participants
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.plan import Block, Plan
@@ -31,13 +32,11 @@ def make_tasks(log: list[tuple[str, tuple, dict]]) -> Tasks:
     return Tasks(
         overlay=UsableOverlay(rates, set(SITES)),
         cut=cut_model(8, 4),
-        servers=SERVERS,
         task_s=10.0,
         replans=1,
         build=build,
         detours=lambda block: (),
-        plan_caches=PlanCaches(rates),
-        tell=lambda site, message: None,
+        participants=Participants(SERVERS, PlanCaches(rates), lambda site, message: None),
         log=lambda kind, *values, **named: log.append((kind.__name__, values, named)),
         ended=lambda task, running, completed: None,
     )
@@ -90,8 +89,7 @@ def test_blocks_that_are_hit_together_count_for_each_others_choice() -> None:
             make_tasks(log),
             overlay=UsableOverlay(rates, set("abcd")),
             cut=cut_model(80, 4),
-            servers=(),
-            plan_caches=PlanCaches(rates),
+            participants=Participants((), PlanCaches(rates), lambda site, message: None),
         )
         plan = Plan(group, group, 20, (aggregate((0, 10), "a"), aggregate((10, 20), "b")))
         tasks.start(0, Start(group, dict.fromkeys(group, 1.0), 1 / 3), plan, {}, ())
@@ -137,7 +135,9 @@ def make_tasks_without_servers(
     def tell(site: str, message: object) -> None:
         told.append((site, type(message).__name__))
 
-    return replace(make_tasks(log), servers=(), build=build, tell=tell)
+    tasks = make_tasks(log)
+    participants = replace(tasks.participants, servers=(), tell=tell)
+    return replace(tasks, participants=participants, build=build)
 
 
 def test_a_halt_is_told_to_all_sites_that_are_present() -> None:
