@@ -40,27 +40,22 @@ def main() -> int:
     parser.add_argument("--table", metavar="NAME", help="only this table")
     parser.add_argument("--check", action="store_true", help="only check, by default all pages")
     arguments = parser.parse_args()
-    pages = arguments.pages
-    if arguments.check:
-        pages = pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-        wrong = [line for page in pages for line in check(page)]
-        sys.stderr.writelines(f"{line}\n" for line in wrong)
-        return 1 if wrong else 0
-    if not pages:
+    if not (arguments.pages or arguments.check):
         parser.error("expected a PAGE such as docs/reproduce/r2sp.md, or --check")
-    for page in pages:
+    code = 0
+    for page in arguments.pages or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         try:
-            make(page, arguments.table)
+            check(page) if arguments.check else make(page, arguments.table)
         except MarkerError as error:
-            sys.stderr.write(f"{page}: {error}; this table stays as it is\n")
-            return 1
-    return 0
+            sys.stderr.write(f"{page}: {error}\n")
+            code = 1
+    return code
 
 
 def make(page: Path, name: str | None = None) -> None:
     """Make one table of a page, or all that commands make. Raises MarkerError."""
     names = []
-    for marker, _, old in list(find_tables(page.read_text())):
+    for marker, old in list(find_tables(page.read_text())):
         if marker is None or marker.by_hand:
             continue
         names.append(marker.name)
@@ -81,7 +76,10 @@ def draw(marker: Marker, old: Sequence[str]) -> list[str]:
     for number, command in enumerate(marker.commands, 1):
         printed = run(command)
         if not marker.rows:
-            return [line for line in printed.splitlines() if line.startswith("|")]
+            rows = [line for line in printed.splitlines() if line.startswith("|")]
+            if not rows:
+                raise MarkerError(f"{command}: it has printed no table")
+            return rows
         # Here and now: the next command may leave its results in the same folder.
         results += read_results(read_command(command)[0], columns, f"run {number}")
     return marked_tables.render(marker, results, old)
@@ -117,45 +115,36 @@ def read_results(folder: Path, columns: Collection[str], name: str) -> Iterator[
         yield (*values, name), numbers
 
 
-def check(page: Path) -> Iterator[str]:
-    """What is wrong with the tables of a page."""
+def check(page: Path) -> None:
+    """Raise MarkerError at the first wrong table of a page."""
     names = set()
-    try:
-        for marker, where, rows in find_tables(page.read_text()):
-            try:
-                if marker is None:
-                    if has_numbers(rows):
-                        raise MarkerError(f"a table of numbers without a comment: {rows[0]}")
-                    continue
-                if marker.name in names or not marker.made:
-                    raise MarkerError(f"{marker.name} is given twice, or `made` is missing")
-                names.add(marker.name)
-                check_commands(marker)
-                if marker.rows:
-                    marked_tables.check_labels(marker, rows)
-            except MarkerError as error:
-                yield f"{page}: line {where}: {error}"
-    except MarkerError as error:
-        yield f"{page}: {error}"
-
-
-def has_numbers(rows: Collection[str]) -> bool:
-    """Whether more than half of the cells beside the first column are numbers."""
-    cells = [cell for row in rows for cell in marked_tables.split_row(row)[1:] if cell]
-    return 2 * sum(re.match(r"[-+±~]?\d", cell) is not None for cell in cells) > len(cells)
+    for marker, rows in find_tables(page.read_text()):
+        if marker is None:
+            cells = [cell for row in rows[2:] for cell in marked_tables.split_row(row)[1:] if cell]
+            numbers = [cell for cell in cells if re.match(r"[-+±~]?\d", cell)]
+            if 2 * len(numbers) > len(cells):
+                raise MarkerError(f"a table of numbers without a comment: {rows[0]}")
+            continue
+        if marker.name in names or not marker.made:
+            raise MarkerError(f"{marker.name}: expected `made`, and each name once")
+        names.add(marker.name)
+        check_commands(marker)
+        if marker.rows:
+            marked_tables.check_labels(marker, rows)
 
 
 def check_commands(marker: Marker) -> None:
     """Raise MarkerError unless the commands, files and columns of a table exist."""
-    drawn = bool(marker.commands and marker.rows)
-    printed = [each for each in marker.commands if each.startswith("python ")]
-    if not (marker.by_hand or drawn or (printed and len(marker.commands) == 1)):
-        raise MarkerError("expected by hand: REASON, $ python FILE, or $ trunkline ... with rows")
+    if not (marker.by_hand or marker.rows or len(marker.commands) == 1):
+        raise MarkerError(f"{marker.name}: expected by hand: REASON, a script, or rows and columns")
     for command in marker.commands:
-        for word in shlex.split(command):
+        program, *words = shlex.split(command)
+        if program not in ("sudo", "python", "trunkline"):
+            raise MarkerError(f"{command}: expected python FILE ... or trunkline ...")
+        for word in words:
             if word.endswith((".py", ".yaml")) and not (ROOT / word).is_file():
                 raise MarkerError(f"{command}: {word} does not exist")
-        if command.startswith("trunkline "):
+        if program == "trunkline":
             parse(command)
         columns = read_command(command)[1] if marker.rows else ()
         for *_, show in marker.list_cells():

@@ -36,9 +36,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from trunkline.harness.report.pages.comparison import means_section
-
 BY_HAND = "by hand"
+TINY = 1e-9
+"""Relative width below which an interval is the rounding of equal values."""
 TABLE = re.compile(
     r"^```.*?^```$"  # tables of fenced blocks are none
     r"|(?P<comment>^<!-- table:(?P<name>[^\n]*)\n(?P<text>((?!-->)[^\n]*\n)*)-->\n)?"
@@ -97,18 +97,16 @@ class Marker(BaseModel, extra="forbid"):
                     yield row, column, line.of + other.of, line.show or other.show or self.show
 
 
-def find_tables(text: str) -> Iterator[tuple[Marker | None, int, list[str]]]:
-    """The tables of a page: comment, line, and rows. Raises MarkerError."""
+def find_tables(text: str) -> Iterator[tuple[Marker | None, list[str]]]:
+    """The tables of a page: their comments and rows. Raises MarkerError."""
     for found in TABLE.finditer(text):
-        where = text.count("\n", 0, found.start()) + 1
         if found["bad"]:
-            raise MarkerError(f"line {where}: {found['bad']}: expected --> and a table after it")
+            raise MarkerError(f"{found['bad']}: expected --> and a table in the next line")
         if found["rows"]:
-            marker = _read_marker(found, where) if found["comment"] else None
-            yield marker, where, found["rows"].splitlines()
+            yield _read_marker(found) if found["comment"] else None, found["rows"].splitlines()
 
 
-def _read_marker(found: re.Match[str], where: int) -> Marker:
+def _read_marker(found: re.Match[str]) -> Marker:
     name, text = found["name"].strip(), re.sub(r" *\\\n *", " ", found["text"])
     commands = re.findall(r"^\$ (.*)", text, re.MULTILINE)
     try:
@@ -119,7 +117,7 @@ def _read_marker(found: re.Match[str], where: int) -> Marker:
         said = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
     except (yaml.YAMLError, TypeError) as error:
         said = f"this is no mapping: {' '.join(str(error).split())}"
-    raise MarkerError(f"line {where}: {name}: {said}")
+    raise MarkerError(f"{name}: {said}")
 
 
 def replace_table(text: str, name: str, rows: Sequence[str], made: str) -> str:
@@ -141,7 +139,9 @@ def check_labels(marker: Marker, rows: Sequence[str]) -> None:
     expected = [marker.heads, *map(split, marker.rows)]
     for ours, theirs in itertools.zip_longest(found, expected, fillvalue=["no row"]):
         if ours != theirs:
-            raise MarkerError(f"the table has {' | '.join(ours)}: expected {' | '.join(theirs)}")
+            raise MarkerError(
+                f"{marker.name} has {' | '.join(ours)}: expected {' | '.join(theirs)}"
+            )
 
 
 def render(marker: Marker, results: Sequence[Result], old: Sequence[str]) -> list[str]:
@@ -184,16 +184,35 @@ def format_quantity(show: str, numbers: Mapping[str, float]) -> str:
     if name not in numbers:
         raise MarkerError(f"show: {show}: the results have no {name}")
     factor = 1000 if form == "ms" else 1
-    # Rounded, because a model's zero may be 1e-17.
     bounds = (numbers.get(name + end, math.nan) for end in ("", "_low", "_high"))
-    mean, low, high = (round(factor * each, 12) for each in bounds)
+    mean, low, high = (factor * each for each in bounds)
     if form == "speed-up":
         mean, low, high = 1 / mean, 1 / high, 1 / low
     if math.isnan(mean):
         return ""
+    half = (high - low) / 2
+    if name == column and not max(abs(mean), half) > TINY:
+        return "0"
+    known = half > TINY * abs(mean)
+    # An interval has two digits, its mean as many decimals and at most four digits, else three.
+    places = max(0, 2 - _find_power(mean))
+    if known:
+        places = min(1 - _find_power(half), 3 - _find_power(mean))
     if name == column:
-        return means_section.format_interval(mean, high - mean)
-    return means_section.format_ratio(mean, low, high)
+        places = min(places, 1 if name.endswith("_percent") else 4)
+    first, *ends, width = (
+        f"{round(each, places):.{max(0, places)}f}" for each in (mean, low, high, half)
+    )
+    if name == column:
+        return f"{first} ± {width}" if known and width.strip("0.") else first
+    if not known and abs(mean - 1) < TINY:
+        return "1"
+    return f"{first} ({' to '.join(ends)})" if known and ends[0] != ends[1] else first
+
+
+def _find_power(value: float) -> int:
+    """The power of ten of the first of three digits: -1 for 0.123, and 0 for 0.9999."""
+    return int(f"{value:.2e}".partition("e")[2])
 
 
 def find_column(show: str) -> str:
