@@ -23,7 +23,7 @@ INSTALL = --torch-index='$(TORCH_INDEX)' --pip-flags='$(PIP_FLAGS)'
 HAS_KERNEL = $(or $(KERNEL_WHEEL),$(wildcard .venv/lib/python3*/site-packages/trunkline_kernel/linux))
 PACKAGES = $(shell sed $(if $(HAS_KERNEL),'/^. The embedded kernel/$(COMMA)/^$$/d; s/\#.*//','s/\#.*//') debian-packages.txt)
 INSTALLED := .venv/.installed
-REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md api:docs/reference/api.md tables:docs/tables.md
+REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md
 COMMA := ,
 
 .PHONY: help
@@ -70,12 +70,8 @@ docs: .venv/.docs ## build the documentation; warnings are errors
 	@echo "docs/_build/index.html"
 
 .PHONY: figures
-figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/x.md, or also TABLE=name
+figures: $(INSTALLED) ## make the tables of a page by their commands: PAGE=docs/x.md, or one of them: TABLE=name
 	.venv/bin/python docs/figures.py $(PAGE) $(if $(TABLE),--table $(TABLE))
-
-.PHONY: references
-references: $(INSTALLED) ## repeat the short runs that tell which tables of numbers are out of date
-	.venv/bin/python docs/reference_results.py
 
 .PHONY: reference-logs
 reference-logs: $(INSTALLED) ## make the hashes of six short runs again, after a change that moves events

@@ -215,7 +215,7 @@ class Topology:
 
     @property
     def overlay(self) -> Topology:
-        """The links between sites as agents see them: this topology, unless it has routers.
+        """The links between sites as agents see them. It is this topology, unless it has routers.
 
         With routers, a link of the overlay has the smallest rate of its path, the sum of the delays
         and jitters, and the loss of all of its links together. Its queue is that of the slowest.

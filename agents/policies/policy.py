@@ -102,7 +102,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The time of one or more `Wake`s has come; only for timed policies."""
+    """The time of one `Wake` or more has come; only for timed policies."""
 
     at_s: float = 0.0
 

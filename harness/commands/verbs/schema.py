@@ -7,7 +7,6 @@ import argparse
 PAGES = {
     "keys": "print every key of a scenario instead",
     "commands": "print every command instead",
-    "api": "print the public classes and functions instead",
     "tables": "print the meaning of the columns of a run's tables instead",
 }
 """Option -> its help."""
@@ -34,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema of scenario files, or a page of the docs."""
-    from trunkline.harness.commands import api_reference, main, reference
+    from trunkline.harness.commands import main, reference
     from trunkline.harness.report import columns
     from trunkline.harness.scenario.extensions import discover
 
@@ -43,8 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(reference.write_keys(discover()), end="")
         case "commands":
             print(reference.write_commands(main.make_parser()), end="")
-        case "api":
-            print(api_reference.write_api(), end="")
         case "tables":
             print(columns.write_page(), end="")
         case _:
