@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
@@ -108,14 +108,18 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
 
 
 def judge(history: History, rules: Rules) -> Verdict:
-    """Run every check on one run. If a plan is not valid, the others cannot judge anything."""
+    """Run every check on one run."""
+    return Verdict.of(judge_each(history, rules))
+
+
+def judge_each(history: History, rules: Rules) -> Iterator[Check]:
+    """Run one check after the other. If a plan is not valid, the others cannot judge anything."""
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
-    found: list[Check] = []
     for name, (objects, check) in checks.items():
-        found.append(_carry_out(name, objects, check, history, rules))
-        if name == PLANS and found[-1].outcome == "fail":
-            break
-    return Verdict.of(found)
+        found = _carry_out(name, objects, check, history, rules)
+        yield found
+        if name == PLANS and found.outcome == "fail":
+            return
 
 
 def _carry_out(name: str, objects: str, check: Checker, history: History, rules: Rules) -> Check:

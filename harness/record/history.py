@@ -7,7 +7,7 @@ what each site did at which time, when a link was busy. This module answers them
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar, overload
@@ -72,7 +72,7 @@ PlanEvent = TaskStarted | TaskRearranged | TaskReplanned
 class EventsByKind:
     """Events that can be asked for by their class."""
 
-    _by_kind: Mapping[type[Event], Sequence[Event]] = field(repr=False, compare=False)
+    _by_kind: Mapping[type[Event], tuple[Event, ...]] = field(repr=False, compare=False)
 
     @overload
     def all(self, kind: type[E], /) -> tuple[E, ...]: ...
@@ -82,6 +82,8 @@ class EventsByKind:
 
     def all(self, *kinds: type[Event]) -> tuple[Event, ...]:
         """Every event of a kind, in order of time; those of another kind follow."""
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], ())
         return tuple(event for kind in kinds for event in self._by_kind.get(kind, ()))
 
 
@@ -288,7 +290,7 @@ class History(EventsByKind):
         for event in log:
             by_kind[type(event)].append(event)
         tasks, strays = _tasks(log)
-        return cls(dict(by_kind), log, tasks, strays)
+        return cls(_freeze(by_kind), log, tasks, strays)
 
     @property
     def has_roles(self) -> bool:
@@ -463,8 +465,12 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
             said[event.task][type(event)].append(event)
         elif event.task not in reported:
             strays.append(event)
-    tasks = tuple(Task(dict(said[number]), start) for number, start in started.items())
+    tasks = tuple(Task(_freeze(said[number]), start) for number, start in started.items())
     return tasks, tuple(strays)
+
+
+def _freeze(by_kind: Mapping[type[Event], list[Event]]) -> dict[type[Event], tuple[Event, ...]]:
+    return {kind: tuple(events) for kind, events in by_kind.items()}
 
 
 def _is_aside(event: Event, task: Task, phase: Phase | None) -> bool:
