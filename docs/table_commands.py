@@ -19,7 +19,7 @@ from marked_tables import MarkerError, Result
 
 from trunkline.harness.commands import main as command_line
 from trunkline.harness.runs import provenance
-from trunkline.harness.study import comparison, fluid_run, grid, papers
+from trunkline.harness.study import comparison, fluid_counts, grid, papers
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -100,7 +100,7 @@ def _read_reproduction(words: tuple[str, ...], arguments: argparse.Namespace) ->
         words,
         folder,
         grid.combine(_merge_axes(figure.vary, arguments.vary)),
-        frozenset(field.name for field in fields(fluid_run.Expectation)),
+        frozenset(field.name for field in fields(fluid_counts.Expectation)),
         not arguments.fluid,
         FLUID if arguments.fluid else (*FLUID, *MEASURED),
         ROOT / "scenarios" / figure.scenario,

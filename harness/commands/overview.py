@@ -29,7 +29,7 @@ from trunkline.harness.scenario.settings import Component, Scenario
 from trunkline.topologies.model import Link, Topology
 
 if TYPE_CHECKING:
-    from trunkline.harness.study.fluid_run import Expectation
+    from trunkline.harness.study.fluid_counts import Expectation
 
 LINE_CHARACTERS = 100
 """The longest text of a timeline's entry: a trace may have thousands of letters."""
