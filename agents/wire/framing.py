@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trunkline.agents.wire.messages import Control, ProtocolError, from_json, to_json
+from trunkline.agents.wire.message_json import from_json, to_json
+from trunkline.agents.wire.messages import Control, ProtocolError
 
 MAGIC = 0x544C
 VERSION = 4

@@ -1,7 +1,7 @@
-"""The control messages between agents, to and from JSON (pure).
+"""The control messages between agents (pure).
 
-Every received message is checked strictly against the dataclasses below. `agents.wire.framing`
-defines the wire format, also that of chunks.
+`agents.wire.message_json` checks every received message strictly against the dataclasses below.
+`agents.wire.framing` defines the wire format, also that of chunks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from trunkline.agents.events.causes import BY_TYPE, Dropping, Ending
 from trunkline.agents.events.task_events import Roles
@@ -444,21 +444,6 @@ Control = (
     | Stop
     | Bye
 )
-
-_CONTROL: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discriminator="type")])
-
-
-def to_json(message: Control) -> bytes:
-    """Encode a message as one JSON object."""
-    return _CONTROL.dump_json(message)
-
-
-def from_json(text: bytes) -> Control:
-    """Decode a message. Raises ProtocolError if the text is not a valid message."""
-    try:
-        return _CONTROL.validate_json(text)
-    except ValidationError as error:
-        raise ProtocolError(f"no valid message: {error}") from None
 
 
 def describe(message: Control) -> str:
