@@ -25,7 +25,8 @@ from trunkline.harness.config.units import (
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
-from trunkline.harness.scenario.settings import Component, Scenario
+from trunkline.harness.scenario.scheme_settings import Component
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Link, Topology
 
 if TYPE_CHECKING:
