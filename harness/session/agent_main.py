@@ -58,7 +58,7 @@ from trunkline.harness.scenario.exact_rates import ExactRates
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.scenario.user_results import UserCodeError
 
 FINISHED = 41
 """An agent's exit code after its regular end. It is not 0, because user code that runs in the

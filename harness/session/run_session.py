@@ -40,7 +40,7 @@ from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.scenario.user_results import UserCodeError
 from trunkline.harness.session import private_files
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.link_counting import LinkCounting

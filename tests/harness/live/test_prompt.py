@@ -23,7 +23,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import command_handler, control_socket, live_state, prompt
+from trunkline.harness.live import channel, command_handler, control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
@@ -272,7 +272,7 @@ def test_requests_are_taken_once_and_in_their_order(tmp_path):
 @pytest.fixture
 def front():
     ours, theirs = socket.socketpair()
-    yield prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    yield prompt.Shell(parse(SMALL, "small.yaml"), channel.Channel(ours))
     ours.close()
     theirs.close()
 
@@ -336,7 +336,7 @@ def test_rates_have_three_digits(mbps, text):
 def test_a_silent_command_gets_a_line_of_progress_until_its_output_comes(monkeypatch, capsys):
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(prompt, "WAIT_S", 0.01)
-    shell = prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    shell = prompt.Shell(parse(SMALL, "small.yaml"), channel.Channel(ours))
     shell.interactive = True
 
     def refresh():  # the run answers once a line of progress was shown
@@ -396,7 +396,7 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
     timeline = [{"at": "1 s", "do": "outage n1 n2 both blackhole for 2 s"}]
     session = {"timeline": timeline, "end_s": 12.5, "notes": ["at 3 s: n1 ping n2"]}
     path = tmp_path / "mine.yaml"
-    path.write_text(prompt.session_scenario(parse(SMALL, "small.yaml"), "mine", session))
+    path.write_text(channel.session_scenario(parse(SMALL, "small.yaml"), "mine", session))
     scenario = load(path)
     assert (scenario.name, scenario.stop.time_s) == ("mine", 12.5)
     assert [entry.at_s for entry in scenario.timeline] == [1.0]
@@ -408,7 +408,7 @@ def test_a_saved_session_has_the_same_end_without_the_warm_up(tmp_path):
     session = {"timeline": [], "end_s": 12.5, "notes": []}
     path = tmp_path / "mine.yaml"
     began = parse(text, "small.yaml", ["stop={tasks: 5}"])
-    path.write_text(prompt.session_scenario(began, "mine", session))
+    path.write_text(channel.session_scenario(began, "mine", session))
     scenario = load(path)
     assert (scenario.stop.tasks, scenario.stop.time_s) == (7, 12.5)
     assert scenario.warm_up.unit is None
