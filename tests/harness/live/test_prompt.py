@@ -58,6 +58,21 @@ def lasted_ns(run_dir: Path, fault: int) -> int:
     return int(end_ns - start_ns)
 
 
+def check_replay(first: Path, again: Path) -> None:
+    typed, replayed = faults(first), faults(again)
+    assert typed.pop()[0] == "heal"  # of `exit`
+    assert [fault for fault, _ in typed] == [
+        "outage n1 n2 both blackhole",
+        "setlink n1 n3 both rate=5Mbit/s",
+        "outage n2 n4 both blackhole for 1 ms",
+        "mend n1 n2",
+    ]
+    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
+    assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
+    for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
+        assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
+
+
 def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
     (tmp_path / "small.yaml").write_text(SMALL + "capture: {links: [n1-n2]}\n")
     runs = str(tmp_path / "runs")
@@ -122,18 +137,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert "# not repeated: at 1 s: n2 sleep 1000 &\n" in text
     with command(tmp_path, "run", "saved.yaml", "--quiet") as process:
         assert process.wait() == 0
-    typed, replayed = faults(first), faults(tmp_path / "runs/saved/latest")
-    assert typed.pop()[0] == "heal"  # of `exit`
-    assert [fault for fault, _ in typed] == [
-        "outage n1 n2 both blackhole",
-        "setlink n1 n3 both rate=5Mbit/s",
-        "outage n2 n4 both blackhole for 1 ms",
-        "mend n1 n2",
-    ]
-    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
-    assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
-    for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
-        assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
+    check_replay(first, tmp_path / "runs/saved/latest")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
