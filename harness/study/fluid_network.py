@@ -19,7 +19,7 @@ class ChangingLinks:
     """The links, whose rates the timeline and background traffic change.
 
     Attributes:
-        links: what is left of the rates to the run.
+        links: the links of the run, with the rates that other traffic leaves to it.
         flows: the background traffic, which takes its mean rate.
         rates_mbps: the rates of all links by topology and timeline.
         is_active: whether the run still needs the changes of the timeline.

@@ -339,7 +339,7 @@ def test_rates_have_three_digits(mbps, text):
 
 def test_a_silent_command_gets_a_line_of_progress_until_its_output_comes(monkeypatch, capsys):
     ours, theirs = socket.socketpair()
-    monkeypatch.setattr(prompt, "WAIT_S", 0.01)
+    monkeypatch.setattr(channel, "WAIT_S", 0.01)
     shell = prompt.Shell(parse(SMALL, "small.yaml"), channel.Channel(ours))
     shell.interactive = True
 
