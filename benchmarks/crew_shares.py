@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from trunkline.agents.control.planner import make_request
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans import crew, opr
 from trunkline.harness.scenario import planning

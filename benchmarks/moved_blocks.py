@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import cells
 
 from trunkline.agents.planning.chunks import cut_model
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import Block, Plan, star
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.repair import (

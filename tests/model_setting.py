@@ -120,15 +120,15 @@ class Past:
 
 def make_worker(setting, site, controllers, past, durations, log, reach) -> Worker:
     settings = WorkerSettings(
-        site,
-        setting.sites,
-        CHUNK_BYTES,
-        setting.rounds,
-        tuple(b for a, b in setting.rates if a == site),
-        controllers,
-        FAILOVER,
-        past.first_iteration,
-        past.lives,
+        site=site,
+        sites=setting.sites,
+        chunk_bytes=CHUNK_BYTES,
+        rounds=setting.rounds,
+        neighbours=tuple(b for a, b in setting.rates if a == site),
+        controllers=controllers,
+        failover=FAILOVER,
+        first_iteration=past.first_iteration,
+        lives=past.lives,
         last_tasks=past.last_tasks,
     )
     rank = setting.sites.index(site)
@@ -138,15 +138,15 @@ def make_worker(setting, site, controllers, past, durations, log, reach) -> Work
 
 def make_controller(setting, name, log, last_tasks) -> Controller:
     settings = ControllerSettings(
-        setting.sites,
-        setting.rates,
-        dict.fromkeys(setting.rates, 10.0),
-        setting.elements * 4,
-        CHUNK_BYTES,
-        7,
-        "policy",
-        setting.plan,
-        setting.task_s,
+        sites=setting.sites,
+        rates_mbps=setting.rates,
+        delays_ms=dict.fromkeys(setting.rates, 10.0),
+        model_bytes=setting.elements * 4,
+        chunk_bytes=CHUNK_BYTES,
+        seed=7,
+        policy_name="policy",
+        plan_name=setting.plan,
+        task_s=setting.task_s,
         failover=FAILOVER,
         rank=CONTROLLERS.index(name),
         last_tasks=last_tasks,

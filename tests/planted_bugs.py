@@ -374,11 +374,6 @@ MUTANTS = (
             "                lent = True\n",
         ),
         (
-            "a sum is written into the contribution",
-            "        np.add(sum_.total, data, out=data if sum_.lent else sum_.total)\n",
-            "        np.add(sum_.total, data, out=sum_.total)\n",
-        ),
-        (
             "a contribution counts twice",
             "source not in part.sources or source in sum_.held or source",
             "source not in part.sources or source",
@@ -427,6 +422,14 @@ MUTANTS = (
             "queued chunks of withdrawn blocks are sent",
             "        self.local.drop(lambda frame: _is_of(frame, number, chosen))\n",
             "",
+        ),
+    ),
+    *_in(
+        "site/sums.py",
+        (
+            "a sum is written into the contribution",
+            "        np.add(self.total, data, out=data if self.lent else self.total)\n",
+            "        np.add(self.total, data, out=self.total)\n",
         ),
     ),
     *_in(

@@ -109,20 +109,27 @@ def build(
             for pair, values in found.items()
         )
         _check_file_values(links)
+        notes = kept.notes if external else (*_note_external(network), *kept.notes)
         nodes = tuple(Site(node.name) for node in kept.nodes)
-        places = tuple(
-            (node.name, node.latitude, node.longitude)
-            for node in kept.nodes
-            if node.latitude is not None and node.longitude is not None
-        )
-        notes = kept.notes
-        if network.external and not external:
-            left_out = list_some(network.external, NOTED)
-            note = f"nodes with Internal 0 are left out, and external: true keeps them: {left_out}"
-            notes = (note, *notes)
         name = PurePath(file).stem if file else "file"
-        topology = Topology(name, nodes, links, places=places, notes=notes)
+        topology = Topology(name, nodes, links, places=_find_places(kept), notes=notes)
     return topology if sites is None else attach_sites(topology, sites)
+
+
+def _note_external(network: Network) -> Iterator[str]:
+    """The note that nodes of other networks are left out, if there are some."""
+    if network.external:
+        left_out = list_some(network.external, NOTED)
+        yield f"nodes with Internal 0 are left out, and external: true keeps them: {left_out}"
+
+
+def _find_places(network: Network) -> tuple[tuple[str, float, float], ...]:
+    """The nodes with coordinates: name, latitude and longitude."""
+    return tuple(
+        (node.name, node.latitude, node.longitude)
+        for node in network.nodes
+        if node.latitude is not None and node.longitude is not None
+    )
 
 
 def _read_network(file: str, matrices: dict[str, str], read: ReadFile) -> Network:

@@ -77,19 +77,8 @@ def build(
         rate_factor: multiplies every rate. With a model smaller by the same factor, times
             stay the same.
     """
-    ratios = {"alpha": alpha, "rate_factor": rate_factor}
-    for name, ratio in ratios.items():
-        if ratio is not None and not 0 < ratio < float("inf"):
-            raise TopologyError(f"{name}: {ratio}: expected above 0", key=name)
-    if alpha is not None and inter_rate_mbps is not None:
-        raise TopologyError(f"alpha: {alpha}: expected either alpha or inter_rate", key="alpha")
-    for name, count in (("racks", racks), ("sites_per_rack", sites_per_rack)):
-        if not 1 <= count <= MAX_SITES:
-            raise TopologyError(f"{name}: {count}: expected 1 to {MAX_SITES}", key=name)
-    total = racks * sites_per_rack + server
-    if not 2 <= total <= MAX_SITES:
-        raise TopologyError(f"{total} sites: expected 2 to {MAX_SITES}", key="racks")
-    check_link_count(total * (total - 1))
+    _check_ratios(alpha, rate_factor, inter_rate_mbps)
+    _check_counts(racks, sites_per_rack, server)
     if inter_rate_mbps is None:
         inter_rate_mbps = intra_rate_mbps * (ALPHA if alpha is None else alpha)
     every = (jitter_ms, loss_percent, queue_bytes)
@@ -97,26 +86,45 @@ def build(
     inter = Link("", "", rate_factor * inter_rate_mbps, inter_delay_ms, *every)
     for kind, link in (("intra", intra), ("inter", inter)):
         _check_link(kind, link)
-    racks_of = {"server": 0} if server else {}
-    for rack, number in itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1)):
-        racks_of[f"r{rack}n{number}"] = rack
     if server_rate_mbps is not None and not (switches and server):
         text = "server_rate: only with server and switches"
         raise TopologyError(text, key="server_rate_mbps")
-    sites = tuple(Site(name, rack=f"r{rack}" if rack else "") for name, rack in racks_of.items())
+    sites = _list_sites(racks, sites_per_rack, server)
     if switches:
-        uplink_mbps = racks * inter.rate_mbps
-        if server_rate_mbps is not None:
-            uplink_mbps = rate_factor * server_rate_mbps
+        together_mbps = racks * inter.rate_mbps
+        uplink_mbps = together_mbps if server_rate_mbps is None else rate_factor * server_rate_mbps
         uplink = replace(inter, rate_mbps=uplink_mbps)
         _check_link("server", uplink)
         return _add_switches(sites, intra, inter, uplink)
     links = tuple(
-        Link(src, dst, like.rate_mbps, like.delay_ms, *every)
-        for src, dst in itertools.permutations(racks_of, 2)
-        for like in [intra if racks_of[src] == racks_of[dst] else inter]
+        replace(intra if a.rack == b.rack else inter, src=a.name, dst=b.name)
+        for a, b in itertools.permutations(sites, 2)
     )
     return Topology("racks", sites, links)
+
+
+def _check_ratios(alpha: float | None, rate_factor: float, inter_rate_mbps: float | None) -> None:
+    for name, ratio in (("alpha", alpha), ("rate_factor", rate_factor)):
+        if ratio is not None and not 0 < ratio < float("inf"):
+            raise TopologyError(f"{name}: {ratio}: expected above 0", key=name)
+    if alpha is not None and inter_rate_mbps is not None:
+        raise TopologyError(f"alpha: {alpha}: expected either alpha or inter_rate", key="alpha")
+
+
+def _check_counts(racks: int, sites_per_rack: int, server: bool) -> None:
+    for name, count in (("racks", racks), ("sites_per_rack", sites_per_rack)):
+        if not 1 <= count <= MAX_SITES:
+            raise TopologyError(f"{name}: {count}: expected 1 to {MAX_SITES}", key=name)
+    total = racks * sites_per_rack + server
+    if not 2 <= total <= MAX_SITES:
+        raise TopologyError(f"{total} sites: expected 2 to {MAX_SITES}", key="racks")
+    check_link_count(total * (total - 1))
+
+
+def _list_sites(racks: int, sites_per_rack: int, server: bool) -> tuple[Site, ...]:
+    places = itertools.product(range(1, racks + 1), range(1, sites_per_rack + 1))
+    in_racks = (Site(f"r{rack}n{number}", rack=f"r{rack}") for rack, number in places)
+    return (*([Site("server")] if server else []), *in_racks)
 
 
 def _add_switches(sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Link) -> Topology:

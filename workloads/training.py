@@ -230,11 +230,9 @@ def build(
     reject(problems(sites, **given))
     preload(data=data)
     loaded = datasets.load(data)
-    count = sites if isinstance(sites, int) else len(sites)
-    rng = np.random.default_rng((SHARDS, seed))
-    alphas = np.full(count, alpha)
+    alphas = np.full(sites if isinstance(sites, int) else len(sites), alpha)
     alphas[list(shard_rules.find_outliers(outliers, sites, seed))] = outlier_alpha
-    dealt = deal(shards, loaded.train_labels, alphas, rng)
+    dealt = deal(shards, loaded.train_labels, alphas, np.random.default_rng((SHARDS, seed)))
     return Training(
         models.cnn(channels, hidden, seed),
         loaded,

@@ -21,6 +21,7 @@ from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.plan import Edge
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.site.early_contributions import OwnOffer
+from trunkline.agents.site.sums import Sum
 from trunkline.agents.wire.chunk_memory import Pool
 from trunkline.agents.wire.framing import ChunkHeader
 from trunkline.agents.wire.lane import Outgoing
@@ -104,7 +105,7 @@ class Share:
     offer: OwnOffer | None = None
     offer_flow: Flow | None = None
     offered: set[int] = field(default_factory=set)
-    sums: dict[tuple[int, int], _Sum] = field(default_factory=dict)
+    sums: dict[tuple[int, int], Sum] = field(default_factory=dict)
     waiting: dict[tuple[int, bool], list[_Waiting]] = field(default_factory=dict)
     taken: set[tuple[int, int, str]] = field(default_factory=set)
 
@@ -268,9 +269,8 @@ class Share:
         self.owed = {key for key in self.owed if not chosen(key[0])}
         for key in [key for key in self.sums if chosen(key[0])]:
             sum_ = self.sums.pop(key)
-            for data in (*sum_.held.values(), *([] if sum_.lent else [sum_.total])):
-                if data is not None:
-                    self.local.chunks.give(data)
+            for data in sum_.memory():
+                self.local.chunks.give(data)
         for where in [where for where in self.waiting if chosen(where[0])]:
             for each in self.waiting.pop(where):
                 each.free(each.data)
@@ -286,7 +286,7 @@ class Share:
 
     def _add(self, part: BlockPart, header: ChunkHeader, data: Vector) -> None:
         key = (header.block, header.chunk)
-        sum_ = self.sums.setdefault(key, _Sum())
+        sum_ = self.sums.setdefault(key, Sum())
         source = self.local.sites[header.source]
         if source not in part.sources or source in sum_.held or source == self.local.site:
             raise ProtocolError(f"an unexpected contribution of {source} to {key}")
@@ -301,12 +301,13 @@ class Share:
                 assert self.contribution is not None
                 own = self.contribution[self.local.cut.span(header.chunk)]
                 lent = self.message.weights[source] == 1.0
-                self._accumulate(sum_, own if lent else self._weighted(own), lent)
+                unused = sum_.add(own if lent else self._weighted(own), lent=lent)
             elif source in sum_.held:
-                self._accumulate(sum_, sum_.held[source])
-                sum_.held[source] = _ADDED
+                unused = sum_.add_held(source)
             else:
                 return
+            if unused is not None:
+                self.local.chunks.give(unused)
         assert sum_.total is not None
         del self.sums[key]
         self.owed.discard(key)
@@ -316,18 +317,6 @@ class Share:
             complete = _Waiting(header.chunk, sum_.total, self.local.chunks.give)
             self._send_on(part, (part.parent,), complete, inward=True)
             self.finish_if_done()
-
-    def _accumulate(self, sum_: _Sum, data: Vector, lent: bool = False) -> None:
-        """Add the next source's chunk, in memory that may be overwritten."""
-        sum_.added += 1
-        if sum_.total is None:
-            sum_.total, sum_.lent = data, lent
-            return
-        np.add(sum_.total, data, out=data if sum_.lent else sum_.total)
-        if sum_.lent:
-            sum_.total, sum_.lent = data, False
-        elif not lent:
-            self.local.chunks.give(data)
 
     def _deliver(self, part: BlockPart, chunk: int, data: Vector, scale: float = 1.0) -> None:
         """Scale a chunk of the result, keep it if this site is a receiver, and send it on.
@@ -413,19 +402,6 @@ class Share:
         return data
 
 
-@dataclass(slots=True)
-class _Sum:
-    """One chunk's sum: `added` sources are in `total`; chunks in `held` wait for their turn.
-
-    A `lent` total is memory of the contribution, which must not be overwritten.
-    """
-
-    total: Vector | None = None
-    lent: bool = False
-    added: int = 0
-    held: dict[str, Vector] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     """A chunk of a sum or result, and what frees its memory."""
@@ -447,10 +423,6 @@ class _Shared:
         self.users -= 1
         if not self.users:
             self.free(self.data)
-
-
-_ADDED: Vector = np.empty(0, np.float32)
-"""Marks a contribution that is in the sum already."""
 
 
 def _is_of(frame: Outgoing, task: int, chosen: Callable[[int], bool]) -> bool:

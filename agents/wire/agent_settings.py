@@ -45,7 +45,7 @@ class Probing:
     sync_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
     """A worker's settings, besides its sockets.
 
@@ -106,7 +106,7 @@ class WorkerSettings:
         return tuple(site for site in self.neighbours if rank(site) > rank(self.site))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
     """A controller's settings.
 

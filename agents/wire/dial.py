@@ -19,9 +19,10 @@ from functools import partial
 
 from trunkline.agents.wire.agent_settings import AgentError
 from trunkline.agents.wire.framing import MAX_HELLO_BYTES, FrameReader, encode, no_chunks
+from trunkline.agents.wire.hello import Hello
 from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.agents.wire.lane import lane_name
-from trunkline.agents.wire.messages import Hello, ProtocolError
+from trunkline.agents.wire.messages import ProtocolError
 
 WORKER_PORT = 7400
 CONTROLLER_PORT = 7401

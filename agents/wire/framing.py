@@ -18,9 +18,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from trunkline.agents.wire.messages import Control, ProtocolError, from_json, to_json
+from pydantic import Field, TypeAdapter, ValidationError
+
+from trunkline.agents.wire.messages import Control, ProtocolError
 
 MAGIC = 0x544C
 VERSION = 4
@@ -45,6 +47,9 @@ class Stamp(NamedTuple):
 
 UNTIMED = Stamp(-(2**63), 0)
 """The stamp of a frame whose sender's clock is not synchronized."""
+
+_CONTROL: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discriminator="type")])
+"""Messages to and from JSON."""
 
 _STAMP = struct.Struct("!Bq")
 _STAMP_AT = HEADER.size - _STAMP.size
@@ -88,7 +93,7 @@ class ChunkHeader:
 
 def encode(message: Control) -> bytes:
     """A whole control frame."""
-    body = to_json(message)
+    body = _CONTROL.dump_json(message)
     return HEADER.pack(MAGIC, VERSION, CONTROL, len(body), 0, 0, 0, 0, 0, 0, UNTIMED.time_ns) + body
 
 
@@ -253,7 +258,7 @@ class FrameReader:
         return frame
 
     def _read_control(self) -> Frame:
-        message = from_json(bytes(self._target))
+        message = _decode_message(bytes(self._target))
         self.number, self._next_number = self._next_number, None
         self._expect(memoryview(self._header), self._read_header)
         self._tell_time(None)
@@ -263,6 +268,13 @@ class FrameReader:
         *_, flags, sent_ns = self._fields
         if self._on_timed is not None and sent_ns != UNTIMED.time_ns:
             self._on_timed(Stamp(sent_ns, flags >> FLAG_BITS), size)
+
+
+def _decode_message(text: bytes) -> Control:
+    try:
+        return _CONTROL.validate_json(text)
+    except ValidationError as error:
+        raise ProtocolError(f"no valid message: {error}") from None
 
 
 def no_chunks(header: ChunkHeader) -> memoryview:

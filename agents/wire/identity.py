@@ -17,7 +17,8 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from trunkline.agents.wire.messages import Hello, ProtocolError
+from trunkline.agents.wire.hello import Hello
+from trunkline.agents.wire.messages import ProtocolError
 
 SINGLY_TOLD = 16
 """How many refusals are logged one by one. After that, only every power of two is logged, so that

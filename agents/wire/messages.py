@@ -1,7 +1,7 @@
-"""The control messages between agents, to and from JSON (pure).
+"""The control messages between agents (pure).
 
-Every received message is checked strictly against the dataclasses below. `agents.wire.framing`
-defines the wire format, also that of chunks.
+`agents.wire.framing` defines the wire format, also that of chunks. It checks every received message
+strictly against the dataclasses below and `agents.wire.hello`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from trunkline.agents.events.causes import BY_TYPE, Dropping, Ending
 from trunkline.agents.events.task_events import Roles
 from trunkline.agents.planning.site_plan import BlockPart
+from trunkline.agents.wire.hello import Hello
 
 
 class ProtocolError(Exception):
@@ -26,20 +27,6 @@ Plain = Field(exclude_if=lambda value: not value)
 
 ControllerRank = Annotated[int, Field(ge=0, lt=16)]
 """0 for the controller that starts the run, 1 for the backup; a frame has four bits for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """The first message on every connection: the caller's name, its run and the time.
-
-    The time is the kernel's monotonic clock; `agents.wire.identity` describes the `proof`.
-    """
-
-    run: str
-    site: str
-    called_ns: int
-    proof: str
-    type: Literal["hello"] = "hello"
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,21 +431,6 @@ Control = (
     | Stop
     | Bye
 )
-
-_CONTROL: TypeAdapter[Control] = TypeAdapter(Annotated[Control, Field(discriminator="type")])
-
-
-def to_json(message: Control) -> bytes:
-    """Encode a message as one JSON object."""
-    return _CONTROL.dump_json(message)
-
-
-def from_json(text: bytes) -> Control:
-    """Decode a message. Raises ProtocolError if the text is not a valid message."""
-    try:
-        return _CONTROL.validate_json(text)
-    except ValidationError as error:
-        raise ProtocolError(f"no valid message: {error}") from None
 
 
 def describe(message: Control) -> str:

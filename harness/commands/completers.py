@@ -77,7 +77,8 @@ def list_settings() -> dict[str, tuple[str, ...]]:
     from trunkline.harness.config.options import read_options
     from trunkline.harness.scenario.extensions import discover
     from trunkline.harness.scenario.named_schemes import SCHEMES
-    from trunkline.harness.scenario.reader import NETWORK, SCHEME
+    from trunkline.harness.scenario.sections.scheme_section import SCHEME
+    from trunkline.harness.scenario.sections.section_reading import NETWORK
     from trunkline.harness.scenario.settings import Basics
 
     known = discover()

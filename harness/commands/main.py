@@ -185,7 +185,7 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.harness.record.run_folder import StoreError
     from trunkline.harness.runs.remote import RemoteError
     from trunkline.harness.scenario.loading import CannotRunError
-    from trunkline.harness.scenario.user_code import UserCodeError
+    from trunkline.harness.scenario.user_results import UserCodeError
     from trunkline.workloads.datasets import DatasetError
 
     known = CannotRunError, DatasetError, DecisionError, KernelError, NetworkError

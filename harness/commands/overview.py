@@ -25,11 +25,12 @@ from trunkline.harness.config.units import (
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
-from trunkline.harness.scenario.settings import Component, Scenario
+from trunkline.harness.scenario.scheme_settings import Component
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Link, Topology
 
 if TYPE_CHECKING:
-    from trunkline.harness.study.fluid_run import Expectation
+    from trunkline.harness.study.fluid_counts import Expectation
 
 LINE_CHARACTERS = 100
 """The longest text of a timeline's entry: a trace may have thousands of letters."""

@@ -22,8 +22,12 @@ from trunkline.harness.config.options import REQUIRED, Option, read_options, ren
 from trunkline.harness.config.units import DIMENSIONS, Dimension
 from trunkline.harness.scenario.extensions import Extensions, summarize
 from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
-from trunkline.harness.scenario.reader import SCHEME
-from trunkline.harness.scenario.settings import Auxiliary, Awareness, Basics, TimelineEntry
+from trunkline.harness.scenario.scheme_settings import Auxiliary, Awareness
+from trunkline.harness.scenario.sections.scheme_section import SCHEME
+from trunkline.harness.scenario.settings import (
+    Basics,
+    TimelineEntry,
+)
 from trunkline.topologies.access import AccessLink
 from trunkline.topologies.model import Link, LinkOverride
 

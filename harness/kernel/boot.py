@@ -1,17 +1,28 @@
 """Boots the embedded kernel for one program.
 
+The program sees the host's files with the rights of this user, and is root inside. Its
+environment has the variables of `INHERITED`, `ENVIRONMENT`, `numerics` and `env`, in this
+order. `/run`, `/dev/shm` and `$TMPDIR` are the guest's own. A host folder below them stays
+visible if it is `cwd`, holds this Python or this package, or is in `visible`.
+
+A SIGINT or SIGTERM to this process goes to the program as SIGINT. The program has
+INTERRUPT_GRACE_S to end. If it has not begun, or another process keeps it from running, the
+guest ends at once. After the guest has ended, the signal takes its usual effect here.
+
 `process` is the host's side of the running guest, `guest` is the first process inside.
 """
 
+import contextlib
 import json
 import math
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import KernelError, build
@@ -82,15 +93,6 @@ def run(
 ) -> int:
     """Runs `argv` inside the embedded kernel and returns its exit code (128 + n for signal n).
 
-    The program sees the host's files with the rights of this user, and is root inside. Its
-    environment has the variables of `INHERITED`, `ENVIRONMENT`, `numerics` and `env`, in this
-    order. `/run`, `/dev/shm` and `$TMPDIR` are the guest's own. A host folder below them stays
-    visible if it is `cwd`, holds this Python or this package, or is in `visible`.
-
-    A SIGINT or SIGTERM to this process goes to the program as SIGINT. The program has
-    INTERRUPT_GRACE_S to end. If it has not begun, or another process keeps it from running, the
-    guest ends at once. After the guest has ended, the signal takes its usual effect here.
-
     Args:
         argv: the program and its arguments; the program is looked up in PATH.
         clock: "virtual" stands still while a process computes, jumps ahead while all processes
@@ -123,38 +125,13 @@ def run(
     require(probe_programs)
     kernel = kernel or _find_kernel()
     memory_folder = find_memory_folder(memory_mb)
-    where = (cwd or Path.cwd()).absolute()
-    for needed in (where, *visible):
-        if not needed.is_dir():
-            raise KernelError(f"{needed}: the guest needs this folder, and it does not exist")
-    request = {
-        "argv": list(argv),
-        "cwd": str(where),
-        "env": _environment(env),
-        "visible": _find_hidden((where, *visible)),
-        "settle_s": SETTLE_S if clock == "virtual" else 0.0,
-    }
-    deadline_s = time.monotonic() + timeout_s if timeout_s is not None else math.inf
-    with (
-        Signals() as signals,
-        tempfile.TemporaryDirectory(
-            prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-",
-            dir=memory_folder,
-            ignore_cleanup_errors=True,
-        ) as folder,
-    ):
-        Path(folder, "request.json").write_text(json.dumps(request))
+    request = _make_request(argv, clock, cwd, env, visible)
+    stall_timeout_s = stall_timeout_s if clock == "virtual" else math.inf
+    service = _Service(companion, on_output or _to_stdout, on_time, stall_timeout_s, timeout_s)
+    with Signals() as signals, _make_folder(memory_folder, request) as folder:
         arguments = _arguments(clock, seed, parameters, memory_mb, folder)
         with _start(kernel, arguments, Path(folder), stdin) as guest:
-            watch = StallWatch(guest, stall_timeout_s if clock == "virtual" else math.inf)
-            if companion is not None:
-                companion.began(guest)
-            while guest.serve(on_output or _to_stdout, companion.handles() if companion else {}):
-                signals.pass_on_to(guest, companion)
-                watch.check()
-                on_time(guest.virtual_time_ns, watch.warning)
-                if time.monotonic() > deadline_s:
-                    raise KernelError(f"the run took more than {timeout_s:g} s of real time")
+            service.serve(guest, signals)
         return guest.result()
 
 
@@ -163,6 +140,68 @@ def try_out(kernel: Path) -> None:
     code = run(["true"], kernel=kernel, on_output=lambda _: None, timeout_s=TRY_OUT_LIMIT_S)
     if code != 0:
         raise KernelError(f"{kernel}: the embedded kernel boots, but `true` ended with code {code}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """What the host does for a guest while it runs; the arguments of `run` say what each one is.
+
+    `deadline_s` is when the run has taken `timeout_s`.
+    """
+
+    companion: Companion | None
+    on_output: Callable[[bytes], None]
+    on_time: Callable[[int, str | None], None]
+    stall_timeout_s: float | None
+    timeout_s: float | None
+    deadline_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit_s = math.inf if self.timeout_s is None else self.timeout_s
+        object.__setattr__(self, "deadline_s", time.monotonic() + limit_s)
+
+    def serve(self, guest: Guest, signals: Signals) -> None:
+        """Serve a guest until it ends. Raises KernelError if it spins or takes too long."""
+        companion, watch = self.companion, StallWatch(guest, self.stall_timeout_s)
+        if companion is not None:
+            companion.began(guest)
+        while guest.serve(self.on_output, companion.handles() if companion else {}):
+            signals.pass_on_to(guest, companion)
+            watch.check()
+            self.on_time(guest.virtual_time_ns, watch.warning)
+            if time.monotonic() > self.deadline_s:
+                raise KernelError(f"the run took more than {self.timeout_s:g} s of real time")
+
+
+def _make_request(
+    argv: Sequence[str],
+    clock: str,
+    cwd: Path | None,
+    env: Mapping[str, str],
+    visible: Sequence[Path],
+) -> dict[str, Any]:
+    """What the guest's first process is asked to do. Raises KernelError if a folder is missing."""
+    where = (cwd or Path.cwd()).absolute()
+    for needed in (where, *visible):
+        if not needed.is_dir():
+            raise KernelError(f"{needed}: the guest needs this folder, and it does not exist")
+    return {
+        "argv": list(argv),
+        "cwd": str(where),
+        "env": _environment(env),
+        "visible": _find_hidden((where, *visible)),
+        "settle_s": SETTLE_S if clock == "virtual" else 0.0,
+    }
+
+
+@contextlib.contextmanager
+def _make_folder(memory_folder: Path, request: Mapping[str, Any]) -> Iterator[str]:
+    """A folder for the guest's memory and its request, while the guest runs."""
+    with tempfile.TemporaryDirectory(
+        prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-", dir=memory_folder, ignore_cleanup_errors=True
+    ) as folder:
+        Path(folder, "request.json").write_text(json.dumps(request))
+        yield folder
 
 
 def _start(kernel: Path, arguments: Sequence[str], folder: Path, stdin: int | None) -> Guest:

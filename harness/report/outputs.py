@@ -21,7 +21,7 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import bound
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.checks import judging

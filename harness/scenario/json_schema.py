@@ -15,7 +15,8 @@ from pydantic import Field, WithJsonSchema
 from trunkline.harness.config.options import REQUIRED, Option, make_model, read_options
 from trunkline.harness.scenario.extensions import Extensions, discover, summarize
 from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
-from trunkline.harness.scenario.reader import NETWORK, SCHEME, choose, merge
+from trunkline.harness.scenario.sections.scheme_section import SCHEME
+from trunkline.harness.scenario.sections.section_reading import NETWORK, choose, merge
 from trunkline.harness.scenario.settings import Basics, TimelineEntry
 from trunkline.harness.scenario.user_code import SUFFIX
 

@@ -25,9 +25,14 @@ from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.compute_limit import limited_calls
 from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.named_schemes import SCHEMES
-from trunkline.harness.scenario.reader import SCHEME, Reader
+from trunkline.harness.scenario.reader import Reader
+from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.sections import timeline_section
-from trunkline.harness.scenario.settings import OWN_FOLDERS, Component, Scenario
+from trunkline.harness.scenario.sections.scheme_section import SCHEME
+from trunkline.harness.scenario.settings import (
+    OWN_FOLDERS,
+    Scenario,
+)
 from trunkline.topologies import explicit
 
 MAX_FILE_BYTES = 100_000_000

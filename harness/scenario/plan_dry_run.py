@@ -16,7 +16,8 @@ from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import SUFFIX, UserCodeError
+from trunkline.harness.scenario.user_code import SUFFIX
+from trunkline.harness.scenario.user_results import UserCodeError
 
 TICKS = 100
 """How many ticks a policy gets to form its first group."""

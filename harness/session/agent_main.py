@@ -58,7 +58,7 @@ from trunkline.harness.scenario.exact_rates import ExactRates
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.scenario.user_results import UserCodeError
 
 FINISHED = 41
 """An agent's exit code after its regular end. It is not 0, because user code that runs in the
@@ -254,27 +254,27 @@ class Agent:
             controller = await dial(site, self.identity, controllers[CONTROLLER])
         traits = Traits.of(planning.create_policy(scenario))
         settings = WorkerSettings(
-            site,
-            topology.site_names,
-            scenario.scheme.chunk_bytes,
-            scenario.stop.rounds,
-            tuple(peers),
-            tuple(controllers),
-            make_failover(self.scenario),
-            self.first_iteration,
-            self.lives,
-            scenario.scheme.discipline,
-            self.last_tasks,
-            awareness_section.make_probing(scenario),
-            awareness_section.clock_of(scenario, site),
-            scenario.scheme.bounds,
-            scenario.tensor_bytes,
-            scenario.scheme.servers,
-            traits.gives,
-            traits.accumulates,
-            traits.keeps_initial,
-            traits.compares and bool(scenario.workload.module.EVALUATES),
-            scenario.network.connections,
+            site=site,
+            sites=topology.site_names,
+            chunk_bytes=scenario.scheme.chunk_bytes,
+            rounds=scenario.stop.rounds,
+            neighbours=tuple(peers),
+            controllers=tuple(controllers),
+            failover=make_failover(self.scenario),
+            first_iteration=self.first_iteration,
+            lives=self.lives,
+            discipline=scenario.scheme.discipline,
+            last_tasks=self.last_tasks,
+            probing=awareness_section.make_probing(scenario),
+            clock=awareness_section.clock_of(scenario, site),
+            auxiliary=scenario.scheme.bounds,
+            tensor_bytes=scenario.tensor_bytes,
+            servers=scenario.scheme.servers,
+            gives=traits.gives,
+            accumulates=traits.accumulates,
+            keeps_initial=traits.keeps_initial,
+            compares=traits.compares and bool(scenario.workload.module.EVALUATES),
+            connections=scenario.network.connections,
         )
         caller = Caller(site, self.identity, {**peers, **controllers})
         worker = Worker(settings, workload, clock, pipes.log, caller)

@@ -40,7 +40,7 @@ from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.scenario.user_code import UserCodeError
+from trunkline.harness.scenario.user_results import UserCodeError
 from trunkline.harness.session import private_files
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.link_counting import LinkCounting
@@ -109,105 +109,157 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broke
                 capture.Capture(taps, folder, scenario.capture.snap_bytes) as captured,
                 contextlib.closing(BackgroundTraffic(*others)) as background,
             ):
-                return _run_agents(scenario, network, captured, background, run_dir, log, hold)
+                testbed = _Testbed(scenario, run_dir, log, network, captured, background)
+                return _run_agents(testbed, hold)
         finally:
             network.stop()
 
 
-def _run_agents(
-    scenario: Scenario,
-    network: MininetNetwork,
-    captured: capture.Capture,
-    background: BackgroundTraffic,
-    run_dir: Path,
-    log: EventLog,
-    hold: bool,
-) -> Ending | Broken | None:
-    cause: Ending | Broken | None = None
-    failures: list[str] = []
-    interrupted = False
-    done = {CONTROLLER}  # these stay dead at the stop, which an acting controller announces
-    timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
+@dataclass(frozen=True, slots=True)
+class _Testbed:
+    """What the agents of a run work with: the network, other traffic and captures of packets."""
 
-    def begin(epoch_ns: int) -> None:
-        if scenario.backend == "embedded":
+    scenario: Scenario
+    run_dir: Path
+    log: EventLog
+    network: MininetNetwork
+    captured: capture.Capture
+    background: BackgroundTraffic
+
+    def begin(self, epoch_ns: int) -> None:
+        """Begin the captures and the other traffic, as the clock of the agents starts."""
+        if self.scenario.backend == "embedded":
             random_numbers.restart()
-        captured.begin(epoch_ns)
-        background.begin(epoch_ns)
+        self.captured.begin(epoch_ns)
+        self.background.begin(epoch_ns)
 
+
+@dataclass(slots=True)
+class _Outcome:
+    """Why a run ends: its `cause`, unless something failed or the user interrupted it."""
+
+    cause: Ending | Broken | None = None
+    failures: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def settle(self) -> Ending | Broken | None:
+        """Why the run has ended."""
+        if self.failures or self.interrupted:
+            return Broken(tuple(self.failures), self.interrupted)
+        return self.cause
+
+
+def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
+    """Run the agents until the run ends, and log its end; returns why it ended."""
+    outcome = _Outcome()
     try:
-        kind = ProgramChildren if scenario.runs_programs else AgentChildren
-        children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
-        with (
-            contextlib.ExitStack() as after,
-            Supervisor(scenario, children, begin) as supervisor,
-            contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
-            contextlib.closing(LinkCounting(network)) as counting,
-            contextlib.closing(
-                CommandHandler(
-                    scenario, run_dir, network, supervisor, injector, print_message, hold
-                )
-            ) as handler,
-            contextlib.ExitStack() as before,
-        ):
-            after.callback(handler.end_commands, captured.pids)
-            state = handler.state
-
-            def follow(event: Event) -> None:
-                if state.update(event):
-                    print_message({"progress": asdict(state.progress())})
-
-            log.on_event = follow
-            handler.open_shells()
-            background.start(supervisor.watch, supervisor.unwatch)
-            supervisor.start()
-            supervisor.watch(injector.fd, injector.perform_due)
-            before.callback(supervisor.unwatch, injector.fd)
-            supervisor.watch(counting.fd, counting.count)
-            before.callback(supervisor.unwatch, counting.fd)
-            for logged in supervisor.events():
-                log.write(logged)
-                log.epoch_ns = supervisor.epoch_ns
-                if state.start_ns is not None and not injector.start_ns:
-                    stop_s = scenario.whole_stop.time_s or math.inf
-                    epoch_ns = supervisor.epoch_ns
-                    injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
-                    handler.accept_requests()
-                    if scenario.runs_programs:
-                        counting.start(epoch_ns)
-                match event := logged.event:
-                    case run_events.Stopping():
-                        cause = event.cause
-                        handler.announce_end(str(cause))
-                        injector.finish(done)
-                        if scenario.timeline or handler.used:
-                            recovery_s = scenario.limits.recovery_s
-                            supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
-                    case WorkerFinished():
-                        done.add(event.site)
-                    case run_events.AgentFailed():
-                        failures.append(f"{event.site}: {event.reason}")
-                    case run_events.AgentExited() if _is_unexpected(event):
-                        failures.append(_exit_text(event))
-                        if not scenario.runs_programs:  # programs end themselves after a failure
-                            break
-            for logged in background.finish():
-                log.write(logged)
-            print_message({"progress": asdict(state.progress())})
+        _carry_out(testbed, hold, outcome)
     except TimeoutError as error:
-        failures.append(str(error))
+        outcome.failures.append(str(error))
     except KeyboardInterrupt:
-        interrupted = True
+        outcome.interrupted = True
         raise
     except BaseException as error:
-        failures.append(f"ended by {type(error).__name__}")
+        outcome.failures.append(f"ended by {type(error).__name__}")
         raise
     finally:
-        failures += _end_capture(captured, log)
-        if failures or interrupted:
-            cause = Broken(tuple(failures), interrupted)
-        _log_end(network, log, cause)
-    return cause
+        outcome.failures += _end_capture(testbed.captured, testbed.log)
+        _log_end(testbed.network, testbed.log, outcome.settle())
+    return outcome.settle()
+
+
+def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
+    """Start the agents and everything that goes on beside them, and handle all events."""
+    scenario, network, log = testbed.scenario, testbed.network, testbed.log
+    run_dir, background = testbed.run_dir, testbed.background
+    timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
+    kind = ProgramChildren if scenario.runs_programs else AgentChildren
+    children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
+    with (
+        contextlib.ExitStack() as after,
+        Supervisor(scenario, children, testbed.begin) as supervisor,
+        contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
+        contextlib.closing(LinkCounting(network)) as counting,
+        contextlib.closing(
+            CommandHandler(scenario, run_dir, network, supervisor, injector, print_message, hold)
+        ) as handler,
+        contextlib.ExitStack() as before,
+    ):
+        after.callback(handler.end_commands, testbed.captured.pids)
+        state = handler.state
+
+        def follow(event: Event) -> None:
+            if state.update(event):
+                print_message({"progress": asdict(state.progress())})
+
+        log.on_event = follow
+        handler.open_shells()
+        background.start(supervisor.watch, supervisor.unwatch)
+        supervisor.start()
+        supervisor.watch(injector.fd, injector.perform_due)
+        before.callback(supervisor.unwatch, injector.fd)
+        supervisor.watch(counting.fd, counting.count)
+        before.callback(supervisor.unwatch, counting.fd)
+        session = _Session(scenario, supervisor, injector, counting, handler, outcome)
+        for logged in supervisor.events():
+            log.write(logged)
+            log.epoch_ns = supervisor.epoch_ns
+            session.start_if_due()
+            if not session.handle(logged.event):
+                break
+        for logged in background.finish():
+            log.write(logged)
+        print_message({"progress": asdict(state.progress())})
+
+
+@dataclass(slots=True)
+class _Session:
+    """What the events of a run lead to.
+
+    Attributes:
+        done: the agents that stay dead at the stop, which an acting controller announces.
+    """
+
+    scenario: Scenario
+    supervisor: Supervisor
+    injector: FaultInjector
+    counting: LinkCounting
+    handler: CommandHandler
+    outcome: _Outcome
+    done: set[str] = field(default_factory=lambda: {CONTROLLER})
+
+    def start_if_due(self) -> None:
+        """Start the timeline when the first task has started."""
+        state, epoch_ns = self.handler.state, self.supervisor.epoch_ns
+        if state.start_ns is None or self.injector.start_ns:
+            return
+        stop_s = self.scenario.whole_stop.time_s or math.inf
+        self.injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
+        self.handler.accept_requests()
+        if self.scenario.runs_programs:
+            self.counting.start(epoch_ns)
+
+    def handle(self, event: Event) -> bool:
+        """Do what an event asks for; returns whether the run goes on."""
+        match event:
+            case run_events.Stopping():
+                self._stop(event.cause)
+            case WorkerFinished():
+                self.done.add(event.site)
+            case run_events.AgentFailed():
+                self.outcome.failures.append(f"{event.site}: {event.reason}")
+            case run_events.AgentExited() if _is_unexpected(event):
+                self.outcome.failures.append(_exit_text(event))
+                return self.scenario.runs_programs  # programs end themselves after a failure
+        return True
+
+    def _stop(self, cause: Ending) -> None:
+        self.outcome.cause = cause
+        self.handler.announce_end(str(cause))
+        self.injector.finish(self.done)
+        if self.scenario.timeline or self.handler.used:
+            recovery_s = self.scenario.limits.recovery_s
+            self.supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
 
 
 @dataclass(slots=True)

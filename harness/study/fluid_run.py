@@ -8,54 +8,25 @@ get exact rates at every update.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from statistics import fmean
-
-import numpy as np
+from typing import Any
 
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.chunks import cut_tensors
-from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, Offer
+from trunkline.agents.planning.fluid.agenda import Agenda
+from trunkline.agents.planning.fluid.fluid_links import FluidLinks
+from trunkline.agents.planning.fluid.fluid_overlay import FluidOverlay
+from trunkline.agents.planning.fluid.fluid_tasks import FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
-from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready
-from trunkline.harness.background.flows import leave_rates, list_flows
+from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready, Start
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
-from trunkline.harness.faults.timeline import LinkStep, Timeline
-from trunkline.harness.report import mixing
-from trunkline.harness.report.updates import update_tables
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.study.fluid_counts import Counts, Expectation, Window
+from trunkline.harness.study.fluid_network import ChangingLinks, Messages
 from trunkline.harness.study.fluid_steps import HandOut
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """The predicted mean task time, mean rounds per worker, window and groups of a run.
-
-    The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
-    over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
-    groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
-    until all servers have their update, and until they have the servers' model; `zero_gaps_percent`
-    is the share of gaps of zero between updates, as in `tables/run.csv`. `step_s` and
-    `stall_percent` are those of iterations that are computed while their parameters arrive, as in
-    `tables/run.csv`. `samples_per_s` is NaN for workloads without a batch.
-    """
-
-    task_s: float
-    rounds: float
-    window_s: float
-    update_s: float
-    rho: float
-    push_s: float
-    pull_s: float
-    zero_gaps_percent: float
-    step_s: float
-    stall_percent: float
-    samples_per_s: float
 
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
@@ -77,309 +48,293 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     return _Run(scenario, delays).run()
 
 
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """The model of a run, and how it is cut into chunks; `branches` are the chunks of each one."""
+
+    model_bytes: int
+    chunk_bytes: int
+    tensor_bytes: tuple[int, ...]
+    branches: tuple[range, ...]
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> _Model:
+        chunk_bytes, tensor_bytes = scenario.scheme.chunk_bytes, scenario.tensor_bytes
+        in_layers = scenario.layers is not None
+        branches = cut_tensors(chunk_bytes, tensor_bytes) if in_layers else ()
+        return cls(scenario.model_bytes, chunk_bytes, tensor_bytes, branches)
+
+    def make_task(self, plan: Plan) -> FluidTask:
+        """A task that moves the model by this plan."""
+        sizes = self.model_bytes, self.chunk_bytes
+        return FluidTask(plan, *sizes, tensor_bytes=self.tensor_bytes)
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker.
+
+    Attributes:
+        times: how long its iterations take.
+        iteration: the iteration that it computes, or computes next.
+        batch: the samples in each of its steps; None for the workload's own.
+        locks: how many running tasks in which it is passive will replace its model.
+        computed: the iteration that it has computed and that waits for these tasks.
+        offer: its contribution that is on its way and that no task has taken yet.
+        has_left: whether it does no more rounds.
+    """
+
+    times: Any
+    iteration: int = 0
+    batch: int | None = None
+    locks: int = 0
+    computed: int | None = None
+    offer: Offer | None = None
+    has_left: bool = False
+
+    @classmethod
+    def all_of(cls, scenario: Scenario) -> dict[str, _Worker]:
+        """The workers of a scenario by site."""
+        workload, workers = scenario.workload, scenario.workers
+        times = workload.module.compute_times
+        return {
+            site: cls(times(rank, workers, scenario.seed, **workload.options))
+            for rank, site in enumerate(workers)
+        }
+
+    def take_offer(self) -> Offer | None:
+        """The offer, if there is one; the worker has none then."""
+        offer, self.offer = self.offer, None
+        return offer
+
+
 class _Run:
-    """Simulates controller and workers; `_until_s` is set when the run is told to stop."""
+    """Simulates controller and workers.
+
+    `_running` counts the tasks that run; `_alarm_s` is when the policy ticks next, if it does.
+    """
 
     def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
-        options = scenario.workload.options
-        self._topology, self._sites = topology, topology.site_names
-        self._stop, self._warm_up = scenario.whole_stop, scenario.warm_up
-        self._begin_s: float | None = None if self._warm_up.unit else 0.0
-        self._started = 0
-        self._chunk_bytes = scheme.chunk_bytes
-        self._model_bytes = scenario.model_bytes
-        self._tensor_bytes = scenario.tensor_bytes
+        self._scenario, self._stop = scenario, scenario.whole_stop
+        self._model = _Model.of(scenario)
         self._driver = planning.create_driver(scenario)
-        self._known = self._driver.planner.rates
-        self._update_s = scheme.update_s if scheme.rates != "configured" else None
-        self._timeline = Timeline(topology, scenario.timeline, scenario.seed)
-        paths = topology.overlay_paths()
-        self._overlay = FluidOverlay(
+        self._agenda = Agenda()
+        links = FluidLinks(
+            self._agenda,
             topology.rates_mbps(),
             topology.overlay.delays_ms() if delays else {},
             scheme.discipline,
             scheme.bounds,
-            paths,
+            topology.overlay_paths(),
         )
-        self._flows = list_flows(scenario.background)
-        self._rates_mbps = topology.rates_mbps()
-        self._leave_rates()
-        for t_s in {
-            t for flow in self._flows for t in (flow.entry.start_s, flow.entry.stop_s) if t
-        }:
-            self._overlay.call_at(t_s, self._leave_rates)
-        self._control_s = dict.fromkeys(self._sites, 0.0)
-        if delays:
-            centre = scenario.controller_site
-            for site in self._sites:
-                self._control_s[site] = topology.path_delay_ms(centre, site) / 1e3
-        self._has_begun = False
-        self._overlay.set_known_rates(self._known.rates_mbps)
-        self._offers: dict[str, Offer] = {}
-        self._workers = scenario.workers
-        self._times = {
-            site: scenario.workload.module.compute_times(
-                rank, self._workers, scenario.seed, **options
-            )
-            for rank, site in enumerate(self._workers)
-        }
-        self._batches: dict[str, int] = {}
-        self._locks: Counter[str] = Counter()
-        self._computed: dict[str, int] = {}
-        self._iterations: Counter[str] = Counter()
-        self._tasks_s: list[float] = []
-        self._servers = frozenset(scheme.servers)
-        self._branches: tuple[range, ...] = ()
-        if scenario.layers is not None:
-            self._branches = cut_tensors(scheme.chunk_bytes, scenario.tensor_bytes)
-        self._steps_s: list[float] = []
-        self._stalls_s: list[float] = []
-        self._push_s: list[float] = []
-        self._pull_s: list[float] = []
-        self._pushed_s: list[float] = []
-        self._updates = 0
-        self._groups: list[Mapping[str, float]] = []
+        self._overlay = FluidOverlay(links)
+        self._network = ChangingLinks.of(scenario, links, self._is_active)
+        self._messages = Messages.of(scenario, self._agenda) if delays else Messages(self._agenda)
+        links.set_known_rates(self._driver.planner.rates.rates_mbps)
+        self._workers = _Worker.all_of(scenario)
+        self._window = Window(begin_s=None if scenario.warm_up.unit else 0.0)
+        self._counts = Counts(scenario.samples)
         self._running = 0
-        self._working = set(self._workers)
         self._alarm_s: float | None = None
-        self._until_s: float | None = None
-        self._heard_s = 0.0  # the run ends then, even if links change later
-        self._rounds = 0
-        self._samples_of, self._samples = scenario.samples, 0
 
     def run(self) -> Expectation:
         for site in self._workers:
             self._compute(site)
         if self._stop.time_s is not None:
-            self._overlay.call_at(self._stop.time_s, self._end)
-        if self._warm_up.time_s is not None:
-            self._overlay.call_at(self._warm_up.time_s, self._begin)
-        if self._update_s is not None:
-            self._overlay.call_at(self._update_s, self._update)
-        self._overlay.run()
-        end_s = self._heard_s if self._until_s is None else self._until_s
-        window_s = end_s - (end_s if self._begin_s is None else self._begin_s)
-        stalled_s, stepped_s = sum(self._stalls_s), sum(self._steps_s)
-        return Expectation(
-            task_s=_mean(self._tasks_s),
-            rounds=self._rounds / len(self._workers),
-            window_s=window_s,
-            update_s=window_s / self._updates if self._updates else math.nan,
-            rho=mixing.compute_rho(self._groups, self._workers),
-            push_s=_mean(self._push_s),
-            pull_s=_mean(self._pull_s),
-            zero_gaps_percent=update_tables.compute_zero_share(np.diff(self._pushed_s)),
-            step_s=_mean(self._steps_s),
-            stall_percent=100 * stalled_s / stepped_s if self._steps_s else math.nan,
-            samples_per_s=self._samples / window_s if self._samples_of and window_s else math.nan,
-        )
+            self._agenda.call_at(self._stop.time_s, self._end)
+        if self._scenario.warm_up.time_s is not None:
+            self._agenda.call_at(self._scenario.warm_up.time_s, self._begin)
+        if self._scenario.scheme.rates != "configured":
+            self._agenda.call_at(self._scenario.scheme.update_s, self._update)
+        self._agenda.run()
+        return self._counts.expect(self._window.length_s, self._scenario.workers)
 
     def _compute(self, site: str, handed: HandOut | None = None) -> None:
         """Let a site compute; `handed` brings the parameters, and they begin when they arrive."""
-        iteration = self._iterations[site]
-        if self._until_s is not None:
+        worker, window, counts = self._workers[site], self._window, self._counts
+        iteration = worker.iteration
+        if window.has_stopped:
             return
         if iteration == self._stop.rounds:
             self._leave(site)
-        if site not in self._working:
+        if worker.has_left:
             return
-        times, batch = self._times[site], self._batches.get(site)
-        took_s = times.time_s(iteration, batch)
-        end_s = self._overlay.now_s + took_s
+        took_s = worker.times.time_s(iteration, worker.batch)
+        end_s = self._agenda.now_s + took_s
         if handed is not None:
-            end_s = handed.compute_end(site, times.layers(iteration, batch))
-            if self._begin_s is not None and handed.begun_s >= self._begin_s:
-                self._steps_s.append(end_s - handed.begun_s)
-                self._stalls_s.append(self._steps_s[-1] - took_s)
-        self._overlay.call_at(end_s, lambda: self._on_ready(site, iteration))
+            end_s = handed.compute_end(site, worker.times.layers(iteration, worker.batch))
+            if window.begin_s is not None and handed.begun_s >= window.begin_s:
+                counts.steps_s.append(end_s - handed.begun_s)
+                counts.stalls_s.append(counts.steps_s[-1] - took_s)
+        self._agenda.call_at(end_s, lambda: self._on_ready(site, iteration))
 
     def _on_ready(self, site: str, iteration: int) -> None:
         """Let a site be ready, once no task in which it is passive replaces its model."""
-        if site not in self._working:
+        worker = self._workers[site]
+        if worker.has_left:
             return
-        if self._locks[site]:
-            self._computed[site] = iteration
+        if worker.locks:
+            worker.computed = iteration
             return
-        if self._until_s is None and self._overlay.join(site):
+        if not self._window.has_stopped and self._overlay.join(site):
             self._end_if_enough()
             return
         default = self._driver.planner.default
-        if self._until_s is None and default is not None:
-            self._offers[site] = self._overlay.offer(self._make_task(default), site)
+        if not self._window.has_stopped and default is not None:
+            worker.offer = self._overlay.offer(self._model.make_task(default), site)
         self._decide(Ready(site, iteration), site)
 
     def _leave(self, site: str) -> None:
         """Let a site do no more rounds."""
-        if site in self._working:
-            self._working.discard(site)
+        if not self._workers[site].has_left:
+            self._workers[site].has_left = True
             self._decide(Left(site), site)
 
     def _decide(self, event: Ready | Left | Ended, *tellers: str) -> None:
         """Let the policy decide when the controller has heard of the event from these sites."""
 
         def heard() -> None:
-            self._heard_s = self._overlay.now_s
-            if self._until_s is None:
-                self._perform(self._driver.step(event, self._overlay.now_s))
+            self._window.heard_s = self._agenda.now_s
+            if not self._window.has_stopped:
+                self._perform(self._driver.step(event, self._agenda.now_s))
 
-        self._later(tellers, heard)
-
-    def _later(self, sites: Iterable[str], what: Callable[[], None]) -> None:
-        """Do something once messages between the controller and these sites have arrived."""
-        wait_s = max((self._control_s[site] for site in sites), default=0.0)
-        if wait_s:
-            self._overlay.call_at(self._overlay.now_s + wait_s, what)
-        else:
-            what()
+        self._messages.call(tellers, heard)
 
     def _perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             match action:
                 case NewTask():
-                    if self._started == self._warm_up.tasks:
+                    if action.count - 1 == self._scenario.warm_up.tasks:
                         self._begin()
-                    self._started += 1
-                    begins = partial(self._start, action, self._begin_s is not None)
-                    self._later(action.plan.participants(), begins)
+                    begins = partial(self._start, action, self._window.has_begun)
+                    self._messages.call(action.plan.participants(), begins)
                 case Proceed(site, batch):
-                    if site in self._offers:
-                        self._overlay.take_back(self._offers.pop(site))
-                    self._later((site,), partial(self._finish_round, site, batch))
+                    if (offer := self._workers[site].take_offer()) is not None:
+                        self._overlay.take_back(offer)
+                    self._messages.call((site,), partial(self._finish_round, site, batch))
                 case Exclude(site):
-                    self._later((site,), partial(self._leave, site))
+                    self._messages.call((site,), partial(self._leave, site))
         self._set_alarm()
 
     def _set_alarm(self) -> None:
         """Let the policy tick when it wants to, and no more after the last round."""
-        wake_s = self._driver.wake_s if self._is_active else None
+        wake_s = self._driver.wake_s if self._is_active() else None
         if wake_s == self._alarm_s:
             return
         if self._alarm_s is not None:
-            self._overlay.cancel(self._tick)
+            self._agenda.cancel(self._tick)
         if wake_s is not None:
-            self._overlay.call_at(wake_s, self._tick)
+            self._agenda.call_at(wake_s, self._tick)
         self._alarm_s = wake_s
 
     def _tick(self) -> None:
         self._alarm_s = None
-        if self._until_s is None:
-            self._perform(self._driver.tick(self._overlay.now_s))
+        if not self._window.has_stopped:
+            self._perform(self._driver.tick(self._agenda.now_s))
 
     def _start(self, new: NewTask, counts: bool) -> None:
         """Start a task; `counts` tells whether the warm-up is over."""
         plan, start = new.plan, new.start
         if counts and start.is_symmetric and not start.merges:
-            self._groups.append(start.weights)
-        begun_s, missing = self._overlay.now_s, set(plan.receivers)
+            self._counts.groups.append(start.weights)
+        begun_s, missing = self._agenda.now_s, set(plan.receivers)
         locked = start.passive.intersection(plan.receivers, self._workers)
-        self._locks.update(locked)
-        overlaps = self._branches and not start.merges
-        handed = HandOut(begun_s, plan, self._branches) if overlaps else None
+        for site in locked:
+            self._workers[site].locks += 1
+        overlaps = self._model.branches and not start.merges
+        handed = HandOut(begun_s, plan, self._model.branches) if overlaps else None
 
         def arrived(site: str, chunk: int) -> None:
             if handed is not None:
-                handed.arrived_s[site][chunk] = self._overlay.now_s
+                handed.arrived_s[site][chunk] = self._agenda.now_s
 
         def received(site: str) -> None:
             missing.discard(site)
-            if counts and start.weights.keys() <= self._servers and self._until_s is None:
-                self._pull_s.append(self._overlay.now_s - begun_s)
+            took_s = self._agenda.now_s - begun_s
+            if counts and self._hands_out(start) and not self._window.has_stopped:
+                self._counts.pull_s.append(took_s)
             if not missing:
-                self._end_task(new, counts, self._overlay.now_s - begun_s)
+                self._end_task(new, counts, took_s)
             if site in locked:
                 self._unlock(site)
             elif site not in start.passive and start.then == "proceed":
                 self._finish_round(site, start.batches.get(site), handed)
 
-        if not self._has_begun:  # timelines start with the first task
-            self._has_begun = True
-            self._change_links(begun_s)
+        self._network.start()  # timelines start with the first task
         self._running += 1
-        offers = [self._offers.pop(site) for site in plan.contributors if site in self._offers]
-        self._overlay.start(self._make_task(plan), received, offers, new.unready, arrived)
+        offers = self._take_offers(plan)
+        task = self._model.make_task(plan)
+        self._overlay.start(task, received, offers, new.unready, arrived)
         self._end_if_enough()
 
+    def _hands_out(self, start: Start) -> bool:
+        """Whether a task hands out the model of the servers alone."""
+        return start.weights.keys() <= set(self._scenario.scheme.servers)
+
+    def _take_offers(self, plan: Plan) -> list[Offer]:
+        """The offers of a task's contributors, which the task takes."""
+        workers = [self._workers[site] for site in plan.contributors if site in self._workers]
+        return [offer for worker in workers if (offer := worker.take_offer()) is not None]
+
     def _end_task(self, new: NewTask, counts: bool, task_s: float) -> None:
+        start, servers = new.start, self._scenario.scheme.servers
         self._running -= 1
-        self._tasks_s += [task_s] if counts else []
-        in_window = counts and self._until_s is None
-        if in_window and self._servers and self._servers.issuperset(new.start.takers):
-            self._push_s += [task_s] * len(new.start.weights)
-            self._pushed_s += [self._overlay.now_s] * len(new.start.weights)
-        changes = new.start.merges or not new.start.weights.keys() <= new.start.passive
-        self._updates += in_window and changes
-        ended = Ended(new.number, new.start.group, True, report={"duration_s": task_s})
+        self._counts.tasks_s += [task_s] if counts else []
+        in_window = counts and not self._window.has_stopped
+        if in_window and servers and set(servers).issuperset(start.takers):
+            self._counts.push_s += [task_s] * len(start.weights)
+            self._counts.pushed_s += [self._agenda.now_s] * len(start.weights)
+        changes = start.merges or not start.weights.keys() <= start.passive
+        self._counts.updates += in_window and changes
+        ended = Ended(new.number, start.group, True, report={"duration_s": task_s})
         self._decide(ended, *new.plan.receivers)
-        givers = set(new.start.group) - set(new.start.takers) - new.start.passive
-        for site in sorted(givers) if new.start.then == "proceed" else ():
-            self._finish_round(site, new.start.batches.get(site))
+        givers = set(start.group) - set(start.takers) - start.passive
+        for site in sorted(givers) if start.then == "proceed" else ():
+            self._finish_round(site, start.batches.get(site))
 
     def _unlock(self, site: str) -> None:
-        self._locks[site] -= 1
-        if not self._locks[site] and site in self._computed:
-            self._on_ready(site, self._computed.pop(site))
+        worker = self._workers[site]
+        worker.locks -= 1
+        if not worker.locks and worker.computed is not None:
+            iteration, worker.computed = worker.computed, None
+            self._on_ready(site, iteration)
 
     def _end_if_enough(self) -> None:
         if self._driver.started == self._stop.tasks and not self._overlay.open:
             self._end()
 
-    def _change_links(self, start_s: float) -> None:
-        """Apply all changes of the timeline up to now, and schedule the next one.
-
-        `start_s` is when the timeline started.
-        """
-        now_ns = round((self._overlay.now_s - start_s) * 1e9)
-        steps = [step for step in self._timeline.advance(now_ns) if isinstance(step, LinkStep)]
-        changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
-        self._rates_mbps |= changed
-        self._leave_rates()
-        next_ns = self._timeline.next_ns
-        if next_ns is not None and self._is_active:
-            self._overlay.call_at(start_s + next_ns / 1e9, lambda: self._change_links(start_s))
-
-    def _leave_rates(self) -> None:
-        """Leave each flow of background traffic that is active now its mean rate."""
-        active = [flow for flow in self._flows if flow.is_active(self._overlay.now_s)]
-        self._overlay.rates_mbps = leave_rates(self._rates_mbps, self._topology, active)
-
     def _update(self) -> None:
-        """Take over the current rates, and schedule the next update."""
-        assert self._update_s is not None
-        if self._known.refresh(self._overlay.link_rates_mbps()):
-            self._overlay.set_known_rates(self._known.rates_mbps)
-            self._driver.planner.refresh_default()
-        if self._is_active:
-            self._overlay.call_at(self._overlay.now_s + self._update_s, self._update)
+        """Let plans use the current rates, and schedule the next update."""
+        links, planner = self._overlay.links, self._driver.planner
+        if planner.rates.refresh(links.link_rates_mbps()):
+            links.set_known_rates(planner.rates.rates_mbps)
+            planner.refresh_default()
+        if self._is_active():
+            self._agenda.call_at(self._agenda.now_s + self._scenario.scheme.update_s, self._update)
 
-    @property
     def _is_active(self) -> bool:
         """Whether there are tasks, or may be new ones."""
-        return bool(self._running or (self._until_s is None and self._working))
-
-    def _make_task(self, plan: Plan) -> FluidTask:
-        sizes = self._model_bytes, self._chunk_bytes
-        return FluidTask(plan, *sizes, tensor_bytes=self._tensor_bytes)
+        may_begin = not self._window.has_stopped and any(
+            not worker.has_left for worker in self._workers.values()
+        )
+        return self._running > 0 or may_begin
 
     def _finish_round(
         self, site: str, batch: int | None = None, handed: HandOut | None = None
     ) -> None:
-        if self._until_s is None and self._begin_s is not None:
-            self._rounds += 1
-            self._samples += self._samples_of(self._batches.get(site)) if self._samples_of else 0
+        worker = self._workers[site]
+        if not self._window.has_stopped and self._window.has_begun:
+            self._counts.add_round(worker.batch)
         if batch is not None:
-            self._batches[site] = batch
-        self._iterations[site] += 1
+            worker.batch = batch
+        worker.iteration += 1
         self._compute(site, handed)
 
     def _begin(self) -> None:
         """End the warm-up."""
-        self._begin_s = self._overlay.now_s
+        self._window.begin_s = self._agenda.now_s
 
     def _end(self) -> None:
-        if self._until_s is None:
-            self._until_s = self._overlay.now_s
-
-
-def _mean(values: list[float]) -> float:
-    return fmean(values) if values else math.nan
+        if not self._window.has_stopped:
+            self._window.stop_s = self._agenda.now_s

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from trunkline.harness.scenario.loading import parse
-from trunkline.harness.study import comparison, comparison_plots, fluid_run
+from trunkline.harness.study import comparison, comparison_plots, fluid_counts, fluid_run
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 
-METRICS = tuple(field.name for field in fields(fluid_run.Expectation))
+METRICS = tuple(field.name for field in fields(fluid_counts.Expectation))
 """The columns of a comparison's trials that the fluid model predicts."""
 
 

@@ -4,7 +4,7 @@ A plan file has `build(request: PlanRequest, *, <options>) -> Plan`. It raises P
 cannot serve a request.
 """
 
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import (
     Block,
     Chunks,

@@ -33,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Send the command to the run, and print its answer."""
     from trunkline.harness.live import control_socket
-    from trunkline.harness.live.prompt import Channel, RunOverError, save
+    from trunkline.harness.live.channel import Channel, RunOverError, save
     from trunkline.harness.scenario.loading import load
 
     run_dir = _find_run(arguments.run, Path(arguments.runs))

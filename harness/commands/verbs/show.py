@@ -10,7 +10,7 @@ from trunkline.harness.commands import terminal
 
 if TYPE_CHECKING:
     from trunkline.harness.scenario.settings import Scenario
-    from trunkline.harness.study.fluid_run import Expectation
+    from trunkline.harness.study.fluid_counts import Expectation
 
 EPILOG = """\
 examples:

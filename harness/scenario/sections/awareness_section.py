@@ -9,7 +9,8 @@ from trunkline.agents.wire.agent_settings import Probing
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.config import units
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.scenario.settings import Awareness, Scenario, Scheme
+from trunkline.harness.scenario.scheme_settings import Awareness, Scheme
+from trunkline.harness.scenario.settings import Scenario
 
 
 def with_defaults(scheme: Scheme) -> Scheme:

@@ -9,7 +9,11 @@ from typing import Any
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
-from trunkline.harness.scenario.settings import Component, Stop, WarmUp
+from trunkline.harness.scenario.scheme_settings import Component
+from trunkline.harness.scenario.settings import (
+    Stop,
+    WarmUp,
+)
 from trunkline.topologies.model import Topology
 
 MIN_CHUNK_BYTES = 1024

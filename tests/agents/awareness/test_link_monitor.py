@@ -189,7 +189,9 @@ def test_who_loses_its_parent_asks_another_one():
 def test_whenever_a_site_asks_for_the_time_its_idle_links_show_their_propagation():
     said, beats = [], []
     probing = Probing("one_way_min_delay", 1000, 4, sync_s=1.0)
-    settings = WorkerSettings("a", ("a", "b", "c"), 2000, None, probing=probing)
+    settings = WorkerSettings(
+        site="a", sites=("a", "b", "c"), chunk_bytes=2000, rounds=None, probing=probing
+    )
     awareness = Awareness(
         settings,
         lambda: 7,

@@ -104,15 +104,15 @@ class World:
         for site in self.sites:
             ours[site], theirs[site] = socket.socketpair()
         settings = ControllerSettings(
-            self.sites,
-            self.rates,
-            dict.fromkeys(self.rates, 1.0),
-            self.elements * 4,
-            CHUNK_BYTES,
-            7,
-            "policy",
-            plan,
-            task_s,
+            sites=self.sites,
+            rates_mbps=self.rates,
+            delays_ms=dict.fromkeys(self.rates, 1.0),
+            model_bytes=self.elements * 4,
+            chunk_bytes=CHUNK_BYTES,
+            seed=7,
+            policy_name="policy",
+            plan_name=plan,
+            task_s=task_s,
             failover=FAILOVER,
             **stop,
         )
@@ -128,7 +128,12 @@ class World:
                         continue
                     near = tuple(peers[site])
                     own = WorkerSettings(
-                        site, self.sites, CHUNK_BYTES, rounds, near, failover=FAILOVER
+                        site=site,
+                        sites=self.sites,
+                        chunk_bytes=CHUNK_BYTES,
+                        rounds=rounds,
+                        neighbours=near,
+                        failover=FAILOVER,
                     )
                     worker = Worker(own, self.workloads[site], Now(), self.log(site))
                     group.create_task(worker.run(peers[site], theirs[site]))

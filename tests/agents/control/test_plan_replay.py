@@ -29,7 +29,17 @@ from trunkline.agents.wire.agent_settings import ControllerSettings
 SITES = ("n1", "n2", "n3")
 PAIRS = tuple(itertools.permutations(SITES, 2))
 RATES = {pair: 50.0 if set(pair) == {"n1", "n2"} else 10.0 for pair in PAIRS}
-SETTINGS = ControllerSettings(SITES, RATES, dict.fromkeys(PAIRS, 5.0), 40, 4, 1, "bsp", "mst", 10.0)
+SETTINGS = ControllerSettings(
+    sites=SITES,
+    rates_mbps=RATES,
+    delays_ms=dict.fromkeys(PAIRS, 5.0),
+    model_bytes=40,
+    chunk_bytes=4,
+    seed=1,
+    policy_name="bsp",
+    plan_name="mst",
+    task_s=10.0,
+)
 START = Start(SITES, dict.fromkeys(SITES, 1.0), 1.0)
 THAT_IS_LOST = LossesReported(2, CONTROLLER, "n1", ("n2",))
 

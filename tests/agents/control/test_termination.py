@@ -13,7 +13,17 @@ SITES = ("a", "b")
 
 def test_the_run_ends_only_when_no_task_is_running() -> None:
     """A push may still be under way when the last worker has done its rounds."""
-    settings = ControllerSettings(SITES, {}, {}, 4, 4, 1, "ps", "ps", 10.0)
+    settings = ControllerSettings(
+        sites=SITES,
+        rates_mbps={},
+        delays_ms={},
+        model_bytes=4,
+        chunk_bytes=4,
+        seed=1,
+        policy_name="ps",
+        plan_name="ps",
+        task_s=10.0,
+    )
 
     async def finish() -> None:
         running, said = {1}, []
@@ -32,7 +42,17 @@ def test_the_run_ends_only_when_no_task_is_running() -> None:
 
 
 def test_the_end_names_sites_that_were_excluded() -> None:
-    settings = ControllerSettings(SITES, {}, {}, 4, 4, 1, "fl_r2sp", "ps", 10.0)
+    settings = ControllerSettings(
+        sites=SITES,
+        rates_mbps={},
+        delays_ms={},
+        model_bytes=4,
+        chunk_bytes=4,
+        seed=1,
+        policy_name="fl_r2sp",
+        plan_name="ps",
+        task_s=10.0,
+    )
 
     async def finish() -> None:
         said: list[Ending] = []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.agents.planning.chunks import cut_model
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, split, star
 from trunkline.agents.plans import fapt
 from trunkline.harness.commands import overview

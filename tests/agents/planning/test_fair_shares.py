@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.planning.fair_shares import compute_fair_rates
-from trunkline.agents.planning.fluid import FluidTask, estimate, simulate
+from trunkline.agents.planning.fluid.completion_times import estimate, simulate
+from trunkline.agents.planning.fluid.fair_shares import compute_fair_rates
+from trunkline.agents.planning.fluid.fluid_tasks import FluidTask
 from trunkline.agents.planning.plan import Block, Plan
 
 MB = 1_000_000

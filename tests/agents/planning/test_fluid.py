@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trunkline.agents.planning.auxiliary_paths import Bounds
-from trunkline.agents.planning.fluid import FluidOverlay, FluidTask, estimate
+from trunkline.agents.planning.fluid.agenda import Agenda
+from trunkline.agents.planning.fluid.completion_times import estimate
+from trunkline.agents.planning.fluid.fluid_links import FluidLinks
+from trunkline.agents.planning.fluid.fluid_overlay import FluidOverlay
+from trunkline.agents.planning.fluid.fluid_tasks import FluidTask
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, star
 from trunkline.agents.planning.rearrange import keep_split
 from trunkline.agents.planning.routes import routes
@@ -31,20 +35,21 @@ def stars(group, **chunks):
 
 def carried_out(default, plan, start_s, rates=ONE_PER_S, chunk_bytes=MB, discipline="fcfs"):
     """Everybody offers at once, the task starts later: when it is done, and what was in vain."""
-    overlay = FluidOverlay(rates, {}, discipline)
+    agenda = Agenda()
+    overlay = FluidOverlay(FluidLinks(agenda, rates, {}, discipline))
     model_bytes = plan.chunk_count * chunk_bytes
     job = FluidTask(default, model_bytes, chunk_bytes)
     offers = [overlay.offer(job, site) for site in plan.contributors]
-    overlay.run(start_s)
+    agenda.run(start_s)
     missing = set(plan.receivers)
     done_s = []
 
     def received(site):
         missing.remove(site)
-        done_s.append(overlay.now_s)
+        done_s.append(agenda.now_s)
 
     overlay.start(FluidTask(plan, model_bytes, chunk_bytes), received, offers)
-    overlay.run()
+    agenda.run()
     assert not missing
     return max(done_s), overlay.bytes_in_vain
 
@@ -75,14 +80,15 @@ def test_what_sets_out_early_is_kept_moved_or_in_vain(split, start_s, done_s, in
 
 
 def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
-    overlay = FluidOverlay(ONE_PER_S, {})
+    agenda = Agenda()
+    overlay = FluidOverlay(FluidLinks(agenda, ONE_PER_S, {}))
     job = FluidTask(SPREAD, 4 * MB, MB)
     offer = overlay.offer(job, "a")
-    overlay.run(0.5)
+    agenda.run(0.5)
     overlay.take_back(offer)
     done_s = []
-    overlay.start(FluidTask(stars("ac", c=(0, 1)), MB, MB), lambda _: done_s.append(overlay.now_s))
-    overlay.run()
+    overlay.start(FluidTask(stars("ac", c=(0, 1)), MB, MB), lambda _: done_s.append(agenda.now_s))
+    agenda.run()
     # To c, the chunk in transmission ends at 1 s; then the other task's only one has the link.
     assert done_s == [2.0, 3.0]
     assert overlay.bytes_in_vain == 2 * MB
@@ -100,13 +106,14 @@ def test_an_offer_that_is_taken_back_leaves_the_link_to_others():
 )
 def test_a_contributor_that_is_not_ready_holds_up_what_needs_it(site, joins_s, done_s):
     line = Block(((0, 1),), "c", (("a", "b"), ("b", "c")), (("c", "b"), ("b", "a")))
-    overlay = FluidOverlay(ONE_PER_S, {})
+    agenda = Agenda()
+    overlay = FluidOverlay(FluidLinks(agenda, ONE_PER_S, {}))
     found = {}
     job = FluidTask(Plan(tuple("abc"), tuple("abc"), 1, (line,)), MB, MB)
-    overlay.start(job, lambda each: found.update({each: overlay.now_s}), unready=site)
-    overlay.run(joins_s)
+    overlay.start(job, lambda each: found.update({each: agenda.now_s}), unready=site)
+    agenda.run(joins_s)
     assert overlay.join(site) and not overlay.join(site)
-    overlay.run()
+    agenda.run()
     assert found == done_s
 
 
@@ -197,13 +204,14 @@ def test_a_relay_sends_a_whole_block_on_unless_chunks_choose_paths(auxiliary, pi
 
 def test_a_late_contributor_sends_its_part_of_a_block_over_relays_as_well():
     block = Block(TEN, "c", (("a", "b", "c"),), (), pipelined=False)
-    overlay = FluidOverlay(LINE, {})
+    agenda = Agenda()
+    overlay = FluidOverlay(FluidLinks(agenda, LINE, {}))
     job = FluidTask(Plan(("a", "c"), ("c",), 10, (block,)), 10 * MB, MB)
     overlay.start(job, lambda _: None, unready="a")
-    overlay.run(5.0)
+    agenda.run(5.0)
     assert overlay.join("a")
-    overlay.run()
-    assert overlay.now_s == 25.0
+    agenda.run()
+    assert agenda.now_s == 25.0
 
 
 @pytest.mark.parametrize(
@@ -229,11 +237,13 @@ def test_auxiliary_paths_carry_what_finds_the_primary_one_busy(bounds, seconds):
 def test_better_known_rates_open_other_auxiliary_paths():
     rates = dict.fromkeys([("s", "t"), ("s", "m"), ("m", "t"), ("s", "k"), ("k", "t")], 8.0)
     plan = Plan(("s",), ("t",), 9, (Block(((0, 9),), "s", (), (("s", "t"),)),))
-    overlay = FluidOverlay(rates, {}, auxiliary=Bounds(0, 1))
-    overlay.set_known_rates({link: rate for link, rate in rates.items() if "k" not in link})
+    agenda = Agenda()
+    links = FluidLinks(agenda, rates, {}, auxiliary=Bounds(0, 1))
+    overlay = FluidOverlay(links)
+    links.set_known_rates({link: rate for link, rate in rates.items() if "k" not in link})
     overlay.start(FluidTask(plan, 900_000, 100_000), lambda site: None)
-    overlay.run(0.35)
-    overlay.set_known_rates(rates)
-    overlay.run()
+    agenda.run(0.35)
+    links.set_known_rates(rates)
+    agenda.run()
     # Four and two are sent by then; of the last three one goes by k and one by m.
-    assert overlay.now_s == pytest.approx(0.6)
+    assert agenda.now_s == pytest.approx(0.6)

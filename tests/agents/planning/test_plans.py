@@ -16,7 +16,8 @@ from overlays import MESH, mesh, overlays, request
 
 from trunkline.agents import registry
 from trunkline.agents.planning.bound import bound
-from trunkline.agents.planning.fluid import FluidTask, estimate, simulate
+from trunkline.agents.planning.fluid.completion_times import estimate, simulate
+from trunkline.agents.planning.fluid.fluid_tasks import FluidTask
 from trunkline.agents.planning.plan import Block, Plan, PlanError, check, send_on_whole, split
 from trunkline.agents.planning.routes import routes
 from trunkline.agents.plans import a2a, crew, opr, ps, ring

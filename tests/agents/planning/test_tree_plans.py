@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from overlays import MESH, mesh, overlays, request
 
 from trunkline.agents import registry
-from trunkline.agents.planning.fluid import estimate
+from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import PlanError, check
 from trunkline.agents.planning.trees import (
     compute_delay,

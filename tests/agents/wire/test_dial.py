@@ -27,8 +27,9 @@ from trunkline.agents.wire.framing import (
     encode_chunk,
     no_chunks,
 )
+from trunkline.agents.wire.hello import Hello
 from trunkline.agents.wire.identity import SINGLY_TOLD, Gate, Identity
-from trunkline.agents.wire.messages import Begin, Hello, ProtocolError
+from trunkline.agents.wire.messages import Begin, ProtocolError
 
 SITES = ("a", "b", "c", "d")
 US = Identity("run", b"secret")

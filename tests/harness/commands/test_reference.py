@@ -15,15 +15,13 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
+from trunkline.harness.scenario.scheme_settings import Auxiliary, Awareness, Scheme
 from trunkline.harness.scenario.settings import (
-    Auxiliary,
-    Awareness,
     Basics,
     Controller,
     Failover,
     Limits,
     Outputs,
-    Scheme,
     Stop,
     TimelineEntry,
 )

@@ -23,7 +23,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import command_handler, control_socket, live_state, prompt
+from trunkline.harness.live import channel, command_handler, control_socket, live_state, prompt
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
@@ -56,6 +56,21 @@ def lasted_ns(run_dir: Path, fault: int) -> int:
     log = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
     start_ns, end_ns = (each["t_ns"] for each in log if each.get("fault") == fault)
     return int(end_ns - start_ns)
+
+
+def check_replay(first: Path, again: Path) -> None:
+    typed, replayed = faults(first), faults(again)
+    assert typed.pop()[0] == "heal"  # of `exit`
+    assert [fault for fault, _ in typed] == [
+        "outage n1 n2 both blackhole",
+        "setlink n1 n3 both rate=5Mbit/s",
+        "outage n2 n4 both blackhole for 1 ms",
+        "mend n1 n2",
+    ]
+    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
+    assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
+    for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
+        assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
 
 
 def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
@@ -122,18 +137,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert "# not repeated: at 1 s: n2 sleep 1000 &\n" in text
     with command(tmp_path, "run", "saved.yaml", "--quiet") as process:
         assert process.wait() == 0
-    typed, replayed = faults(first), faults(tmp_path / "runs/saved/latest")
-    assert typed.pop()[0] == "heal"  # of `exit`
-    assert [fault for fault, _ in typed] == [
-        "outage n1 n2 both blackhole",
-        "setlink n1 n3 both rate=5Mbit/s",
-        "outage n2 n4 both blackhole for 1 ms",
-        "mend n1 n2",
-    ]
-    assert lasted_ns(first, 2) == pytest.approx(1_000_000, abs=20_000)  # though a command began
-    assert [fault for fault, _ in replayed] == [fault for fault, _ in typed]
-    for (_, then_ns), (_, now_ns) in zip(typed, replayed, strict=True):
-        assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
+    check_replay(first, tmp_path / "runs/saved/latest")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
@@ -272,7 +276,7 @@ def test_requests_are_taken_once_and_in_their_order(tmp_path):
 @pytest.fixture
 def front():
     ours, theirs = socket.socketpair()
-    yield prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    yield prompt.Shell(parse(SMALL, "small.yaml"), channel.Channel(ours))
     ours.close()
     theirs.close()
 
@@ -335,8 +339,8 @@ def test_rates_have_three_digits(mbps, text):
 
 def test_a_silent_command_gets_a_line_of_progress_until_its_output_comes(monkeypatch, capsys):
     ours, theirs = socket.socketpair()
-    monkeypatch.setattr(prompt, "WAIT_S", 0.01)
-    shell = prompt.Shell(parse(SMALL, "small.yaml"), prompt.Channel(ours))
+    monkeypatch.setattr(channel, "WAIT_S", 0.01)
+    shell = prompt.Shell(parse(SMALL, "small.yaml"), channel.Channel(ours))
     shell.interactive = True
 
     def refresh():  # the run answers once a line of progress was shown
@@ -396,7 +400,7 @@ def test_a_saved_session_is_a_scenario_that_ends_when_it_was_saved(tmp_path):
     timeline = [{"at": "1 s", "do": "outage n1 n2 both blackhole for 2 s"}]
     session = {"timeline": timeline, "end_s": 12.5, "notes": ["at 3 s: n1 ping n2"]}
     path = tmp_path / "mine.yaml"
-    path.write_text(prompt.session_scenario(parse(SMALL, "small.yaml"), "mine", session))
+    path.write_text(channel.session_scenario(parse(SMALL, "small.yaml"), "mine", session))
     scenario = load(path)
     assert (scenario.name, scenario.stop.time_s) == ("mine", 12.5)
     assert [entry.at_s for entry in scenario.timeline] == [1.0]
@@ -408,7 +412,7 @@ def test_a_saved_session_has_the_same_end_without_the_warm_up(tmp_path):
     session = {"timeline": [], "end_s": 12.5, "notes": []}
     path = tmp_path / "mine.yaml"
     began = parse(text, "small.yaml", ["stop={tasks: 5}"])
-    path.write_text(prompt.session_scenario(began, "mine", session))
+    path.write_text(channel.session_scenario(began, "mine", session))
     scenario = load(path)
     assert (scenario.stop.tasks, scenario.stop.time_s) == (7, 12.5)
     assert scenario.warm_up.unit is None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from probing import datagrams
 
-from trunkline.agents.planning.fair_shares import compute_fair_rates
+from trunkline.agents.planning.fluid.fair_shares import compute_fair_rates
 from trunkline.harness.background.background_processes import BackgroundTraffic
 from trunkline.harness.background.flows import Background, leave_rates, list_flows
 from trunkline.harness.measure.site_functions import SiteProcess

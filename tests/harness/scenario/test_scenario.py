@@ -26,14 +26,12 @@ from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.named_schemes import SCHEMES
+from trunkline.harness.scenario.scheme_settings import Awareness, Component, Scheme
 from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import (
-    Awareness,
     Capture,
-    Component,
     Limits,
     Outputs,
-    Scheme,
     Stop,
 )
 from trunkline.topologies.model import Link, Site, Topology

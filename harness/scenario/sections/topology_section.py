@@ -1,0 +1,84 @@
+"""The topology of a scenario: a builder with its options, overrides and access links (pure)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from trunkline.harness.config import units
+from trunkline.harness.config.document import MISSING, KeyPath
+from trunkline.harness.config.options import make_model, read_options, read_values
+from trunkline.harness.scenario.sections.section_reading import (
+    NETWORK,
+    SectionReader,
+    read_sound,
+    takes_files,
+)
+from trunkline.topologies import explicit
+from trunkline.topologies.access import add_access_links
+from trunkline.topologies.model import Topology, TopologyError
+
+
+def read(reader: SectionReader, seed: int) -> Topology | None:
+    """Build the topology with its overrides, and give every queue an explicit size."""
+    builders = reader.extensions.topologies
+    module, options = reader.read_component("topology", "builder", builders, "build")
+    if module is None or options is None:
+        return None
+    overrides, access, burst = (options.pop(option.name) for option in NETWORK)
+    given = {"read": reader.read_file} if takes_files(module.build) else {}
+    try:
+        topology: Topology = module.build(random.Random(seed), **options, **given)
+    except TopologyError as error:
+        for text in error.problems:
+            reader.refuse_option("topology", error.key, text, options)
+        return None
+    if burst != 1.0:
+        links = tuple(replace(link, burst=burst) for link in topology.links)
+        try:
+            topology = replace(topology, links=links)
+        except TopologyError as error:
+            reader.source.refuse(("topology", "burst"), str(error))
+    for index, override in enumerate(overrides):
+        try:
+            topology = topology.with_overrides([override])
+        except TopologyError as error:
+            _refuse_override(reader, index, error)
+    try:
+        topology = add_access_links(topology, access)
+    except TopologyError as error:
+        reader.source.refuse(("topology", "access"), str(error).removeprefix("access: "))
+    made = explicit.build(random.Random(seed), **explicit.options(topology))
+    return replace(made, notes=topology.notes)
+
+
+def find_sites(reader: SectionReader) -> tuple[str, ...]:
+    """The sites of a topology with wrong rates or delays, so that other sections are checked.
+
+    Values that have units do not determine the sites, so defaults may take their place. Without
+    a topology, and after other problems of it, there are none.
+    """
+    given = reader.source.data.get("topology")
+    builder = given.get("builder") if isinstance(given, dict) else None
+    module = reader.extensions.topologies.get(builder) if isinstance(builder, str) else None
+    if module is None or not isinstance(given, dict):
+        return ()
+    options = read_options(module.build)
+    asked = {option.key: given[option.key] for option in options if option.key in given}
+    sound, values = read_sound(make_model("topology", options), asked)
+    plain = {option.key for option in options if option.dimension is None}
+    if values is None or plain & (asked.keys() - sound):
+        return ()
+    files = {"read": reader.read_file} if takes_files(module.build) else {}
+    try:
+        made = module.build(random.Random(0), **read_values(values, options), **files)
+    except TopologyError:
+        return ()
+    return made.site_names  # type: ignore[no-any-return]
+
+
+def _refuse_override(reader: SectionReader, index: int, error: TopologyError) -> None:
+    path: KeyPath = ("topology", "overrides", index)
+    key, _ = units.split_name(error.key)
+    named = reader.source.get((*path, key)) is not MISSING
+    reader.source.refuse((*path, key if named else "link"), str(error))
