@@ -24,7 +24,7 @@ TEXTS = {
     "slowdown": "{where} was slower than in the scenario: {text}",
     "outage": "{where} was cut",
     "stop": "{where} was stopped",
-    "other tasks": "{where} carried {size} of other tasks: {text}",
+    "other tasks": "{where} carried {size} of other tasks (number {text})",
     "background traffic": "{where} carried {size} of background traffic",
     "loss": "{where} {text}, and lost packets delayed TCP",
     "delay": "the delay of {where} was {text}",
