@@ -47,7 +47,7 @@ MUTANTS = (
         ),
         (
             "a new controller ends tasks before all members have reported",
-            "        if self.settled and running.extended and",
+            "        if self.decides and running.extended and",
             "        if running.extended and",
         ),
         (
@@ -169,7 +169,7 @@ MUTANTS = (
         (
             "the default split stays as it was after a loss",
             "        if self._planner.refresh_default():\n",
-            "        if not self._tasks.settled and self._planner.refresh_default():\n",
+            "        if not self._tasks.decides and self._planner.refresh_default():\n",
         ),
         (
             "a returning member waits for a task that was decided without it",
@@ -178,7 +178,7 @@ MUTANTS = (
         ),
         (
             "a controller that acts takes reports of tasks for those of a new term",
-            "            if not self._decider.is_open:\n                self._tasks.adopt(state, site, self._now_ns())\n",
+            "            if not self._decider.decides:\n                self._tasks.adopt(state, site, self._now_ns())\n",
             "            if True:\n                self._tasks.adopt(state, site, self._now_ns())\n",
         ),
         (
@@ -478,7 +478,7 @@ MUTANTS = (
         ),
         (
             "offers are kept although the controller is lost",
-            "        self._settle(self._offers.of(None))\n",
+            "        self._spend(self._offers.of(None))\n",
             "",
         ),
     ),
@@ -695,12 +695,12 @@ MUTANTS = (
         "site/early_contributions.py",
         (
             "an older offer makes newer ones obsolete",
-            "            self.settled[key[0]] = max(key[1], self.settled.get(key[0], -1))\n",
-            "            self.settled[key[0]] = key[1] + 1\n",
+            "            self.spent[key[0]] = max(key[1], self.spent.get(key[0], -1))\n",
+            "            self.spent[key[0]] = key[1] + 1\n",
         ),
         (
             "an offer that was taken back is taken in",
-            "            if not self.is_settled(key):\n",
+            "            if not self.is_spent(key):\n",
             "            if key:\n",
         ),
         (

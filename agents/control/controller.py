@@ -135,7 +135,7 @@ class Controller:
         self._termination.begin()
         for site, sock in workers.items():
             self.accept(site, sock)
-        self._timers.append(loop.call_later(settings.failover.patience_s, self._settle))
+        self._timers.append(loop.call_later(settings.failover.patience_s, self._begin_to_decide))
         if settings.time_s is not None:
             left_s = max(0.0, settings.time_s - elapsed_s)
             over = TimeUp(settings.time_s)
@@ -251,24 +251,24 @@ class Controller:
         self._note_losses(site, frozenset(report.lost))
         self._overlay.present.add(site)
         self._plan_caches.forget(site)
-        if site in self._reports.absent or self._decider.is_open:
+        if site in self._reports.absent or self._decider.decides:
             self._log(connection_events.WorkerFound, worker=site)
         self._reports.absent.discard(site)
         self._share_changes()
         self._decider.driver.started = max(self._decider.driver.started, report.begun)
-        if not self._decider.is_open:
+        if not self._decider.decides:
             self._decider.driver.skip(report.last_tasks)
             self._decider.offers.note(site, report)
         else:
             self._decider.offers.forget()
             self._decider.decide(decisions.Joined(site))
         for state in report.tasks:
-            if not self._decider.is_open:
+            if not self._decider.decides:
                 self._tasks.adopt(state, site, self._now_ns())
             elif not self._tasks.on_rejoined(site, state):
                 self._tell(site, self._describe_end(site, state))
         self._reports.helps[site] = report.helps
-        if self._decider.is_open:
+        if self._decider.decides:
             self._tasks.add_helper(site, report.helps)
         for peer in report.lost:
             self._on_link_lost(site, peer)
@@ -283,7 +283,7 @@ class Controller:
         elif report.ready is not None:
             self._decider.ready(decisions.Ready(site, report.ready, given=report.given))
         self._tasks.on_link_found()
-        self._settle_if_complete()
+        self._decide_if_complete()
 
     def _note_losses(self, site: str, lost: frozenset[str]) -> None:
         """Note which neighbours a worker is not connected to."""
@@ -299,18 +299,18 @@ class Controller:
             completed = state.task in self._tasks.completed if known else None
         return TaskOver(state.task, completed, DecidedWithout())
 
-    def _settle_if_complete(self) -> None:
-        """Settle once every worker has reported or was lost before its report."""
+    def _decide_if_complete(self) -> None:
+        """Begin to decide once every worker has reported or was lost before its report."""
         if self._overlay.present | self._reports.absent >= set(self.settings.sites):
-            self._settle()
+            self._begin_to_decide()
 
-    def _settle(self) -> None:
+    def _begin_to_decide(self) -> None:
         """Begin to decide: all workers have reported, or the time for reports is over."""
-        if self._decider.is_open:
+        if self._decider.decides:
             return
         events, self._decider.early = self._decider.early or [], None
         everyone = self._overlay.present >= set(self.settings.sites)
-        self._decider.offers.settle(all_present=everyone)
+        self._decider.offers.keep_usable(all_present=everyone)
         missing = [site for site in self.settings.sites if site not in self._overlay.present]
         for site in missing:
             if site not in self._reports.absent:
@@ -321,7 +321,7 @@ class Controller:
             self._decider.decide(decisions.Lost(site))
         for site, tasks in self._reports.helps.items():
             self._tasks.add_helper(site, tasks)
-        self._tasks.settle()
+        self._tasks.begin_to_decide()
         self._decider.report_ends()
         self._decider.stop_if_enough()
         for event in sorted(events, key=lambda event: self.settings.sites.index(event.site)):
@@ -333,7 +333,7 @@ class Controller:
         self._termination.check()
 
     def _serve_time(self) -> None:
-        if self._decider.is_open:
+        if self._decider.decides:
             self._time_service.refresh(self._overlay.present, self._overlay.usable_mbps())
 
     def _record_rate(self, frame: Measured) -> None:
@@ -353,18 +353,18 @@ class Controller:
         if not self._termination.is_open:
             self._farewell.leave_if_alone()
             return
-        if site not in self._overlay.present and self._decider.is_open:
+        if site not in self._overlay.present and self._decider.decides:
             return
         self._overlay.present.discard(site)
         self._decider.unready(site)
         self._decider.offers.forget()
         self._log(connection_events.WorkerLost, worker=site, reason=str(error))
-        if not self._decider.is_open:
+        if not self._decider.decides:
             self._reports.absent.add(site)
             self._decider.early = [e for e in self._decider.early or () if e.site != site]
             self._reports.helps.pop(site, None)
             self._tasks.forget_report(site)
-            self._settle_if_complete()
+            self._decide_if_complete()
             return
         self._serve_time()
         self._share_changes()
@@ -390,7 +390,7 @@ class Controller:
 
     def _share_changes(self) -> None:
         """Tell every worker its auxiliary paths and its part of the default split from now on."""
-        if not self._decider.is_open:
+        if not self._decider.decides:
             return
         if self._planner.refresh_default():
             for site in sorted(self._overlay.present):
@@ -429,7 +429,7 @@ class Controller:
 
     def _is_busy(self) -> bool:
         """Whether tasks are running, or may be running before all workers have reported."""
-        return not self._decider.is_open or bool(self._tasks.running)
+        return not self._decider.decides or bool(self._tasks.running)
 
     def _announce_stop(self, cause: Ending) -> None:
         self._decider.cancel_wakes()

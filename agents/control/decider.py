@@ -82,7 +82,7 @@ class Decider:
         self._tasks, self._termination = tasks, termination
 
     @property
-    def is_open(self) -> bool:
+    def decides(self) -> bool:
         """Whether the policy decides already."""
         return self.early is None
 
@@ -149,7 +149,7 @@ class Decider:
     def report_ends(self) -> None:
         """Give the policy the ends of tasks that it has not heard of."""
         try:
-            while self._ends and self.is_open:
+            while self._ends and self.decides:
                 self._give(self._ends.pop(0))
         except (PlanError, AgentError) as error:
             self._termination.fail(error)
@@ -212,7 +212,7 @@ class Decider:
         enough = self._settings.tasks
         if (
             enough is not None
-            and self.is_open
+            and self.decides
             and self.driver.started >= enough
             and self._tasks.groups_are_complete
         ):

@@ -36,7 +36,7 @@ class KnownOffers:
         self.numbers.clear()
         self.are_whole = False
 
-    def settle(self, *, all_present: bool) -> None:
+    def keep_usable(self, *, all_present: bool) -> None:
         """Keep the offers that all sites can still take into a task."""
         if not all_present:
             self.numbers.clear()

@@ -50,7 +50,7 @@ class Tasks:
     `build` makes a task's plan over the usable links, and raises PlanError if there is none.
     `detours` returns the auxiliary paths that chunks of a block may have taken. `ended` is called
     after each end of a task, with its number, its state, and whether it was completed. Until
-    `settled`, the controller waits for reports and halts no task; `links_were_lost` says that it
+    it `decides`, the controller waits for reports and halts no task; `links_were_lost` says that it
     heard of a lost link by then.
     """
 
@@ -65,7 +65,7 @@ class Tasks:
     ended: Callable[[int, Running, bool], None]
     running: dict[int, Running] = field(default_factory=dict)
     completed: set[int] = field(default_factory=set)
-    settled: bool = False
+    decides: bool = False
     links_were_lost: bool = False
 
     def start(
@@ -121,7 +121,7 @@ class Tasks:
 
         This controller does not know the task's plan, so it cannot repair the task: the task either
         continues undisturbed or is halted. Members that do not report the task have given it up;
-        `settle` halts such tasks when all members have reported.
+        `begin_to_decide` halts such tasks when all members have reported.
         """
         running = self.running.get(state.task)
         if running is None:
@@ -145,9 +145,9 @@ class Tasks:
             if site in running.start.group and site not in running.finished:
                 running.gone.add(site)
 
-    def settle(self) -> None:
+    def begin_to_decide(self) -> None:
         """Begin to decide about tasks: all members of adopted tasks have reported."""
-        self.settled = True
+        self.decides = True
         for task, running in list(self.running.items()):
             if running.hit or running.gone or self.links_were_lost:
                 self._halt(task, running.halted_by or TakenOver())
@@ -234,9 +234,9 @@ class Tasks:
     def on_link_lost(self, a: str, b: str) -> None:
         """Repair the tasks that use the link between two neighbours: its chunks are lost.
 
-        Before the tasks are settled, the link may be back already, and its tasks not yet reported.
+        Before it decides, the link may be back already, and its tasks not yet reported.
         """
-        self.links_were_lost |= not self.settled
+        self.links_were_lost |= not self.decides
         for task, running in list(self.running.items()):
             hit = [
                 number
@@ -318,7 +318,7 @@ class Tasks:
         if running.unasked:
             self._end(task, completed=False)
             return
-        if not self.settled:
+        if not self.decides:
             running.hit = True
             return
         running.blocks = {}
@@ -399,7 +399,7 @@ class Tasks:
 
     def _complete_if_done(self, task: int) -> None:
         running = self.running[task]
-        if self.settled and not running.unfinished:
+        if self.decides and not running.unfinished:
             self._end(task, completed=True)
 
     def _end(self, task: int, *, completed: bool, cause: Abandoning | None = None) -> None:
@@ -433,11 +433,11 @@ class Tasks:
         """Halt a task whose budget is spent.
 
         If a member has finished, the others get as much time again to receive its result. Before
-        the tasks are settled, an unknown member may have finished, so no task ends.
+        the controller decides, an unknown member may have finished, so no task ends.
         """
         running = self.running[task]
         spent = BudgetSpent(self.task_s)
-        if self.settled and running.extended and running.awaited is None:
+        if self.decides and running.extended and running.awaited is None:
             self._end(task, completed=bool(running.finished), cause=spent)
             return
         running.extended = True

@@ -39,7 +39,7 @@ class Offers:
     """All offers that one site knows of.
 
     `tasks` maps offers to the running tasks that took them in, `held` has the chunks of the others.
-    `settled` is the highest number per site that is not needed any more. A site has one offer at a
+    `spent` is the highest number per site that is not needed any more. A site has one offer at a
     time, so a newer offer, or the end of its task, makes all earlier offers obsolete. So the held
     chunks are at most one model per site.
     """
@@ -47,11 +47,11 @@ class Offers:
     tasks: dict[Key, int] = field(default_factory=dict)
     held: dict[Key, dict[int, Vector]] = field(default_factory=dict)
     flows: dict[Key, Flow] = field(default_factory=dict)
-    settled: dict[int, int] = field(default_factory=dict)
+    spent: dict[int, int] = field(default_factory=dict)
 
-    def is_settled(self, key: Key) -> bool:
+    def is_spent(self, key: Key) -> bool:
         """Whether this offer is not needed any more."""
-        return key[1] <= self.settled.get(key[0], -1)
+        return key[1] <= self.spent.get(key[0], -1)
 
     def flow(self, key: Key) -> Flow:
         """The offer's flow; it becomes part of a task together with the offer."""
@@ -72,7 +72,7 @@ class Offers:
     def adopt(self, task: int, offers: Mapping[int, int]) -> None:
         """Note that a task takes in these offers, given as {source: number}."""
         for key in offers.items():
-            if not self.is_settled(key):
+            if not self.is_spent(key):
                 self.tasks[key] = task
                 self.flow(key).task = task
 
@@ -83,17 +83,17 @@ class Offers:
 
     def find_spent(self) -> dict[int, int]:
         """The latest offer of each source that no further task can take in here."""
-        spent = dict(self.settled)
+        spent = dict(self.spent)
         for source, number in self.tasks:
             spent[source] = max(number, spent.get(source, -1))
         return spent
 
-    def settle(self, keys: list[Key]) -> tuple[list[Flow], list[Vector]]:
+    def spend(self, keys: list[Key]) -> tuple[list[Flow], list[Vector]]:
         """Forget these offers; returns their flows and the memory that they held."""
         flows: list[Flow] = []
         data: list[Vector] = []
         for key in keys:
-            self.settled[key[0]] = max(key[1], self.settled.get(key[0], -1))
+            self.spent[key[0]] = max(key[1], self.spent.get(key[0], -1))
             self.tasks.pop(key, None)
             if flow := self.flows.pop(key, None):
                 flows.append(flow)

@@ -104,7 +104,7 @@ class Executor:
         `arrived` is called for each chunk of the result that this site keeps and can use.
         """
         self.halt(message.task)  # the site may have had another part of the same task before
-        self._settle(self._offers.of(message.task))
+        self._spend(self._offers.of(message.task))
         self._ended.discard(message.task)
         result = self._take_result() if message.receives else None
         share = Share(self._local, message, contribution, result, finished, left, arrived)
@@ -150,7 +150,7 @@ class Executor:
         """Withdraw this site's offer if no task has taken it in."""
         if self._own and (key := self._own_key(self._own)):
             if key not in self._offers.tasks:
-                self._settle([key])
+                self._spend([key])
             self._own = None
 
     def withdraw(self, number: int, by: str) -> None:
@@ -178,7 +178,7 @@ class Executor:
 
     def refuse_offers(self) -> None:
         """Discard all known offers without a task."""
-        self._settle(self._offers.of(None))
+        self._spend(self._offers.of(None))
 
     def rearrange(self, message: RearrangeTask) -> None:
         """Drop the withdrawn blocks of a running task and take part in the new blocks.
@@ -248,7 +248,7 @@ class Executor:
             self._chunks.give(data)
         self.dispatch.forget(self._flows.pop(task, {}).values())
         self._repairs.pop(task, None)
-        self._settle(self._offers.of(task))
+        self._spend(self._offers.of(task))
         return (
             self.dispatch.sent.close(task),
             self._received.close(task),
@@ -304,7 +304,7 @@ class Executor:
 
     def _on_early_chunk(self, header: ChunkHeader, data: Vector) -> None:
         key = key_of(header)
-        self._settle(self._offers.superseded(key))
+        self._spend(self._offers.superseded(key))
         if (onward := self.dispatch.next_hop(header)) is not None:
             self._forward(onward, header, data)
         elif key in self._offers.tasks:
@@ -354,8 +354,8 @@ class Executor:
         if number in self._tasks:
             self._tasks[number].finish_if_done()
 
-    def _settle(self, keys: list[Key]) -> None:
-        flows, held = self._offers.settle(keys)
+    def _spend(self, keys: list[Key]) -> None:
+        flows, held = self._offers.spend(keys)
         for data in held:
             self._chunks.give(data)
         self.dispatch.forget(flows)
@@ -418,4 +418,4 @@ class Executor:
         if not header.early:
             return None if header.task in self._ended else header.task
         key = key_of(header)
-        return None if self._offers.is_settled(key) else self._offers.tasks.get(key, key)
+        return None if self._offers.is_spent(key) else self._offers.tasks.get(key, key)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trunkline.harness.checks import (
-    branch_checks,
-    call_checks,
     causality_checks,
     fault_checks,
     model_checks,
     outcome_checks,
-    program_checks,
     result_checks,
     run_checks,
+    waiting_checks,
 )
+from trunkline.harness.checks.computing import branch_checks, compute_checks
 from trunkline.harness.checks.network import background_checks, network_checks
-from trunkline.harness.checks.payload import arrival_checks, byte_checks
+from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
+from trunkline.harness.checks.programs import call_checks, program_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,
     controller_checks,
@@ -54,10 +54,10 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),
     "connections join two live agents": ("messages", connection_checks.connections_have_two_ends),
-    "computing took the modelled time": ("iterations", causality_checks.computing_takes_time),
+    "computing took the modelled time": ("iterations", compute_checks.computing_takes_time),
     "branches were computed in order": ("branches", branch_checks.branches_follow),
     "messages came after their causes": ("messages", causality_checks.messages_take_time),
-    "payload arrived after it was sent": ("payloads", causality_checks.payload_takes_time),
+    "payload arrived after it was sent": ("payloads", timing_checks.payload_takes_time),
     "every byte arrived": ("links of tasks", byte_checks.bytes_arrived),
     "workers followed the protocol": ("steps", worker_checks.workers_follow),
     "controllers followed the protocol": ("terms", controller_checks.controllers_follow),
@@ -69,8 +69,8 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "results came after their bytes": ("results", arrival_checks.results_follow_bytes),
     "every task ended once": ("tasks", outcome_checks.tasks_ended),
     "all members agreed on the outcome": ("members", outcome_checks.members_decide_alike),
-    "no site was left blocked": ("waits", outcome_checks.no_site_is_blocked),
-    "every task stayed within its budget": ("tasks", outcome_checks.budgets_kept),
+    "no site was left blocked": ("waits", waiting_checks.no_site_is_blocked),
+    "every task stayed within its budget": ("tasks", waiting_checks.budgets_kept),
     "every contribution is exact": ("contributions", result_checks.inputs_are_exact),
     "all members hold the same result": ("results", result_checks.results_are_one),
     "every result is the weighted sum": ("results", result_checks.results_are_sums),
@@ -108,14 +108,18 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
 
 
 def judge(history: History, rules: Rules) -> Verdict:
-    """Run every check on one run. If a plan is not valid, the others cannot judge anything."""
+    """Run every check on one run."""
+    return Verdict.of(judge_each(history, rules))
+
+
+def judge_each(history: History, rules: Rules) -> Iterator[Check]:
+    """Run one check after the other. If a plan is not valid, the others cannot judge anything."""
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
-    found: list[Check] = []
     for name, (objects, check) in checks.items():
-        found.append(_carry_out(name, objects, check, history, rules))
-        if name == PLANS and found[-1].outcome == "fail":
-            break
-    return Verdict.of(found)
+        found = _carry_out(name, objects, check, history, rules)
+        yield found
+        if name == PLANS and found.outcome == "fail":
+            return
 
 
 def _carry_out(name: str, objects: str, check: Checker, history: History, rules: Rules) -> Check:

@@ -241,11 +241,11 @@ class Losses:
         away = self.without_controller(site)
         if later_ns is not None and not self.find(away, told_ns, later_ns):
             return later_ns
-        settles_ns = 0
+        decides_ns = 0
         for span in sorted((*away, *self.stopped(site)), key=lambda span: span.start_ns):
             if span.start_ns <= told_ns + 2 * self.timeout_ns and told_ns <= span.end_ns:
-                told_ns, settles_ns = span.end_ns, self.detection_ns
-        return told_ns + settles_ns + self.timeout_ns
+                told_ns, decides_ns = span.end_ns, self.detection_ns
+        return told_ns + decides_ns + self.timeout_ns
 
     def joins_next(self, site: str, t_ns: int) -> int | None:
         """When a site joins the first task that starts after a time.

@@ -7,7 +7,7 @@ what each site did at which time, when a link was busy. This module answers them
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar, overload
@@ -15,16 +15,10 @@ from typing import Literal, TypeVar, overload
 from trunkline.agents.events.causes import Broken
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
 from trunkline.agents.events.event import Event, TaskEvent
-from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import (
-    ComputeFinished,
-    ComputeStarted,
-    Ready,
-    RoundAlone,
-    RoundFinished,
     SyncFinished,
     SyncStarted,
-    WorkerFinished,
 )
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -38,12 +32,10 @@ from trunkline.agents.events.run_events import (
 )
 from trunkline.agents.events.task_events import (
     Contributed,
-    ContributionTaken,
     Received,
     Sent,
     TaskAbandoned,
     TaskCompleted,
-    TaskDropped,
     TaskFinished,
     TaskRearranged,
     TaskReplanned,
@@ -58,7 +50,6 @@ Interval = tuple[int, int]
 """(start, end) in nanoseconds since the run's start."""
 
 Outcome = Literal["completed", "abandoned", "unfinished"]
-Doing = Literal["compute", "wait", "sync"]
 
 EXIT_SHARE = 0.1
 """Charts do not show the exit of agents if it takes longer than this share of the time before."""
@@ -72,7 +63,7 @@ PlanEvent = TaskStarted | TaskRearranged | TaskReplanned
 class EventsByKind:
     """Events that can be asked for by their class."""
 
-    _by_kind: Mapping[type[Event], Sequence[Event]] = field(repr=False, compare=False)
+    _by_kind: Mapping[type[Event], tuple[Event, ...]] = field(repr=False, compare=False)
 
     @overload
     def all(self, kind: type[E], /) -> tuple[E, ...]: ...
@@ -82,6 +73,8 @@ class EventsByKind:
 
     def all(self, *kinds: type[Event]) -> tuple[Event, ...]:
         """Every event of a kind, in order of time; those of another kind follow."""
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], ())
         return tuple(event for kind in kinds for event in self._by_kind.get(kind, ()))
 
 
@@ -241,34 +234,6 @@ class Disturbance:
     end_ns: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """The activity of a worker from `start_ns` to `end_ns`; `task` is set for `sync` only."""
-
-    doing: Doing
-    start_ns: int
-    end_ns: int
-    task: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """One task's payload of one phase on one directed link.
-
-    `start_ns` is when the first byte was handed to the link, `end_ns` when the last byte left it:
-    the last arrival minus the link's delay, or the sender's last hand-over if that is later. The
-    hand-over alone would be too early, because the socket's buffer takes bytes before the link.
-    """
-
-    task: int
-    src: str
-    dst: str
-    phase: str
-    bytes: int
-    start_ns: int
-    end_ns: int
-
-
 @dataclass(frozen=True)
 class History(EventsByKind):
     """All events of a run and its tasks, in the order of their start.
@@ -288,7 +253,7 @@ class History(EventsByKind):
         for event in log:
             by_kind[type(event)].append(event)
         tasks, strays = _tasks(log)
-        return cls(dict(by_kind), log, tasks, strays)
+        return cls(_freeze(by_kind), log, tasks, strays)
 
     @property
     def has_roles(self) -> bool:
@@ -365,70 +330,6 @@ class History(EventsByKind):
         return end_ns if self.end_ns > (1 + EXIT_SHARE) * end_ns else self.end_ns
 
 
-def phases(history: History) -> dict[str, tuple[Phase, ...]]:
-    """The phases of every worker, by site, in order of time. Open phases end with the log.
-
-    A killed worker has no phases until it is started again. A task in which a worker is passive
-    does not interrupt it, so a server has no phases.
-    """
-    found: defaultdict[str, list[Phase]] = defaultdict(list)
-    doing: dict[str, Phase] = {}
-    tasks = {task.number: task for task in history.tasks}
-    for event in history.events:
-        site = event.site
-        task_ = tasks.get(event.task) if isinstance(event, TaskEvent) else None
-        if task_ is not None and _is_aside(event, task_, doing.get(site)):
-            continue
-        match event:
-            case ComputeStarted():
-                begun: Phase | None = Phase("compute", event.t_ns, event.t_ns)
-            case Ready():
-                begun = Phase("wait", event.t_ns, event.t_ns)
-            case Contributed(task=task) | SyncStarted(task=task):
-                begun = Phase("sync", event.t_ns, event.t_ns, task)
-            case TaskFinished() | ContributionTaken() if task_ is not None and task_.waits:
-                begun = Phase("wait", event.t_ns, event.t_ns)
-            case (
-                ComputeFinished()
-                | SyncFinished()
-                | TaskFinished()
-                | ContributionTaken()
-                | TaskDropped()
-                | RoundFinished()
-                | RoundAlone()
-                | WorkerFinished()
-            ):
-                begun = None
-            case AgentChanged(who=who, do="kill"):
-                site, begun = who, None
-            case _:
-                continue
-        _end(doing.pop(site, None), event.t_ns, found[site])
-        if begun is not None:
-            doing[site] = begun
-    for site, phase in doing.items():
-        _end(phase, history.end_ns, found[site])
-    return {site: tuple(spans) for site, spans in found.items()}
-
-
-def transfers(
-    tasks: Iterable[Task], delays_ms: Mapping[tuple[str, str], float]
-) -> tuple[Transfer, ...]:
-    """Every payload that a site sent, with the time that it occupied the link."""
-    return tuple(transfer for task in tasks for transfer in _task_transfers(task, delays_ms))
-
-
-def union(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Merge intervals into ascending ones that neither overlap nor touch."""
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
-
-
 _EXITING = (
     AgentExited,
     CaptureEnded,
@@ -463,31 +364,9 @@ def _tasks(log: tuple[Event, ...]) -> tuple[tuple[Task, ...], tuple[Event, ...]]
             said[event.task][type(event)].append(event)
         elif event.task not in reported:
             strays.append(event)
-    tasks = tuple(Task(dict(said[number]), start) for number, start in started.items())
+    tasks = tuple(Task(_freeze(said[number]), start) for number, start in started.items())
     return tasks, tuple(strays)
 
 
-def _is_aside(event: Event, task: Task, phase: Phase | None) -> bool:
-    """Whether a task's event is of a passive member, or of one that has gone on already."""
-    if task.is_passive(event.site):
-        return True
-    over = isinstance(event, ContributionTaken | TaskDropped)
-    return over and task.started.roles is not None and (phase is None or phase.task != task.number)
-
-
-def _end(phase: Phase | None, now_ns: int, into: list[Phase]) -> None:
-    if phase is not None:
-        into.append(Phase(phase.doing, phase.start_ns, now_ns, phase.task))
-
-
-def _task_transfers(task: Task, delays_ms: Mapping[tuple[str, str], float]) -> Iterable[Transfer]:
-    arrived: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for into in task.all(Received):
-        arrived[into.src, into.site][into.phase] = into.end_ns
-    for event in task.all(Sent):
-        link = (event.site, event.dst)
-        last = arrived[link].get(event.phase)
-        if last is None:  # relayed bytes arrive as the phase that they belong to
-            last = max(arrived[link].values(), default=0)
-        end_ns = max(event.end_ns, last - round(delays_ms.get(link, 0.0) * 1e6))
-        yield Transfer(task.number, *link, event.phase, event.bytes, event.start_ns, end_ns)
+def _freeze(by_kind: Mapping[type[Event], list[Event]]) -> dict[type[Event], tuple[Event, ...]]:
+    return {kind: tuple(events) for kind, events in by_kind.items()}

@@ -13,7 +13,9 @@ from trunkline.agents.events.task_events import (
     Sent,
 )
 from trunkline.harness.record.branches import list_computed, list_waits
-from trunkline.harness.record.history import History, Interval, Task, phases, union
+from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.lives import phases
+from trunkline.harness.record.transfers import union
 
 Bar = tuple[float, float, float, float]
 """(start_s, end_s, y, height); rows are 1 high, and y grows downwards."""

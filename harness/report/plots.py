@@ -23,7 +23,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from trunkline.harness.record.history import Disturbance, History, phases
+from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.lives import phases
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults import fault_bands

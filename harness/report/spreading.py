@@ -26,9 +26,10 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Block, Directed
-from trunkline.harness.record.history import History, Interval, Task, Transfer, transfers
+from trunkline.harness.record.history import History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.stops import Stop, list_stops
+from trunkline.harness.record.transfers import Transfer, transfers
 
 Flow = tuple[str, str, str]
 """The ends of a link of the overlay and a phase."""

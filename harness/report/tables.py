@@ -36,18 +36,10 @@ from trunkline.agents.planning.plan import Directed, Edge
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.network.background_checks import count_payload
 from trunkline.harness.record.branches import list_computed
-from trunkline.harness.record.history import (
-    Doing,
-    History,
-    Interval,
-    Sync,
-    Task,
-    Transfer,
-    phases,
-    transfers,
-    union,
-)
+from trunkline.harness.record.history import History, Interval, Sync, Task
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.lives import Doing, phases
+from trunkline.harness.record.transfers import Transfer, transfers, union
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import columns, manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables

@@ -17,7 +17,7 @@ from trunkline.agents.events.background_events import (
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
 from trunkline.harness.checks.verdict import (

@@ -44,8 +44,10 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
-from trunkline.harness.record.history import History, Task, Transfer, phases, transfers
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.lives import phases
+from trunkline.harness.record.transfers import Transfer, transfers
 
 RATE_TOLERANCE = 0.02
 """Allowed relative error of a shaper."""

@@ -26,7 +26,7 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Block, Edge, Plan
-from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import count_own, find_silent_sites
 from trunkline.harness.checks.rules import Rules

@@ -28,7 +28,7 @@ from trunkline.agents.events.task_events import (
     TaskRearranged,
     TaskReplanned,
 )
-from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS

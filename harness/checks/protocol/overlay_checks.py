@@ -37,7 +37,7 @@ def controllers_hear_of_losses(history: History, losses: Losses) -> Iterator[Fin
     stop_ns = history.stop_ns
     for change in chain.from_iterable(said.changes.values()):
         heard_ns = change.t_ns + HEARD_TIMEOUTS * losses.timeout_ns
-        terms = [t for t in losses.terms if _must_hear(t, change, losses, said.settled_ns)]
+        terms = [t for t in losses.terms if _must_hear(t, change, losses, said.decides_ns)]
         if heard_ns + losses.timeout_ns > stop_ns or not terms:
             yield excused("the worker had no controller, or the run stopped", _name(change))
             continue
@@ -56,14 +56,14 @@ class _Said:
         reports: by controller and worker, in order of time.
         whole: the reports with which a worker was found, which have all that it lost before.
         returns_ns: by worker, when it found a controller.
-        settled_ns: when the first controller had heard of all workers, or had waited long enough.
+        decides_ns: when the first controller had heard of all workers, or had waited long enough.
     """
 
     changes: Mapping[str, Sequence[Change]]
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
     whole: Collection[int]
     returns_ns: Mapping[str, Sequence[int]]
-    settled_ns: float
+    decides_ns: float
 
     @classmethod
     def of(cls, history: History, losses: Losses) -> _Said:
@@ -85,8 +85,8 @@ class _Said:
                 case WorkerFound(worker=worker) if before and before.worker == worker:
                     whole.add(id(before))
         began = (e.t_ns for e in history.all(PolicyBegan) if losses.terms[0].has(e))
-        settled_ns = min(began, default=math.inf)
-        return cls(changes, reports, whole, returns_ns, settled_ns)
+        decides_ns = min(began, default=math.inf)
+        return cls(changes, reports, whole, returns_ns, decides_ns)
 
     def was_heard(self, change: Change, term: Term, until_ns: int) -> bool:
         """Whether the controller knew of a change at once or until a time."""
@@ -109,7 +109,7 @@ class _Said:
         before = reports[: reports.index(report)]
         earlier = [each for each in before if losses.term_of(each) == term]
         known = set(earlier[-1].lost) if earlier else set()
-        anew = not earlier and (term != losses.terms[0] or report.t_ns <= self.settled_ns)
+        anew = not earlier and (term != losses.terms[0] or report.t_ns <= self.decides_ns)
         whole = id(report) in self.whole or anew
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):
             return
@@ -137,7 +137,7 @@ class _Said:
             yield f"{report.worker} had not found {peer} again"
 
 
-def _must_hear(term: Term, change: Change, losses: Losses, settled_ns: float) -> bool:
+def _must_hear(term: Term, change: Change, losses: Losses, decides_ns: float) -> bool:
     """Whether a worker was connected to a controller long enough before and after a change.
 
     Workers do not log when they find their first controller.
@@ -145,7 +145,7 @@ def _must_hear(term: Term, change: Change, losses: Losses, settled_ns: float) ->
     start_ns = change.t_ns - losses.timeout_ns
     end_ns = change.t_ns + (HEARD_TIMEOUTS + 1) * losses.timeout_ns
     is_first = term.first and term.start_ns == 0
-    begun_ns = settled_ns if is_first else term.start_ns + losses.detection_ns
+    begun_ns = decides_ns if is_first else term.start_ns + losses.detection_ns
     return begun_ns <= change.t_ns and losses.are_connected(term, change.site, start_ns, end_ns)
 
 

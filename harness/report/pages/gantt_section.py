@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
-from trunkline.harness.record.history import Disturbance, History, phases
+from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.lives import phases
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.harness.record.history import History, Interval, phases
+from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.lives import phases
 from trunkline.harness.report import activity
 from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts

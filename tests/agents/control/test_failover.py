@@ -44,7 +44,7 @@ def test_a_controller_that_is_cut_off_from_all_waits_for_them_and_the_run_goes_o
     assert max(times(wan.of("task_completed"))) > 50.0
 
 
-async def kill_after_its_report(wan, reported_s, settles_s):
+async def kill_after_its_report(wan, reported_s, decides_s):
     """A new controller, which waits for s3, has the report of s1, which is started again."""
     wan.cut("s3", "controller")
     wan.kill("controller")
@@ -54,12 +54,12 @@ async def kill_after_its_report(wan, reported_s, settles_s):
     wan.kill("s1")
     await asyncio.sleep(0.05)
     wan.restart("s1")
-    await asyncio.sleep(settles_s)
+    await asyncio.sleep(decides_s)
     wan.mend("s3", "controller")
 
 
 def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_waited_for():
-    """It comes back without the task before the controller settles, which waits for s3."""
+    """It comes back without the task before the controller decides, which waits for s3."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, task_s=30.0, time_s=40.0)
 
     async def scenario(wan):
@@ -73,7 +73,7 @@ def test_a_member_that_is_killed_after_its_report_to_a_new_controller_is_not_wai
 
 
 def test_a_policy_hears_once_of_a_site_that_was_ready_before_and_after_it_was_killed():
-    """Both before the new controller settles, which waits for s3."""
+    """Both before the new controller decides, which waits for s3."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), time_s=20.0)
     wan.compute_s = {"s0": 6.0}
 
@@ -82,8 +82,8 @@ def test_a_policy_hears_once_of_a_site_that_was_ready_before_and_after_it_was_ki
         await kill_after_its_report(wan, 0.4, 0.5)
 
     check(wan, scenario)
-    settled_s = times(wan.of("policy_began"))[1]
-    told = [event for event in wan.of("policy_told") if event["t_ns"] / 1e9 == settled_s]
+    decided_s = times(wan.of("policy_began"))[1]
+    told = [event for event in wan.of("policy_told") if event["t_ns"] / 1e9 == decided_s]
     assert sorted(event["values"]["site"] for event in told) == ["s1", "s2"]
 
 

@@ -144,7 +144,7 @@ def test_an_update_that_the_server_may_have_is_not_given_again_by_a_worker_that_
 def test_an_update_counts_once_if_neither_its_worker_nor_a_new_controller_knows_its_end(
     cut_s, away_s
 ):
-    """The server forgot the task when it ended. n1 reports it before or after others settled."""
+    """The server forgot the task when it ended. n1 reports it before or after the others."""
 
     async def faults(wan):
         await asyncio.sleep(cut_s)

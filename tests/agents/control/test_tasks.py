@@ -51,7 +51,7 @@ def test_a_server_gives_its_part_of_an_adopted_result_to_no_other_server() -> No
         state = TaskState(7, PUSH.group, PUSH.weights, PUSH.scale, 1, False, 5.0, PUSH.roles)
         for site in SITES:
             tasks.adopt(replace(state, finished=site == "b"), site, 0)
-        tasks.settle()
+        tasks.begin_to_decide()
         tasks.on_link_lost("a", "c")
         tasks.on_halted("c", 7, False)
         tasks.close()
@@ -93,7 +93,7 @@ def test_blocks_that_are_hit_together_count_for_each_others_choice() -> None:
         )
         plan = Plan(group, group, 20, (aggregate((0, 10), "a"), aggregate((10, 20), "b")))
         tasks.start(0, Start(group, dict.fromkeys(group, 1.0), 1 / 3), plan, {}, ())
-        tasks.settle()
+        tasks.begin_to_decide()
         tasks.overlay.lost["a"] = frozenset("b")
         tasks.on_link_lost("a", "b")
         tasks.close()
@@ -112,7 +112,7 @@ def test_controllers_that_take_over_one_after_the_other_use_other_block_numbers(
         state = TaskState(7, PUSH.group, PUSH.weights, PUSH.scale, 5, False, 5.0, PUSH.roles)
         for site in SITES:
             tasks.adopt(replace(state, finished=site == "b"), site, now_ns)
-        tasks.settle()
+        tasks.begin_to_decide()
         tasks.on_link_lost("a", "c")
         tasks.on_halted("c", 7, False)
         tasks.close()
@@ -146,7 +146,7 @@ def test_a_halt_is_told_to_all_sites_that_are_present() -> None:
     async def halt() -> list[tuple[str, str]]:
         told: list[tuple[str, str]] = []
         tasks = make_tasks_without_servers([], told)
-        tasks.settle()
+        tasks.begin_to_decide()
         pair = Start(("a", "b"), dict.fromkeys("ab", 1.0), 1.0)
         block = Block(((0, 2),), "a", (("b", "a"),), (("a", "b"),))
         tasks.start(0, pair, Plan(("a", "b"), ("a", "b"), 2, (block,)), {}, ())
@@ -162,7 +162,7 @@ def test_a_member_that_comes_back_during_a_halt_is_awaited() -> None:
         log: list[tuple[str, tuple, dict]] = []
         told: list[tuple[str, str]] = []
         tasks = make_tasks_without_servers(log, told)
-        tasks.settle()
+        tasks.begin_to_decide()
         tasks.start(0, ALIKE, tasks.build(ALIKE, 0), {}, ())
         tasks.overlay.present.discard("c")
         tasks.on_site_lost("c")
@@ -193,7 +193,7 @@ def test_a_task_is_not_ended_before_all_members_can_have_reported_it() -> None:
         await asyncio.sleep(1.2)
         before = [kind for kind, _, _ in log]
         tasks.adopt(replace(state, finished=True), "c", 0)
-        tasks.settle()
+        tasks.begin_to_decide()
         for site in "ab":
             tasks.on_halted(site, 7, False)
         tasks.close()

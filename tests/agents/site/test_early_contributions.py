@@ -33,7 +33,7 @@ def offered(*numbers):
 
 def test_an_offer_that_is_not_needed_any_more_is_taken_in_by_no_task():
     offers = offered(1)
-    offers.settle([(SOURCE, 1)])
+    offers.spend([(SOURCE, 1)])
     offers.adopt(7, {SOURCE: 1})
     assert offers.of(7) == []
     offers.adopt(8, {SOURCE: 2})

@@ -7,7 +7,7 @@ from falsified import FALSIFICATIONS, apply
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
-from trunkline.harness.checks.branch_checks import branches_follow
+from trunkline.harness.checks.computing.branch_checks import branches_follow
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 
 SITES = ("n1", "n2", "n3")

@@ -11,7 +11,10 @@ from trunkline.agents.events.call_events import CallFinished, CallStarted, Timin
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
-from trunkline.harness.checks.call_checks import calls_follow_each_other, collectives_take_time
+from trunkline.harness.checks.programs.call_checks import (
+    calls_follow_each_other,
+    collectives_take_time,
+)
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Checker
 from trunkline.harness.record.history import History

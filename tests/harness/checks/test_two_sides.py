@@ -20,7 +20,8 @@ from trunkline.harness.checks.model_checks import models_follow
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check
 from trunkline.harness.live.live_state import RunState
-from trunkline.harness.record.history import History, phases
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import phases
 from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Link, Site, Topology
 

@@ -9,8 +9,9 @@ from faults import FOUR, bsp
 from wan import CHUNK_BYTES, FAILOVER, Wan, mesh
 
 from trunkline.agents.events.causes import LostAlone
-from trunkline.harness.checks import causality_checks, result_checks
+from trunkline.harness.checks import result_checks
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.payload import timing_checks
 
 ALONE = ("joined", "contributed", "finished", "sent", "received", "discarded")
 
@@ -77,8 +78,8 @@ def test_one_chunk_may_arrive_after_the_task_if_the_receiver_has_no_controller(
     if away:
         lost = {"event": "controller_lost", "site": report["dst"], "reason": "silent"}
         events.append({**lost, "t_ns": told_ns - 1})
-    rules = find_rules(causality_checks.payload_takes_time, wan, events)
-    assert (causality_checks.AMID_A_CHUNK in rules) == excused
+    rules = find_rules(timing_checks.payload_takes_time, wan, events)
+    assert (timing_checks.AMID_A_CHUNK in rules) == excused
     assert ("fail" in rules) != excused
 
 
@@ -110,8 +111,8 @@ def test_a_site_that_gives_its_task_up_amid_its_first_chunk_has_nothing_to_repor
     if alone:
         lost = {"event": "controller_lost", "site": report["site"], "reason": "silent"}
         events.append({**lost, "t_ns": ended_ns - 1})
-    rules = find_rules(causality_checks.payload_takes_time, wan, events)
-    assert (causality_checks.AMID_A_CHUNK in rules) == excused
+    rules = find_rules(timing_checks.payload_takes_time, wan, events)
+    assert (timing_checks.AMID_A_CHUNK in rules) == excused
     assert ("fail" in rules) != excused
 
 

@@ -14,7 +14,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.policies import ps
 from trunkline.harness.record.branches import list_computed, list_waits
-from trunkline.harness.record.history import phases
+from trunkline.harness.record.lives import phases
 from trunkline.harness.report import activity, tables
 from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.branches.branch_tables import summarize, tabulate_branches

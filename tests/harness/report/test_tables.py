@@ -8,7 +8,9 @@ import pytest
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.harness.record.history import History, Transfer, phases, transfers, union
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import phases
+from trunkline.harness.record.transfers import Transfer, transfers, union
 from trunkline.harness.report import tables
 from trunkline.harness.report.tables import Forecast
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -28,7 +29,7 @@ def falsification(function: Falsify) -> Falsify:
 
 def apply(name: str, log: Log) -> Log:
     """The falsified log in order of time. Raises NotHereError."""
-    changed = FALSIFICATIONS[name](copy.deepcopy(log))
+    changed = FALSIFICATIONS[name](pickle.loads(pickle.dumps(log)))
     if changed == log:
         raise NotHereError(name)
     return sorted(changed, key=lambda line: line["t_ns"])

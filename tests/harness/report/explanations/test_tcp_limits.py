@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from trunkline.harness.record.history import Transfer
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.record.transfers import Transfer
 from trunkline.harness.report.explanations.tcp_limits import TcpLimits, Trouble
 from trunkline.topologies.model import Link, Site, Topology
 

@@ -14,7 +14,7 @@ from trunkline.agents.events.round_events import (
     ComputeStarted,
 )
 from trunkline.agents.events.task_events import Contributed, TaskDropped, TaskFinished
-from trunkline.harness.checks.causality_checks import Slack
+from trunkline.harness.checks.computing.compute_checks import Slack
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
 from trunkline.harness.checks.verdict import (

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.run_events import AgentExited, RunFinished
-from trunkline.harness.checks.causality_checks import Paths
+from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
 from trunkline.harness.checks.verdict import (

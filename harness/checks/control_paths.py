@@ -1,0 +1,85 @@
+"""How long messages take at least on the paths between agents (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
+
+DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
+"""A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The least time that messages and payload needed between sites, in nanoseconds.
+
+    Links have their smallest delay of the whole run. Messages take the static routes of packets;
+    payload may take any path over the overlay.
+    """
+
+    history: History
+    rules: Rules
+
+    def control_ns(self, src: str, dst: str) -> int:
+        """From one agent to another by the routes of packets; 0 for unknown agents."""
+        a, b = self._sites.get(src), self._sites.get(dst)
+        if a is None or b is None:
+            return 0
+        hops = pairwise(self.rules.topology.path(a, b))
+        return _with_slack_ns(sum(self._least_ms[hop] for hop in hops))
+
+    def payload_ns(self, src: str, dst: str) -> int:
+        """From one site to another by the quickest path of links; 0 for unknown sites."""
+        ranks = self._ranks
+        if src not in ranks or dst not in ranks:
+            return 0
+        return _with_slack_ns(float(self._quickest_ms[ranks[src], ranks[dst]]))
+
+    def link_ns(self, src: str, dst: str) -> int:
+        """Over one link of the overlay; 0 for unknown sites."""
+        if src not in self._ranks or dst not in self._ranks:
+            return 0
+        hops = pairwise(self.rules.topology.path(src, dst))
+        return _with_slack_ns(sum(self._least_ms[hop] for hop in hops))
+
+    @cached_property
+    def _sites(self) -> Mapping[str, str]:
+        own = {site: site for site in self.rules.topology.site_names}
+        return own | dict(self.rules.controllers)
+
+    @cached_property
+    def _ranks(self) -> Mapping[str, int]:
+        return {node: rank for rank, node in enumerate(self.rules.topology.node_names)}
+
+    @cached_property
+    def _least_ms(self) -> Mapping[tuple[str, str], float]:
+        spells = Conditions.of(self.history, self.rules.topology).spells
+        return {
+            ends: max(0.0, min(spell.link.delay_ms - spell.link.jitter_ms for spell in found))
+            for ends, found in spells.items()
+        }
+
+    @cached_property
+    def _quickest_ms(self) -> NDArray[np.float64]:
+        """The quickest path between each two sites (Floyd and Warshall)."""
+        ranks = self._ranks
+        found = np.full((len(ranks), len(ranks)), np.inf)
+        np.fill_diagonal(found, 0.0)
+        for (src, dst), delay_ms in self._least_ms.items():
+            found[ranks[src], ranks[dst]] = delay_ms
+        for via in range(len(ranks)):
+            np.minimum(found, found[:, via, None] + found[None, via, :], out=found)
+        return found
+
+
+def _with_slack_ns(delay_ms: float) -> int:
+    return max(0, round((delay_ms * DELAY_SHARE - DELAY_SLACK_MS) * 1e6))

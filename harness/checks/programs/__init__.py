@@ -1,0 +1,1 @@
+"""Checks of runs of programs, which log only their own reports (pure)."""
