@@ -1,6 +1,6 @@
 """Make the pictures of the README and the docs by their commands.
 
-    python docs/pictures.py                       those of the README, in minutes
+    python docs/pictures.py                       those of a first run, in minutes
     python docs/pictures.py scale.png             one, by its name
     python docs/pictures.py --list
 

@@ -4,9 +4,9 @@ Payload is received directly into its final memory. A receiver is woken for larg
 not for every packet. Chunks wait in the sender's queue and not in the socket, so that the
 discipline can choose the next one.
 
-A connection is one stream socket, its lane, or several. Then every frame has a number, goes over a
-lane that is free, and is delivered in the order of numbers: whatever the number of lanes, frames
-arrive in the order in which they were begun.
+A connection has one stream socket or several (`network.connections`), which are called its lanes.
+With several lanes, every frame has a number and goes over a lane that is free. The receiver
+delivers frames in the order of their numbers, which is the order in which the sender began them.
 """
 
 from __future__ import annotations

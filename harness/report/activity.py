@@ -43,7 +43,8 @@ def list_bars(
 
     `rows` maps a site to its row. The upper half of a synchronization shows when contributions
     moved and were added, the lower half when results moved; both at once means that chunks were
-    pipelined. The line above a row shows branches that were computed while they arrived, and waits
+    pipelined. The line above a row shows when branches were computed while the model arrived, and
+    when the site waited for one.
     """
     found: dict[str, list[Bar]] = {kind: [] for kind in KINDS}
 

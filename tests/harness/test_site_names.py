@@ -93,7 +93,9 @@ def explain(data: RunData) -> str:
     numbers = [task.number for task in data.history.tasks]
     found = explain_tasks(data.scenario, data.history, data.tables["tasks"], numbers)
     summaries = [summarize(each, data.history) for each in found]
-    waits = [describe_wait(each.wait, data.history) for each in found if each.wait]
+    waits = [
+        describe_wait(each.task.number, each.wait, data.history) for each in found if each.wait
+    ]
     return "\n".join(summaries + waits)
 
 

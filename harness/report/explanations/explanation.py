@@ -126,7 +126,7 @@ def _add_fault(run: Run, wait: Wait) -> Wait:
         "outage": f"{cause.where} was cut for {cause.seconds:.3f} s",
         "stop": f"the controller was stopped for {cause.seconds:.3f} s",
     }[cause.cause]
-    return replace(wait, reason=f"when it had heard of {site}: {what}", fault=cause.fault)
+    return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)
 
 
 def _list_failures(run: Run, task: Task) -> Iterator[Failure]:

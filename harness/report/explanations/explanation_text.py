@@ -24,9 +24,9 @@ TEXTS = {
     "slowdown": "{where} was slower than in the scenario: {text}",
     "outage": "{where} was cut",
     "stop": "{where} was stopped",
-    "other tasks": "{where} carried {size} of other tasks: {text}",
+    "other tasks": "{where} carried {size} of other tasks (number {text})",
     "background traffic": "{where} carried {size} of background traffic",
-    "loss": "packets were lost on {where}, which {text}",
+    "loss": "{where} {text}, and lost packets delayed TCP",
     "delay": "the delay of {where} was {text}",
     "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
@@ -55,40 +55,44 @@ def _name_fault(number: int | None, history: History) -> str:
 def summarize(found: Explanation, history: History) -> str:
     """What a task took, what was expected, and the main cause, in one or two sentences."""
     task = found.task
-    took = f"Task {task.number} took {found.duration_s:.3f} s"
-    failed = " ".join(_describe_failure(failure, history) for failure in found.failures)
+    name = f"Task {task.number}"
+    took = f"{name} took {found.duration_s:.3f} s"
+    failed = " ".join(_describe_failure(failure, name, history) for failure in found.failures)
     if found.main is None:
-        return f"{took}. {failed or 'It did not end.'}"
-    expected = f"expected {found.expected_s:.3f} s"
+        return f"{took}. {failed or f'{name} did not end.'}"
     why = describe_part(found.main, history)
-    head = "Main cause" if found.is_slow else "Most of it"
+    head = "main cause" if found.is_slow else "longest part"
     count = len(found.main_parts)
     longest = f" in {count} parts, the longest of {found.main.seconds:.3f} s" if count > 1 else ""
-    summary = f"{took}; {expected}. {head}, {found.main_s:.3f} s{longest}: {why}."
+    summary = (
+        f"{took}; {found.expected_s:.3f} s were expected. "
+        f"The {head} took {found.main_s:.3f} s{longest}: {why}."
+    )
     return f"{summary} {failed}".rstrip()
 
 
-def _describe_failure(failure: Failure, history: History) -> str:
+def _describe_failure(failure: Failure, name: str, history: History) -> str:
     fault = _name_fault(failure.fault, history)
     if not failure.members:
-        missing = "" if failure.missing is None else _describe_missing(failure.missing, history)
-        return f"It was abandoned: {failure.reason}{fault}.{missing}"
-    return f"{', '.join(failure.members)} gave it up: {failure.reason}{fault}."
+        text = f"{name} was abandoned: {failure.reason}{fault}."
+        lacks = failure.missing
+        return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
+    return f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
 
 
-def _describe_missing(missing: Missing, history: History) -> str:
+def _describe_missing(missing: Missing, name: str, history: History) -> str:
     sizes = f"{short(missing.arrived, SIZE_BYTES)} of {short(missing.planned, SIZE_BYTES)}"
     rates = f"{missing.mbps:.4g} of {missing.usual_mbps:.4g} Mbit/s on average"
     slow = f", at {rates}" if missing.mbps < missing.usual_mbps else ""
     fault = _name_fault(missing.fault, history)
-    return f" By then {missing.where} had carried {sizes} for it{slow}{fault}."
+    return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
 
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
     """The summary, the parts of the time, what came before, and the critical path if wanted."""
     yield summarize(found, history)
     if found.wait is not None:
-        yield describe_wait(found.wait, history)
+        yield describe_wait(found.task.number, found.wait, history)
     if found.parts:
         table = Table("took (s)", "share", "cause", box=None, padding=(0, 2, 0, 0))
         for row in list_parts(found, history):
@@ -98,26 +102,32 @@ def describe(found: Explanation, history: History, path: bool) -> Iterator[str |
         yield _list_steps(found)
 
 
-def describe_wait(wait: Wait, history: History) -> str:
-    """How the group of a task came together."""
+def describe_wait(number: int, wait: Wait, history: History) -> str:
+    """How the group of this task came together."""
+    return " ".join(_list_sentences(number, wait, history))
+
+
+def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
+    yield f"Task {number} waited up to {wait.wait_s:.3f} s for {wait.last}."
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.compute_s is not None:
-        what = "then computed" if earlier else "had computed"
-        earlier.append(f"{what} for {wait.compute_s:.3f} s")
-    computed = f", which {' and '.join(earlier)}" if earlier else ""
-    computed += "" if wait.held is None else _describe_stop(wait.held, history)
-    reason = f", {wait.reason}{_name_fault(wait.fault, history)}" if wait.reason else ""
-    return (
-        f"Before it, its group waited up to {wait.wait_s:.3f} s for {wait.last}{computed}; "
-        f"the controller started it {wait.decide_s:.3f} s later{reason}."
-    )
+        earlier.append(f"{'then ' if earlier else ''}computed for {wait.compute_s:.3f} s")
+    if earlier:
+        yield f"{wait.last} {' and '.join(earlier)}."
+    if wait.held is not None:
+        yield _describe_stop(wait.last, wait.held, history)
+    yield f"The controller started task {number} {wait.decide_s:.3f} s after {wait.last} was ready."
+    if wait.reason:
+        yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 
 
-def _describe_stop(held: Held, history: History) -> str:
+def _describe_stop(site: str, held: Held, history: History) -> str:
     """How long the last member had been stopped, in words."""
     done = {"pause": "paused", "kill": "dead"}[held.stop.do]
-    when = "of which it was" if held.computing else "after it had been"
-    return f", {when} {done} for {held.seconds:.3f} s{_name_fault(held.stop.fault, history)}"
+    when = "of that time" if held.computing else "before"
+    return (
+        f"{site} was {done} for {held.seconds:.3f} s {when}{_name_fault(held.stop.fault, history)}."
+    )
 
 
 def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str, str]]:
@@ -139,7 +149,7 @@ def _list_steps(found: Explanation) -> Table:
 def _describe_step(step: Step) -> str:
     match step.kind:
         case "repair":
-            return "until it was planned for the last time"
+            return "until the task was planned for the last time"
         case "contribution":
             return f"{step.site} contributes"
         case "installation":

@@ -36,9 +36,13 @@ def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child
 def _explain(found: Explanation, history: History) -> Iterator[Html]:
     yield tag("p", keep_together(summarize(found, history)))
     if found.wait is not None:
-        yield tag("p", keep_together(describe_wait(found.wait, history)), class_="facts")
+        yield tag(
+            "p",
+            keep_together(describe_wait(found.task.number, found.wait, history)),
+            class_="facts",
+        )
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         yield fold(
-            f"Its critical path in numbers: {len(rows)} parts", table, file="trunkline explain"
+            f"The critical path in numbers: {len(rows)} parts", table, file="trunkline explain"
         )

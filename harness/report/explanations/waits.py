@@ -20,20 +20,20 @@ from trunkline.harness.record.history import History, Interval
 from trunkline.harness.record.stops import Stop, list_stops
 
 _REASONS = {
-    "ready": "when {site} was ready",
-    "left": "when {site} had done its rounds",
-    "lost": "when it had lost {site}",
-    "joined": "when {site} could be reached again",
-    "ended": "when task {task} had ended",
-    "tick": "at the time that the policy had set",
+    "ready": "The controller waited until {site} was ready",
+    "left": "The controller waited until {site} had done its rounds",
+    "lost": "The controller waited until {site} counted as lost",
+    "joined": "The controller waited until {site} could be reached again",
+    "ended": "The controller waited until task {task} had ended",
+    "tick": "The controller waited for the time that the policy had set",
 }
-"""What a policy heard before it decided that a task may begin."""
+"""What a policy heard before it decided that a task may begin, as sentences."""
 
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
 
 WAITED = 0.1
-"""A stop of the last member mattered if others waited for at least this share of it."""
+"""A stop of the last member counts if others waited for at least this share of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,15 @@ class Wait:
         wait_s: how long the first one had waited for it.
         compute_s: how long the last one had computed; None if it came otherwise.
         decide_s: from then until the controller started the task.
-        reason: what let it start the task then, if that was not the last member.
+        reason: why the controller started the task no earlier, as a sentence; empty if it had heard
+            of the last member just before.
         names: the sites that the reason is about.
         span: from the time at which the last one was ready to the start, in ns.
         fault: the number of the fault behind the reason; None without one.
         heard: the member of which the controller heard last, and when that one was ready, in ns.
-        after: the task that the last member was in before it computed, while the first one waited
-            already; None if it was in none.
-        held: what fault had stopped the last member until then; None without one.
+        after: the task that the last member was in before it computed, if that task ended for it
+            when the first member waited already; else None.
+        held: the stop that made the last member late; None without one.
     """
 
     last: str
@@ -179,10 +180,11 @@ def _add_stop(
     computed: Mapping[str, Computed],
     stops: Collection[Stop],
 ) -> Wait:
-    """The wait with the longest stop that held its last member up, if one took much of the time.
+    """The wait with the longest stop of its last member, if the stop made the member late.
 
-    That is the time since that member computed, or since the first member waited for it. A stop
-    that ends before a simulated computation would have ended delays nobody.
+    It did if it took much of the time in which the member computed or the others waited for it, and
+    if the others waited for a good part of it. Otherwise the member was ready at its usual time: a
+    simulated computation ends at a fixed time, and a stop that is over by then changes nothing.
     """
     begin_ns = first_ns = min(event.t_ns for event in ready.values())
     if (own := computed.get(wait.last)) is not None:
@@ -208,10 +210,10 @@ def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int
 
 
 def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[str, ...]]:
-    """Why the task did not begin when the controller heard of its last member, and of whom."""
+    """Why the task did not begin when the controller heard of its last member, and about whom."""
     match why:
         case GroupPostponed(cause=cause):
-            return f"after it had postponed the group: {cause}", tuple(sorted(cause.names))
+            return f"The controller postponed the group: {cause}", tuple(sorted(cause.names))
         case PolicyTold(told=told, values=values) if told in _REASONS:
             if told != "ready" or values["site"] not in group:
                 names = (values["site"],) if "site" in values else ()

@@ -350,19 +350,20 @@ def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):
         assert failure.missing.where in ("n2 -> n3", "n3 -> n2")
         assert failure.missing.arrived < failure.missing.planned
         said = summarize(each, data.history)
-        assert "It was abandoned: exceeded its budget of 1 s. By then n" in said
+        assert "was abandoned: exceeded its budget of 1 s. By then n" in said
         assert "of 20 Mbit/s on average (fault 0: setlink n2 n3" in said
 
 
 def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):
     data = runs["lost_member"]
-    late = [each.wait for each in explain_all(data).values() if each.wait.fault is not None]
+    found = explain_all(data)
+    late = {number: each.wait for number, each in found.items() if each.wait.fault is not None}
     assert late
-    for wait in late:
+    for number, wait in late.items():
         assert wait.fault == 0
         assert wait.decide_s > 0.2
         assert "n2" in wait.reason
-        assert "(fault 0: outage n1 n2" in describe_wait(wait, data.history)
+        assert "(fault 0: outage n1 n2" in describe_wait(number, wait, data.history)
     usual = [each.wait for each in explain_all(runs["rate"]).values()]
     assert all(wait.reason == "" and wait.decide_s < 0.02 for wait in usual)
 
@@ -374,8 +375,8 @@ def test_a_group_that_waits_for_a_site_that_was_paused_names_the_fault(runs):
     assert worst.is_notable and not worst.is_slow
     assert (worst.wait.last, worst.wait.held.stop.fault) == ("n3", 0)
     assert worst.wait.held.seconds == pytest.approx(2.0, abs=0.01)
-    assert "of which it was paused for 2.0" in describe_wait(worst.wait, data.history)
-    assert "of which it was paused for" in write_page(data)
+    assert "n3 was paused for 2.0" in describe_wait(1, worst.wait, data.history)
+    assert "n3 was paused for" in write_page(data)
     assert [each.is_notable for each in explain_all(data).values()] == [False, True, False]
 
 
@@ -384,8 +385,8 @@ def test_a_group_that_waits_for_a_late_message_names_the_delay(runs):
     wait = explain_all(data)[3].wait
     assert (wait.fault, wait.heard[0]) == (0, "n3")
     assert wait.decide_s == pytest.approx(0.5, abs=0.02)
-    said = describe_wait(wait, data.history)
-    assert "when it had heard of n3: the delay of n3 -> n1 was 500 ms in place of 10 ms" in said
+    said = describe_wait(3, wait, data.history)
+    assert "heard of n3 late: the delay of n3 -> n1 was 500 ms in place of 10 ms" in said
     assert "(fault 0: setlink n1 n3" in said
 
 

@@ -65,10 +65,10 @@ def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
     slow = explain_parts(1.0)
     assert slow.main_s == pytest.approx(3.0)
     said = summarize(slow, history())
-    assert "Main cause, 3.000 s in 2 parts, the longest of 2.000 s: the task was rear" in said
+    assert "The main cause took 3.000 s in 2 parts, the longest of 2.000 s: the task was re" in said
 
 
 def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:
     usual = explain_parts(5.0)
     assert usual.main_s == pytest.approx(2.0)
-    assert "Most of it, 2.000 s: the task was rearranged" in summarize(usual, history())
+    assert "The longest part took 2.000 s: the task was rearranged" in summarize(usual, history())

@@ -32,7 +32,7 @@ def ready(site: str, from_ms: int, to_ms: int) -> tuple[ComputeStarted, Ready]:
 
 def explain(*events: Event) -> str:
     history = order(*events)
-    return describe_wait(find_waits(history)[7], history)
+    return describe_wait(7, find_waits(history)[7], history)
 
 
 def order(*events: Event) -> History:
@@ -53,8 +53,8 @@ def test_a_member_that_was_in_a_task_while_others_waited_is_named_with_the_task(
     early, late = ready("n1", 0, 100), ready("n2", 900, 1100)
     said = explain(*early, TaskFinished(900 * MS, "n2", 3, "", ()), *late, start(1110, 7))
     assert said == (
-        "Before it, its group waited up to 1.000 s for n2, which was in task 3 and then computed "
-        "for 0.200 s; the controller started it 0.010 s later."
+        "Task 7 waited up to 1.000 s for n2. n2 was in task 3 and then computed for 0.200 s. "
+        "The controller started task 7 0.010 s after n2 was ready."
     )
 
 
@@ -62,8 +62,8 @@ def test_a_member_whose_last_task_ended_before_anyone_waited_only_computed() -> 
     early, late = ready("n1", 0, 100), ready("n2", 50, 1100)
     said = explain(TaskFinished(40 * MS, "n2", 3, "", ()), *early, *late, start(1110, 7))
     assert said == (
-        "Before it, its group waited up to 1.000 s for n2, which had computed for 1.050 s; the "
-        "controller started it 0.010 s later."
+        "Task 7 waited up to 1.000 s for n2. n2 computed for 1.050 s. "
+        "The controller started task 7 0.010 s after n2 was ready."
     )
 
 
@@ -71,9 +71,9 @@ def test_a_pause_of_the_last_member_is_named_with_the_part_of_it_that_it_compute
     early, late = ready("n1", 0, 200), ready("n2", 0, 1050)
     events = *early, *late, *stop("n2", "pause", 50, 1050), start(1070, 7)
     assert explain(*events) == (
-        "Before it, its group waited up to 0.850 s for n2, which had computed for 1.050 s, of "
-        "which it was paused for 1.000 s (fault 4: pause n2); the controller started it 0.020 s "
-        "later."
+        "Task 7 waited up to 0.850 s for n2. n2 computed for 1.050 s. "
+        "n2 was paused for 1.000 s of that time (fault 4: pause n2). "
+        "The controller started task 7 0.020 s after n2 was ready."
     )
     wait = find_waits(order(*events))[7]
     assert wait.is_late
@@ -97,7 +97,7 @@ def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() ->
     early, broken = ready("n1", 0, 200), ready("n2", 0, 1500)[0]
     again = ready("n2", 1200, 1400)
     said = explain(*early, broken, *again, *stop("n2", "kill", 100, 1100), start(1420, 7))
-    assert "which had computed for 0.200 s, after it had been dead for 1.000 s (fault 4: " in said
+    assert "n2 computed for 0.200 s. n2 was dead for 1.000 s before (fault 4: kill n2). " in said
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> 
     silent = explain_pair(started, cut, mended).wait
     assert silent is not None
     assert (silent.fault, silent.reason) == (
-        4, "when it had heard of n2: n2 -> n1 was cut for 1.600 s"
+        4, "The controller heard of n2 late: n2 -> n1 was cut for 1.600 s"
     )  # fmt: skip
     stopped = explain_pair(*stop("controller", "pause", 250, 1900)).wait
     assert stopped is not None
