@@ -228,13 +228,13 @@ MUTANTS = (
         ),
         (
             "a task takes in offers although chunks of them were lost with a link",
-            "            case LinkLost():\n                self._decider.offers.forget()\n",
-            "            case LinkLost():\n",
+            "            case LinkLostNotice():\n                self._decider.offers.forget()\n",
+            "            case LinkLostNotice():\n",
         ),
         (
             "tasks take in offers although chunks of them were lost with a link that is back",
-            "            case LinkFound():\n                self._decider.offers.forget()\n",
-            "            case LinkFound():\n",
+            "            case LinkFoundNotice():\n                self._decider.offers.forget()\n",
+            "            case LinkFoundNotice():\n",
         ),
         (
             "offers of a worker that was lost are taken in",
@@ -248,7 +248,7 @@ MUTANTS = (
         ),
         (
             "a worker that reports while the run stops is not told so",
-            "            self._tell(site, Stop(self._termination.cause))\n        elif",
+            "            self._tell(site, StopOrder(self._termination.cause))\n        elif",
             "            pass\n        elif",
         ),
         (
@@ -610,7 +610,7 @@ MUTANTS = (
         ),
         (
             "a worker does not tell that it took part in a task that a lost link cut",
-            "            self._controller.tell(LinkLost(peer))\n            return\n",
+            "            self._controller.tell(LinkLostNotice(peer))\n            return\n",
             "            return\n",
         ),
         (

@@ -48,21 +48,21 @@ from trunkline.agents.wire.messages import (
     AuxiliaryPaths,
     Begin,
     Bye,
-    Compared,
+    ComparedNotice,
     Control,
     DefaultSplit,
-    Evaluated,
+    EvaluatedNotice,
+    FinishedNotice,
     Halted,
-    Left,
-    LinkFound,
-    LinkLost,
+    LeftNotice,
+    LinkFoundNotice,
+    LinkLostNotice,
     Measured,
     ProtocolError,
     Refused,
     Report,
     SiteReady,
-    Stop,
-    TaskFinished,
+    StopOrder,
     TaskOver,
     TaskState,
     TimeRequest,
@@ -202,7 +202,7 @@ class Controller:
         except (PlanError, AgentError) as error:
             self._termination.fail(error)
         self._decider.report_ends()
-        if isinstance(frame, Report | LinkLost | LinkFound):
+        if isinstance(frame, Report | LinkLostNotice | LinkFoundNotice):
             self._serve_time()
         self._termination.check()
 
@@ -214,17 +214,17 @@ class Controller:
                 self._decider.offers.numbers[site] = frame.offer
                 self._plan_caches.note_version(site, frame.version)
                 self._decider.ready(decisions.Ready(site, frame.iteration, given=frame.given))
-            case TaskFinished():
+            case FinishedNotice():
                 self._tasks.on_finished(site, frame.task, frame.blocks)
             case Halted():
                 self._tasks.on_halted(site, frame.task, frame.finished)
             case Refused():
                 self._tasks.on_refused(frame.site, frame.task)
-            case LinkLost():
+            case LinkLostNotice():
                 self._decider.offers.forget()
                 self._note_losses(site, self._overlay.lost_by(site) | {frame.peer})
                 self._on_link_lost(site, frame.peer)
-            case LinkFound():
+            case LinkFoundNotice():
                 self._decider.offers.forget()
                 self._note_losses(site, self._overlay.lost_by(site) - {frame.peer})
                 self._share_changes()
@@ -233,11 +233,11 @@ class Controller:
                 self._record_rate(frame)
             case TimeRequest():
                 self._time_service.answer(site, frame)
-            case Evaluated():
+            case EvaluatedNotice():
                 self._check_accuracy(frame.accuracy_percent)
-            case Compared():
+            case ComparedNotice():
                 self._decider.decide(decisions.Compared(site, frame.similarity))
-            case Left():
+            case LeftNotice():
                 self._on_left(site)
             case tuple():
                 raise ProtocolError("a chunk sent to the controller")
@@ -273,7 +273,7 @@ class Controller:
         for peer in report.lost:
             self._on_link_lost(site, peer)
         if self._termination.stopping:
-            self._tell(site, Stop(self._termination.cause))
+            self._tell(site, StopOrder(self._termination.cause))
         elif report.stop is not None:
             self._termination.stop(report.stop)
         else:
@@ -435,4 +435,4 @@ class Controller:
         self._decider.cancel_wakes()
         self._log(run_events.Stopping, cause=cause)
         for site in self.settings.sites:
-            self._tell(site, Stop(self._termination.cause))
+            self._tell(site, StopOrder(self._termination.cause))

@@ -19,7 +19,7 @@ from trunkline.agents.events.event import Log
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies import policy as decisions
 from trunkline.agents.wire.agent_settings import AgentError, ControllerSettings
-from trunkline.agents.wire.messages import Control, Released, Stop
+from trunkline.agents.wire.messages import Control, Released, StopOrder
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ class Decider:
                     self.retries.stranded.discard(site)
                     self._log(task_events.SiteExcluded, worker=site)
                     self._termination.exclude()
-                    self._tell(site, Stop())
+                    self._tell(site, StopOrder())
         self._alarm.set(None if self._termination.stopping else self.driver.wake_s)
 
     def _start(self, new: NewTask) -> None:

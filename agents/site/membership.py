@@ -18,12 +18,12 @@ from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.wire.agent_settings import WorkerSettings, remember
 from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.messages import (
-    Compared,
-    Evaluated,
+    ComparedNotice,
+    EvaluatedNotice,
+    FinishedNotice,
     Halted,
     ProtocolError,
     StartTask,
-    TaskFinished,
     TaskState,
 )
 from trunkline.workloads.base import Vector, Workload, digest, fingerprint
@@ -185,13 +185,13 @@ class Membership:
             base, step, model = map(self.describe, (merge.base, merge.step, merge.model))
             values = merge.version, *base, step[1], *model
             self._log(task_events.ModelMerged, task, *values)
-        self._controller.tell(TaskFinished(task, self._executor.blocks(task)))
+        self._controller.tell(FinishedNotice(task, self._executor.blocks(task)))
         if (similarity := self._model.compare()) is not None:
             self._log(task_events.Compared, task, similarity)
-            self._controller.tell(Compared(similarity))
+            self._controller.tell(ComparedNotice(similarity))
         if message.evaluate and (accuracy := self._workload.evaluate()):
             self._log(task_events.Evaluated, task=task, **asdict(accuracy))
-            self._controller.tell(Evaluated(task, accuracy.accuracy_percent))
+            self._controller.tell(EvaluatedNotice(task, accuracy.accuracy_percent))
         self._unlock()
         self._go_on(message)
 

@@ -44,9 +44,9 @@ from trunkline.agents.wire.messages import (
     DefaultSplit,
     Delivered,
     Halt,
-    Left,
-    LinkFound,
-    LinkLost,
+    LeftNotice,
+    LinkFoundNotice,
+    LinkLostNotice,
     ProtocolError,
     RearrangeTask,
     Refuse,
@@ -56,7 +56,7 @@ from trunkline.agents.wire.messages import (
     Report,
     SiteReady,
     StartTask,
-    Stop,
+    StopOrder,
     TaskOver,
     TimeReply,
     TimeRequest,
@@ -217,7 +217,7 @@ class Worker:
                 await asyncio.sleep(self._settings.failover.beat_s)
         self._log(round_events.WorkerFinished, rounds=rounds.synchronized)
         rounds.left = True
-        self._controller.tell(Left(rounds.synchronized))
+        self._controller.tell(LeftNotice(rounds.synchronized))
 
     async def _compute(self, iteration: int) -> None:
         work = partial(self._model.compute, iteration, self._rounds.batch)
@@ -281,7 +281,7 @@ class Worker:
         self._awareness.report_all()
         for peer in lost:
             if peer in self._neighbours.links:
-                self._controller.tell(LinkFound(peer))
+                self._controller.tell(LinkFoundNotice(peer))
             else:
                 self._alone.lost_peers[peer] = None
 
@@ -339,7 +339,7 @@ class Worker:
                 self._rounds.end_wait(Outcome.RELEASED)
             case TimeServer() | TimeReply():
                 self._awareness.on_controller_frame(frame)
-            case Stop(cause):
+            case StopOrder(cause):
                 self._rounds.stop(cause)
             case Bye():
                 self._ended.set_result(None)
@@ -416,11 +416,11 @@ class Worker:
         self._log(connection_events.LinkLost, peer=peer, reason=str(error))
         self._alone.lost_peers[peer] = None
         if self._controller.connected:
-            self._controller.tell(LinkLost(peer))
+            self._controller.tell(LinkLostNotice(peer))
             return
         for task in self._executor.running():
             self._give_up(task, LostAlone(peer))
 
     def _on_peer_found(self, peer: str) -> None:
         self._log(connection_events.LinkFound, peer=peer)
-        self._controller.tell(LinkFound(peer))
+        self._controller.tell(LinkFoundNotice(peer))

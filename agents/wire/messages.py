@@ -78,7 +78,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkLost:
+class LinkLostNotice:
     """Worker to controller: the connection to this neighbour is lost, with all chunks on it."""
 
     peer: str
@@ -86,7 +86,7 @@ class LinkLost:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkFound:
+class LinkFoundNotice:
     """Worker to controller: this neighbour is connected again."""
 
     peer: str
@@ -186,7 +186,7 @@ class RearrangeTask:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskFinished:
+class FinishedNotice:
     """Worker to controller: this receiver has installed the whole result.
 
     It has contributed nothing to blocks from number `blocks` on, which it did not know by then.
@@ -354,7 +354,7 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluatedNotice:
     """Worker to controller: the accuracy of a task's result, in percent."""
 
     task: int
@@ -363,7 +363,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedNotice:
     """Worker to controller: how similar its latest step is to the new model (`task_events`)."""
 
     similarity: Annotated[float, Field(ge=-1, le=1)]
@@ -371,7 +371,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftNotice:
     """Worker to controller: it has done its rounds; it still aggregates and forwards chunks."""
 
     rounds: int
@@ -379,7 +379,7 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopOrder:
     """Controller to worker: begin no new round, but finish the running task.
 
     It is for all workers at the end of the run, or for one that the policy excludes. Workers tell
@@ -403,14 +403,14 @@ class Bye:
 Control = (
     Hello
     | Report
-    | LinkLost
-    | LinkFound
+    | LinkLostNotice
+    | LinkFoundNotice
     | Begin
     | DefaultSplit
     | SiteReady
     | StartTask
     | RearrangeTask
-    | TaskFinished
+    | FinishedNotice
     | Halt
     | Halted
     | Refuse
@@ -425,10 +425,10 @@ Control = (
     | Delivered
     | TaskOver
     | Released
-    | Evaluated
-    | Compared
-    | Left
-    | Stop
+    | EvaluatedNotice
+    | ComparedNotice
+    | LeftNotice
+    | StopOrder
     | Bye
 )
 

@@ -46,8 +46,8 @@ from trunkline.harness.faults.timeline import (
     AgentStep,
     Began,
     Ended,
+    FaultStep,
     LinkStep,
-    Step,
     Timeline,
 )
 from trunkline.harness.record.history import History
@@ -65,7 +65,7 @@ class Due:
     """A step of the timeline and the time from which on it may be in the log."""
 
     t_ns: int
-    step: Step
+    step: FaultStep
 
 
 def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
@@ -297,7 +297,7 @@ def _late_ns(history: History) -> int:
     return Tolerances.of(history).step_ns
 
 
-def _agrees(step: Step, event: Logged) -> bool:
+def _agrees(step: FaultStep, event: Logged) -> bool:
     """Whether the event logs this step."""
     match step, event:
         case Began(), FaultStarted():
@@ -322,7 +322,7 @@ def _may_be_left_out(due: Due, exited_ns: Mapping[str, int], late_ns: int) -> bo
     return isinstance(step, AgentStep) and exited_ns.get(step.who, last_ns + 1) <= last_ns
 
 
-def _name_step(step: Step) -> str:
+def _name_step(step: FaultStep) -> str:
     """A step in words, such as `the restart of madrid by fault 0`."""
     match step:
         case Began(number=number, fault=fault):

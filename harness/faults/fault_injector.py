@@ -21,8 +21,8 @@ from trunkline.harness.faults.timeline import (
     AgentStep,
     Began,
     Ended,
+    FaultStep,
     LinkStep,
-    Step,
     Timeline,
 )
 from trunkline.harness.network.interface import Network
@@ -106,7 +106,9 @@ class FaultInjector:
             due_ns = min(due_ns, self.stop_ns)
         self._alarm.set(int(due_ns) if self.start_ns and due_ns < math.inf else None)
 
-    def _perform(self, steps: Iterable[Step], asked: bool = False, at_end: bool = False) -> None:
+    def _perform(
+        self, steps: Iterable[FaultStep], asked: bool = False, at_end: bool = False
+    ) -> None:
         for step in steps:
             match step:
                 case Began(number=number, fault=fault, targets=targets):

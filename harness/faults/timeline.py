@@ -92,7 +92,7 @@ class AgentStep:
     number: int
 
 
-Step = Began | Ended | LinkStep | AgentStep
+FaultStep = Began | Ended | LinkStep | AgentStep
 
 
 @dataclass(slots=True)
@@ -165,9 +165,9 @@ class Timeline:
             if link != given or self._cuts[link.src, link.dst]
         )
 
-    def advance(self, now_ns: int) -> list[Step]:
+    def advance(self, now_ns: int) -> list[FaultStep]:
         """Carry out everything that is due by now, in the order of time; returns the steps."""
-        steps: list[Step] = []
+        steps: list[FaultStep] = []
         while self._queue and self._queue[0][0] <= now_ns:
             at_ns, _, due = heapq.heappop(self._queue)
             if due.fault is not None:
@@ -178,13 +178,13 @@ class Timeline:
                 steps += self._tick(self._active[due.ticks], due.detail, at_ns)
         return steps
 
-    def begin(self, fault: Fault, now_ns: int, caused_by: int | None = None) -> list[Step]:
+    def begin(self, fault: Fault, now_ns: int, caused_by: int | None = None) -> list[FaultStep]:
         """Begin a fault now; returns the steps. Faults that undo others end at once."""
         number = self._count
         self._count += 1
         draw = random.Random(f"{self._seed} {fault.VERB} {number}")
         active = _ActiveFault(number, fault, now_ns, draw=draw, caused_by=caused_by)
-        steps: list[Step] = [Began(number, fault, self._name_targets(active))]
+        steps: list[FaultStep] = [Began(number, fault, self._name_targets(active))]
         match fault:
             case Heal() | Mend() | Resume():
                 return [*steps, *self._end(self._find_undone(fault)), Ended(number)]
@@ -200,7 +200,7 @@ class Timeline:
             self._schedule(now_ns + round(fault.for_s * 1e9), _Due(ends=number))
         return [*steps, *self._start_ticking(active), *self._find_differences(active)]
 
-    def finish(self, done: Collection[str] = ()) -> list[Step]:
+    def finish(self, done: Collection[str] = ()) -> list[FaultStep]:
         """Drop all changes that are due later, and end all active faults.
 
         Kills of agents that are `done` stay: the run ends without these agents.
@@ -234,7 +234,7 @@ class Timeline:
                 active.touches = tuple(self._links)
         active.touches = active.touches or tuple(active.cuts) or tuple(active.values)
 
-    def _start_ticking(self, active: _ActiveFault) -> list[Step]:
+    def _start_ticking(self, active: _ActiveFault) -> list[FaultStep]:
         match active.fault:
             case Flap(every_s=every_s):
                 self._schedule(active.start_ns + round(every_s * 5e8), _Due(ticks=active.number))
@@ -249,7 +249,7 @@ class Timeline:
                         self._schedule_random(active, kind, active.start_ns)
         return []
 
-    def _tick(self, active: _ActiveFault, detail: Any, now_ns: int) -> list[Step]:
+    def _tick(self, active: _ActiveFault, detail: Any, now_ns: int) -> list[FaultStep]:
         match active.fault:
             case Flap() as flap:
                 pairs = directed_links(flap.a, flap.b, flap.direction)
@@ -288,7 +288,7 @@ class Timeline:
 
     def _begin_random(
         self, active: _ActiveFault, churn: Churn, kind: str, now_ns: int
-    ) -> list[Step]:
+    ) -> list[FaultStep]:
         """Begin a random fault of a churn, unless its limits forbid one."""
         if active.left == 0:
             return []
@@ -362,7 +362,7 @@ class Timeline:
                     if isinstance(each.fault, Pause) and each.fault.who == who
                 ]
 
-    def _restart(self, who: str, number: int) -> list[Step]:
+    def _restart(self, who: str, number: int) -> list[FaultStep]:
         kills = [
             each.number
             for each in self._active.values()
@@ -372,20 +372,20 @@ class Timeline:
             return self._end(kills)
         paused = self._agents.get(who, (False, False))[1]
         # The new process must be paused again while a pause of its agent is active.
-        again: list[Step] = [AgentStep(who, "pause", number)] if paused else []
+        again: list[FaultStep] = [AgentStep(who, "pause", number)] if paused else []
         return [AgentStep(who, "kill", number), AgentStep(who, "restart", number), *again]
 
-    def _end(self, numbers: Iterable[int]) -> list[Step]:
-        steps: list[Step] = []
+    def _end(self, numbers: Iterable[int]) -> list[FaultStep]:
+        steps: list[FaultStep] = []
         for number in list(numbers):
             steps += [*self._find_differences(self._active.pop(number)), Ended(number)]
         return steps
 
     # -- the state of links and agents ----------------------------------------------------------
 
-    def _find_differences(self, changed: _ActiveFault) -> list[Step]:
+    def _find_differences(self, changed: _ActiveFault) -> list[FaultStep]:
         """The steps to the new state, after the effect of one fault has changed."""
-        steps: list[Step] = []
+        steps: list[FaultStep] = []
         for ends in changed.touches:
             values: dict[str, Any] = {}
             cuts: set[Cut] = set()
@@ -401,11 +401,11 @@ class Timeline:
                 self._links[ends], self._cuts[ends] = after, cuts_after
         return [*steps, *self._find_agent_differences(changed.number)]
 
-    def _find_agent_differences(self, number: int) -> list[Step]:
+    def _find_agent_differences(self, number: int) -> list[FaultStep]:
         faults = [each.fault for each in self._active.values()]
         dead = {fault.who for fault in faults if isinstance(fault, Kill)}
         paused = {fault.who for fault in faults if isinstance(fault, Pause)}
-        steps: list[Step] = []
+        steps: list[FaultStep] = []
         for who in sorted(dead | paused | self._agents.keys()):
             was_dead, was_paused = self._agents.get(who, (False, False))
             is_dead, is_paused = who in dead, who in paused

@@ -14,7 +14,7 @@ _KINDS: dict[str, StopKind] = {"kill": "kill", "pause": "pause"}
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Standstill:
     """An agent was dead or paused from `start_ns` to `end_ns`, because of this fault."""
 
     who: str
@@ -28,12 +28,12 @@ class Stop:
         return max(0, min(self.end_ns, span[1]) - max(self.start_ns, span[0])) / 1e9
 
 
-def list_stops(history: History) -> list[Stop]:
+def list_stops(history: History) -> list[Standstill]:
     """All stops of agents in the order of their end; those that no event ends end with the log."""
     return list(_find_stops(history))
 
 
-def _find_stops(history: History) -> Iterator[Stop]:
+def _find_stops(history: History) -> Iterator[Standstill]:
     open_: dict[str, AgentChanged] = {}
     for event in history.all(AgentChanged):
         if (since := open_.pop(event.who, None)) is not None:
@@ -44,5 +44,5 @@ def _find_stops(history: History) -> Iterator[Stop]:
         yield _make_stop(since, history.end_ns)
 
 
-def _make_stop(since: AgentChanged, end_ns: int) -> Stop:
-    return Stop(since.who, _KINDS[since.do], since.t_ns, end_ns, since.fault)
+def _make_stop(since: AgentChanged, end_ns: int) -> Standstill:
+    return Standstill(since.who, _KINDS[since.do], since.t_ns, end_ns, since.fault)

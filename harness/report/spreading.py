@@ -28,7 +28,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Directed
 from trunkline.harness.record.history import History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.record.stops import Stop, list_stops
+from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 
 Flow = tuple[str, str, str]
@@ -43,7 +43,7 @@ def spread(history: History, conditions: Conditions, share: float = 1.0) -> list
 
     Payload gets `share` of a link's rate; headers need the rest.
     """
-    stops: defaultdict[str, list[Stop]] = defaultdict(list)
+    stops: defaultdict[str, list[Standstill]] = defaultdict(list)
     for stop in list_stops(history):
         stops[stop.who].append(stop)
     least_ms = conditions.least_delays_ms()
@@ -107,7 +107,7 @@ class Way:
                     yield from_ns - after_ns
 
 
-def _spread_evenly(sent: Transfer, way: Way, stops: Iterable[Stop]) -> list[Transfer]:
+def _spread_evenly(sent: Transfer, way: Way, stops: Iterable[Standstill]) -> list[Transfer]:
     """A transfer in pieces, without the times of cuts and stops; whole if nothing else is left."""
     span = sent.start_ns, sent.end_ns
     stops = [stop for stop in stops if stop.overlap_s(span)]

@@ -61,7 +61,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """What a task waited for from `start_ns` to `end_ns`.
 
     A `repair` lasts until the blocks on the path were planned, a `contribution` until `site`
@@ -84,7 +84,7 @@ class Step:
 
 def find_critical_path(
     task: Task, delays_ms: Mapping[Directed, float], was_busy: WasBusy
-) -> tuple[Step, ...]:
+) -> tuple[PathStep, ...]:
     """The steps of a completed task in order of time; none if it was not completed.
 
     `delays_ms` are the least delays of the overlay's links.
@@ -95,7 +95,7 @@ def find_critical_path(
     repair: TaskRearranged | TaskReplanned | None
     repair = max(task.all(TaskReplanned), key=_get_time, default=None)
     begin_ns = repair.t_ns if repair else task.started.t_ns
-    ends = [(last.t_ns, Step("installation", 0, 0, last.site))]
+    ends = [(last.t_ns, PathStep("installation", 0, 0, last.site))]
     arrivals, feeds = [r for r in task.all(Received) if r.end_ns > begin_ns], _find_feeds(task)
     there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
     stage, until_ns = _find_last(there, begin_ns, last.t_ns), last.t_ns
@@ -112,7 +112,7 @@ def find_critical_path(
         else:
             repair = _find_rearrangement(task, stage.nodes, begin_ns, until_ns) or repair
             begin_ns = repair.t_ns if repair else begin_ns
-        ends.append((end_ns, Step("transfer", 0, 0, arrival.site, arrival.src, size)))
+        ends.append((end_ns, PathStep("transfer", 0, 0, arrival.site, arrival.src, size)))
         stage = _find_last(_list_feeding(arrivals, feeds, stage), begin_ns, until_ns)
         if stage is not None and _came_later(task, arrival, stage.arrival.end_ns):
             stage = None
@@ -121,9 +121,9 @@ def find_critical_path(
     moved = isinstance(repair, TaskRearranged)
     given = task.all(BlocksHeard) if moved else task.all(Contributed, TaskFinished)
     given_ns = [e.t_ns for e in given if e.site == giver and begin_ns <= e.t_ns <= end_ns]
-    ends.append((min(given_ns, default=begin_ns), Step("contribution", 0, 0, giver)))
+    ends.append((min(given_ns, default=begin_ns), PathStep("contribution", 0, 0, giver)))
     if repair:
-        ends.append((begin_ns, Step("repair", 0, 0, repair.site)))
+        ends.append((begin_ns, PathStep("repair", 0, 0, repair.site)))
     return tuple(_fill(task.started.t_ns, ends))
 
 
@@ -154,7 +154,7 @@ def _find_rearrangement(
     return max(found, key=_get_time, default=None)
 
 
-def _fill(start_ns: int, ends: list[tuple[int, Step]]) -> Iterator[Step]:
+def _fill(start_ns: int, ends: list[tuple[int, PathStep]]) -> Iterator[PathStep]:
     """Each step from the end of the one before it."""
     for end_ns, step in reversed(ends):
         yield replace(step, start_ns=start_ns, end_ns=end_ns)

@@ -17,7 +17,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.report.explanations.critical_path import Step, find_critical_path
+from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import PLANNED, Part, Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
@@ -56,7 +56,7 @@ class Explanation:
     task: Task
     duration_s: float
     expected_s: float
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
     parts: tuple[Part, ...]
     main: Part | None
     wait: Wait | None

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.critical_path import Step
+from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import Part
@@ -146,7 +146,7 @@ def _list_steps(found: Explanation) -> Table:
     return table
 
 
-def _describe_step(step: Step) -> str:
+def _describe_step(step: PathStep) -> str:
     match step.kind:
         case "repair":
             return "until the task was planned for the last time"

@@ -27,9 +27,9 @@ from trunkline.harness.checks.payload.byte_checks import count_planned, count_re
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import Disturbance, History, Interval, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.record.stops import Stop, list_stops
+from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
-from trunkline.harness.report.explanations.critical_path import Step
+from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.tcp_limits import (
@@ -106,7 +106,7 @@ class Run:
         return Conditions.of(self.history, self.topology)
 
     @cached_property
-    def stops(self) -> Sequence[Stop]:
+    def stops(self) -> Sequence[Standstill]:
         """When agents were dead or paused."""
         return list_stops(self.history)
 
@@ -115,7 +115,7 @@ class Run:
         """The least delays of the overlay's links."""
         return self.conditions.least_delays_ms()
 
-    def divide(self, task: Task, step: Step) -> Iterator[Part]:
+    def divide(self, task: Task, step: PathStep) -> Iterator[Part]:
         """The parts of one step; together they take as long as the step."""
         match step.kind:
             case "transfer":
@@ -127,7 +127,7 @@ class Run:
             case "installation":
                 yield Part("installation", step.duration_s, step.site)
 
-    def _explain_repair(self, task: Task, step: Step) -> Part:
+    def _explain_repair(self, task: Task, step: PathStep) -> Part:
         """The first loss that the task was repaired for by then, with the fault behind it."""
         halts = [event for event in task.all(TaskHalted) if event.t_ns <= step.end_ns]
         repairs: list[TaskHalted | TaskRearranged] = [*halts]
@@ -142,7 +142,7 @@ class Run:
         how = f"halted{times} and planned anew" if halts else "rearranged"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.cause}")
 
-    def _divide_contribution(self, step: Step) -> Iterator[Part]:
+    def _divide_contribution(self, step: PathStep) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""
         way = self.controller_site, step.site
         late = self.find_late_word(*way, step.start_ns)
@@ -184,7 +184,7 @@ class Run:
                 found.append(Part("delay", late_ms / 1e3, name, fault, text=text))
         return max(found, key=lambda part: part.seconds, default=None)
 
-    def _divide_transfer(self, task: Task, step: Step) -> Iterator[Part]:
+    def _divide_transfer(self, task: Task, step: PathStep) -> Iterator[Part]:
         """Take from the step's time what each cause explains, in this order, and then the rest."""
         span = step.start_ns, step.end_ns
         hops = self._list_hops((step.src, step.site))
@@ -217,7 +217,7 @@ class Run:
             yield from self._name_rest(task, step, found, left_s)
 
     def _name_rest(
-        self, task: Task, step: Step, found: list[Part], left_s: float
+        self, task: Task, step: PathStep, found: list[Part], left_s: float
     ) -> Iterator[Part]:
         """What TCP did in the time that nothing else explains."""
         outage = next((part for part in found if part.cause in ("outage", "stop")), None)
@@ -232,7 +232,7 @@ class Run:
         elif left_s > 0:
             yield from self._explain_connection(task, step, left_s)
 
-    def _list_troubles(self, step: Step) -> Iterator[Part]:
+    def _list_troubles(self, step: PathStep) -> Iterator[Part]:
         """What kept TCP below the rate of the link, or had done so before, the longest first."""
         for trouble, seconds in self.limits.find_troubles(
             (step.src, step.site), (step.start_ns, step.end_ns)
@@ -253,7 +253,7 @@ class Run:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
 
-    def _find_losses(self, step: Step) -> Part | None:
+    def _find_losses(self, step: PathStep) -> Part | None:
         """The link that probably lost packets at the beginning or the end of a step."""
         span = step.start_ns, step.end_ns
         for hop in self._list_hops((step.src, step.site)):
@@ -263,7 +263,7 @@ class Run:
                 return Part("loss", 0.0, name, fault, text=f"loses {lossy:g} %")
         return None
 
-    def _list_late_arrivals(self, step: Step, hops: Iterable[Directed]) -> Iterator[Part]:
+    def _list_late_arrivals(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
         """By how much the last byte was later than with the scenario's delays."""
         for hop in hops:
             usual_ms, name = self.topology.link(*hop).delay_ms, " -> ".join(hop)
@@ -279,7 +279,7 @@ class Run:
                 text = _compare_delays(arriving[-1].link.delay_ms, usual_ms)
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
-    def _explain_connection(self, task: Task, step: Step, left_s: float) -> Iterator[Part]:
+    def _explain_connection(self, task: Task, step: PathStep, left_s: float) -> Iterator[Part]:
         """A cold connection, as long as it may need, and queues."""
         ends = step.src, step.site
         since_ns, carried = self._find_connection(ends, step.end_ns)
@@ -413,7 +413,7 @@ class Run:
 
     # -- faults -------------------------------------------------------------------------------
 
-    def _list_cuts(self, step: Step, hops: Iterable[Directed]) -> Iterator[Part]:
+    def _list_cuts(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
         """The longest cut of any link of the path, with the fault that began it."""
         found = []
         for hop in hops:
@@ -426,7 +426,7 @@ class Run:
         if found:
             yield max(found, key=lambda part: part.seconds)
 
-    def _list_stops(self, step: Step, agents: Collection[str]) -> Iterator[Part]:
+    def _list_stops(self, step: PathStep, agents: Collection[str]) -> Iterator[Part]:
         """When the agents at the ends were dead or paused."""
         for stop in self.stops:
             seconds = stop.overlap_s((step.start_ns, step.end_ns))
@@ -435,7 +435,7 @@ class Run:
 
     def find_silence(self, site: str, span: Interval) -> Part | None:
         """What kept the controller from hearing of a site: a cut on the way, or a stop of it."""
-        step = Step("contribution", *span, site)
+        step = PathStep("contribution", *span, site)
         cuts = self._list_cuts(step, self._list_hops((site, self.controller_site)))
         found = [*cuts, *self._list_stops(step, (CONTROLLER,))]
         return max(found, key=lambda part: part.seconds, default=None)

@@ -17,7 +17,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.record.history import History, Interval
-from trunkline.harness.record.stops import Stop, list_stops
+from trunkline.harness.record.stops import Standstill, list_stops
 
 _REASONS = {
     "ready": "The controller waited until {site} was ready",
@@ -47,7 +47,7 @@ class Held:
         computing: whether the member had begun to compute what it then was ready with.
     """
 
-    stop: Stop
+    stop: Standstill
     seconds: float
     lost_s: float
     computing: bool
@@ -178,7 +178,7 @@ def _add_stop(
     wait: Wait,
     ready: Mapping[str, Ready],
     computed: Mapping[str, Computed],
-    stops: Collection[Stop],
+    stops: Collection[Standstill],
 ) -> Wait:
     """The wait with the longest stop of its last member, if the stop made the member late.
 

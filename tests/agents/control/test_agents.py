@@ -26,7 +26,7 @@ from trunkline.agents.wire.dial import listen
 from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import ChunkHeader, Stamp, encode, encode_chunk
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.messages import Report, SiteReady, TaskFinished
+from trunkline.agents.wire.messages import FinishedNotice, Report, SiteReady
 from trunkline.workloads import synthetic
 from trunkline.workloads.base import Evaluation, digest
 
@@ -282,7 +282,7 @@ def test_a_connection_sends_in_order_and_drains():
         callbacks = (lambda _, frame: heard.append(frame), lambda peer, e: lost.append(str(e)))
         left = Connection(a, "b", *callbacks, memoryview, time.monotonic_ns)
         right = Connection(b, "a", *callbacks, memoryview, time.monotonic_ns)
-        sent = [SiteReady(n, n) for n in range(20_000)] + [TaskFinished(1, 1)]
+        sent = [SiteReady(n, n) for n in range(20_000)] + [FinishedNotice(1, 1)]
         for message in sent:
             left.tell(message)
         await left.drain()
@@ -343,8 +343,8 @@ def test_a_lost_connection_calls_nobody_back_amid_sending():
         sender.sendall(encode(SiteReady(3, 4)))
         sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sender.close()
-        link.tell(TaskFinished(9, 1))
-        link.tell(TaskFinished(9, 2))
+        link.tell(FinishedNotice(9, 1))
+        link.tell(FinishedNotice(9, 2))
         assert calls == []
         while "lost" not in calls:
             await asyncio.sleep(0)
@@ -359,13 +359,13 @@ def test_a_frame_is_the_same_however_the_stream_is_cut():
         a, b = socket.socketpair()
         heard = []
         Connection(b, "a", lambda _, f: heard.append(f), lambda *_: None, memoryview, lambda: 0)
-        stream = encode(SiteReady(3, 4)) + encode(TaskFinished(9, 1))
+        stream = encode(SiteReady(3, 4)) + encode(FinishedNotice(9, 1))
         for start in range(0, len(stream), cut):
             a.send(stream[start : start + cut])
             await asyncio.sleep(0)
         while len(heard) < 2:
             await asyncio.sleep(0)
-        assert heard == [SiteReady(3, 4), TaskFinished(9, 1)]
+        assert heard == [SiteReady(3, 4), FinishedNotice(9, 1)]
         a.close()
 
     for cut in (1, 7, 24, 1000):

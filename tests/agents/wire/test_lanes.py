@@ -23,7 +23,7 @@ from trunkline.agents.wire.framing import (
 )
 from trunkline.agents.wire.lane import ConnectionLostError, Outgoing, lane_name, split_name
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.messages import ProtocolError, SiteReady, TaskFinished
+from trunkline.agents.wire.messages import FinishedNotice, ProtocolError, SiteReady
 from trunkline.agents.wire.neighbours import Neighbours
 
 SIZE = 1_000_000
@@ -91,7 +91,7 @@ def test_a_lane_that_is_stuck_holds_back_what_began_after_its_frame_and_nothing_
         left.link.join(ours[1][0])
         left.link.put(chunk(0))
         left.link.put(chunk(1))
-        left.link.tell(TaskFinished(1, 1))
+        left.link.tell(FinishedNotice(1, 1))
         first, second = ours[0][1], ours[1][1]
         silent, other = socket.socketpair()
         right = End(silent)
@@ -101,7 +101,7 @@ def test_a_lane_that_is_stuck_holds_back_what_began_after_its_frame_and_nothing_
         right.link.join(first)
         await until(lambda: len(right.heard) == 3)
         order = [frame[0].chunk if isinstance(frame, tuple) else frame for frame in right.heard]
-        assert order == [0, 1, TaskFinished(1, 1)]
+        assert order == [0, 1, FinishedNotice(1, 1)]
         left.link.close()
         right.link.close()
         other.close()
