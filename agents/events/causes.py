@@ -1,13 +1,12 @@
 """Why agents do what they log: values that code compares, and words for people (pure).
 
-`str` gives the words. No code reads them: whatever a check, a table or an explanation has to know
-of a cause is a field of it.
+`str` gives the words. No code reads the words: checks, tables and explanations read the fields.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,7 +16,15 @@ BY_TYPE: Any = Field(discriminator="type")
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why an agent did something."""
+    """Why an agent did something.
+
+    `WORDS` is the format of its words: `{0.site}` is its field `site`.
+    """
+
+    WORDS: ClassVar[str] = ""
+
+    def __str__(self) -> str:
+        return self.WORDS.format(self)
 
     @property
     def names(self) -> frozenset[str]:
@@ -43,31 +50,28 @@ class OfSite(Cause):
 class SiteLost(OfSite):
     """The controller lost the connection to this site."""
 
-    type: Literal["site_lost"] = "site_lost"
+    WORDS = "{0.site} is lost"
 
-    def __str__(self) -> str:
-        return f"{self.site} is lost"
+    type: Literal["site_lost"] = "site_lost"
 
 
 @dataclass(frozen=True, slots=True)
 class SiteWithdrew(OfSite):
     """This site takes no part in the task: it refused it, or it has done its rounds."""
 
-    type: Literal["site_withdrew"] = "site_withdrew"
+    WORDS = "{0.site} takes no part any more"
 
-    def __str__(self) -> str:
-        return f"{self.site} takes no part any more"
+    type: Literal["site_withdrew"] = "site_withdrew"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkBroke(Cause):
     """The connection between two neighbours broke, as one of them reports."""
 
+    WORDS = "{0.sites[0]} and {0.sites[1]} lost each other"
+
     sites: tuple[str, str]
     type: Literal["link_broke"] = "link_broke"
-
-    def __str__(self) -> str:
-        return f"{self.sites[0]} and {self.sites[1]} lost each other"
 
     @property
     def names(self) -> frozenset[str]:
@@ -82,11 +86,10 @@ Loss = SiteLost | SiteWithdrew | LinkBroke
 class NoCandidate(Cause):
     """After a loss, no other member can take over the blocks (CREW's equation (3))."""
 
+    WORDS = "{0.after}, and no other member reaches the whole group"
+
     after: Annotated[Loss, BY_TYPE]
     type: Literal["no_candidate"] = "no_candidate"
-
-    def __str__(self) -> str:
-        return f"{self.after}, and no other member reaches the whole group"
 
     @property
     def names(self) -> frozenset[str]:
@@ -97,31 +100,28 @@ class NoCandidate(Cause):
 class BudgetSpent(Cause):
     """The task took longer than the time that every task has, in seconds."""
 
+    WORDS = "exceeded its budget of {0.budget_s:g} s"
+
     budget_s: float
     type: Literal["budget_spent"] = "budget_spent"
-
-    def __str__(self) -> str:
-        return f"exceeded its budget of {self.budget_s:g} s"
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedTooEarly(OfSite):
     """This site has a result without the newest blocks, of which it had not heard."""
 
-    type: Literal["finished_too_early"] = "finished_too_early"
+    WORDS = "{0.site} finished before it heard of the newest blocks"
 
-    def __str__(self) -> str:
-        return f"{self.site} finished before it heard of the newest blocks"
+    type: Literal["finished_too_early"] = "finished_too_early"
 
 
 @dataclass(frozen=True, slots=True)
 class TakenOver(Cause):
     """The task's controller was lost, and a member or a link with it."""
 
-    type: Literal["taken_over"] = "taken_over"
+    WORDS = "its controller was lost, and more with it"
 
-    def __str__(self) -> str:
-        return "its controller was lost, and more with it"
+    type: Literal["taken_over"] = "taken_over"
 
 
 Halting = Loss | NoCandidate | BudgetSpent | FinishedTooEarly | TakenOver
@@ -167,50 +167,45 @@ def find_loss(cause: Halting) -> Loss | None:
 class DecidedWithout(Cause):
     """The task ended while this site was lost."""
 
-    type: Literal["decided_without"] = "decided_without"
+    WORDS = "decided without this site"
 
-    def __str__(self) -> str:
-        return "decided without this site"
+    type: Literal["decided_without"] = "decided_without"
 
 
 @dataclass(frozen=True, slots=True)
 class HaltedAlone(Cause):
     """The task is halted, and the controller that halted it is lost."""
 
-    type: Literal["halted_alone"] = "halted_alone"
+    WORDS = "halted, and the controller is lost"
 
-    def __str__(self) -> str:
-        return "halted, and the controller is lost"
+    type: Literal["halted_alone"] = "halted_alone"
 
 
 @dataclass(frozen=True, slots=True)
 class NoRepair(Cause):
     """Without a controller, the task did not end in time."""
 
-    type: Literal["no_repair"] = "no_repair"
+    WORDS = "no repair came in time"
 
-    def __str__(self) -> str:
-        return "no repair came in time"
+    type: Literal["no_repair"] = "no_repair"
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedAlone(OfSite):
     """Without a controller, this neighbour takes no part in the task."""
 
-    type: Literal["refused_alone"] = "refused_alone"
+    WORDS = "{0.site} takes no part, and the controller is lost"
 
-    def __str__(self) -> str:
-        return f"{self.site} takes no part, and the controller is lost"
+    type: Literal["refused_alone"] = "refused_alone"
 
 
 @dataclass(frozen=True, slots=True)
 class LostAlone(OfSite):
     """Without a controller, the connection to this neighbour broke."""
 
-    type: Literal["lost_alone"] = "lost_alone"
+    WORDS = "lost {0.site}, and the controller is lost"
 
-    def __str__(self) -> str:
-        return f"lost {self.site}, and the controller is lost"
+    type: Literal["lost_alone"] = "lost_alone"
 
 
 Dropping = Abandoning | DecidedWithout | HaltedAlone | NoRepair | RefusedAlone | LostAlone
@@ -235,11 +230,10 @@ class Enough(Cause):
 class TimeUp(Cause):
     """The run's time has passed, in seconds."""
 
+    WORDS = "its time of {0.time_s:g} s has passed"
+
     time_s: float
     type: Literal["time_up"] = "time_up"
-
-    def __str__(self) -> str:
-        return f"its time of {self.time_s:g} s has passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,33 +253,30 @@ class RoundsDone(Cause):
 class TargetReached(Cause):
     """A result has the accuracy that the run is to reach, both in percent."""
 
+    WORDS = "accuracy {0.accuracy_percent:.2f} % reached {0.target_percent:g} %"
+
     accuracy_percent: float
     target_percent: float
     type: Literal["target_reached"] = "target_reached"
-
-    def __str__(self) -> str:
-        return f"accuracy {self.accuracy_percent:.2f} % reached {self.target_percent:g} %"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Cause):
     """A user asked for the end of the run."""
 
-    type: Literal["asked"] = "asked"
+    WORDS = "a stop was requested"
 
-    def __str__(self) -> str:
-        return "a stop was requested"
+    type: Literal["asked"] = "asked"
 
 
 @dataclass(frozen=True, slots=True)
 class NoSite(Cause):
     """No site could be reached for so many seconds."""
 
+    WORDS = "no site could be reached for {0.for_s:g} s"
+
     for_s: float
     type: Literal["no_site"] = "no_site"
-
-    def __str__(self) -> str:
-        return f"no site could be reached for {self.for_s:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +296,9 @@ class ProgramsExited(Cause):
 class ProgramFailed(Cause):
     """A program failed."""
 
-    type: Literal["program_failed"] = "program_failed"
+    WORDS = "a program failed"
 
-    def __str__(self) -> str:
-        return "a program failed"
+    type: Literal["program_failed"] = "program_failed"
 
 
 Ending = (
