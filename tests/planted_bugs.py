@@ -213,7 +213,7 @@ MUTANTS = (
         ),
         (
             "a site that is lost before a new controller decides still counts as ready",
-            "            self._decider.early = [e for e in self._decider.early or () if e.site != site]\n",
+            "            self._decider.forget(site)\n",
             "",
         ),
         (

@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from trunkline.agents.awareness.clock_sync import TimeService
 from trunkline.agents.awareness.measured_rates import MeasuredRates
-from trunkline.agents.control.decider import Decider, Reports
+from trunkline.agents.control.decider import Decider
 from trunkline.agents.control.driver import Driver
 from trunkline.agents.control.farewell import Farewell
 from trunkline.agents.control.participants import Participants
@@ -68,6 +69,18 @@ from trunkline.agents.wire.messages import (
     TimeRequest,
     describe,
 )
+
+
+@dataclass(slots=True)
+class Reports:
+    """What workers have reported before the controller decides.
+
+    absent: the workers that were lost before that.
+    helps: the tasks in which each worker takes part without being a member.
+    """
+
+    absent: set[str] = field(default_factory=set)
+    helps: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Controller:
@@ -145,8 +158,7 @@ class Controller:
         pulse = asyncio.create_task(Pulse(settings.failover, self._connections).run())
         try:
             await self._termination.wait()
-            patience_s = settings.failover.patience_s
-            await self._farewell.say(self._overlay.present, patience_s)
+            await self._farewell.say(self._overlay.present, settings.failover.patience_s)
         finally:
             updating.cancel()
             pulse.cancel()
@@ -308,7 +320,7 @@ class Controller:
         """Begin to decide: all workers have reported, or the time for reports is over."""
         if self._decider.decides:
             return
-        events, self._decider.early = self._decider.early or [], None
+        events = self._decider.begin()
         everyone = self._overlay.present >= set(self.settings.sites)
         self._decider.offers.keep_usable(all_present=everyone)
         missing = [site for site in self.settings.sites if site not in self._overlay.present]
@@ -361,7 +373,7 @@ class Controller:
         self._log(connection_events.WorkerLost, worker=site, reason=str(error))
         if not self._decider.decides:
             self._reports.absent.add(site)
-            self._decider.early = [e for e in self._decider.early or () if e.site != site]
+            self._decider.forget(site)
             self._reports.helps.pop(site, None)
             self._tasks.forget_report(site)
             self._decide_if_complete()

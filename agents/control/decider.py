@@ -38,23 +38,10 @@ class Retries:
     timers: list[asyncio.TimerHandle] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Reports:
-    """What workers have reported before the controller decides.
-
-    absent: the workers that were lost before that.
-    helps: the tasks in which each worker takes part without being a member.
-    """
-
-    absent: set[str] = field(default_factory=set)
-    helps: dict[str, tuple[int, ...]] = field(default_factory=dict)
-
-
 class Decider:
     """A controller's policy at work.
 
-    `early` holds the events of sites until the controller decides, and is None from then on. `tell`
-    sends to sites that are present in the overlay.
+    `tell` sends to sites that are present in the overlay.
     """
 
     def __init__(
@@ -68,7 +55,7 @@ class Decider:
         self.driver = driver
         self.offers = KnownOffers()
         self.retries = Retries()
-        self.early: list[decisions.SiteEvent] | None = []
+        self._early: list[decisions.SiteEvent] | None = []
         self._settings = settings
         self._planner = driver.planner
         self._tell = tell
@@ -81,10 +68,15 @@ class Decider:
         """Have these carry out the decisions."""
         self._tasks, self._termination = tasks, termination
 
+    def begin(self) -> list[decisions.SiteEvent]:
+        """Decide from now on; returns the events that have been kept until now."""
+        events, self._early = self._early or [], None
+        return events
+
     @property
     def decides(self) -> bool:
         """Whether the policy decides already."""
-        return self.early is None
+        return self._early is None
 
     def close(self) -> None:
         """Decide nothing more."""
@@ -109,16 +101,20 @@ class Decider:
         self.decide(event)
 
     def unready(self, site: str) -> None:
-        """A site waits no more: it is lost, or it has done its rounds."""
+        """A site waits no more: it is lost."""
         self.retries.stranded.discard(site)
         self.driver.ready.discard(site)
 
+    def forget(self, site: str) -> None:
+        """Drop the events of a lost site that have been kept."""
+        self._early = [event for event in self._early or () if event.site != site]
+
     def decide(self, event: decisions.SiteEvent) -> None:
         """Give an event to the policy, or keep it until the controller decides."""
-        if self.early is None:
+        if self._early is None:
             self._give(event)
         elif not self._termination.stopping:
-            self.early.append(event)
+            self._early.append(event)
 
     def _give(self, event: decisions.SiteEvent | decisions.Ended) -> None:
         if not self._termination.stopping:

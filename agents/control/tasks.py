@@ -403,7 +403,7 @@ class Tasks:
             self._end(task, completed=True)
 
     def _end(self, task: int, *, completed: bool, cause: Abandoning | None = None) -> None:
-        """End a task; the `cause` is why, if not what it was halted for last."""
+        """End a task; without a `cause`, the cause is that of its last halt."""
         running = self.running.pop(task)
         cause = cause or running.halted_by
         if running.budget is not None:

@@ -32,6 +32,7 @@ from trunkline.agents.events.task_events import (
     TaskCompleted,
     TaskJoined,
 )
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History, Interval, Task
 
@@ -69,6 +70,11 @@ class Term:
     end_ns: int
     first: bool
     whole: bool
+
+    @property
+    def least_task(self) -> int:
+        """The least number that a task of this controller can have."""
+        return TASKS_PER_CONTROLLER if self.controller == BACKUP else 0
 
     def has(self, event: Event) -> bool:
         """Whether the controller logged this event in this term."""
@@ -183,8 +189,7 @@ class Losses:
         A site reports when it is told of the task's end; without a controller, as soon as it has
         one again.
         """
-        reports = [e.t_ns for e in task.all(Sent) if e.site == site]
-        reports += [e.t_ns for e in task.all(Received) if e.site == site]
+        reports = [event.t_ns for event in task.all(Sent, Received) if event.site == site]
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
         return next(kills, None)
@@ -213,7 +218,7 @@ class Losses:
         is asked later, and not at all if the task is abandoned before.
         """
         passed = [e for e in task.all(Received) if e.src == site and e.phase == "relay"]
-        phases = {*(e.phase for e in task.all(Sent)), *(e.phase for e in task.all(Received))}
+        phases = {event.phase for event in task.all(Sent, Received)}
         if not passed or "early" not in phases:
             return None
         ends_ns = [event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)]

@@ -277,8 +277,7 @@ def tabulate_run(
     tasks = tasks[~tasks["warm_up"]]
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
-    end_ns = history.stop_ns
-    end_ns = max(begin_ns, end_ns)
+    end_ns = max(begin_ns, history.stop_ns)
     rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
     each = [rounds[site] for site in workers]
     evaluated = history.all(Evaluated)

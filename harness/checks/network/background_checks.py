@@ -19,7 +19,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
+from trunkline.harness.checks.tolerances import BY_CLOCK, CLOCK_NS
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -41,7 +41,7 @@ BURST_BYTES, PACE = 256 * 1024, 1.05
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     """Each flow followed its schedule, and nothing arrived that was not sent."""
     clock = history.run.clock if history.run else "virtual"
-    late_ns = Tolerances.of(history).background_ns
+    late_ns = BY_CLOCK[clock].background_ns
     known = {flow.number for flow in rules.flows}
     events = history.all(BackgroundSent), history.all(BackgroundReceived)
     rare = history.all(BackgroundFile), history.all(BackgroundFailed)

@@ -170,10 +170,7 @@ def _list_certain(task: Task) -> set[str]:
     After offers, a chunk may come a second time, in vain. Chunks on auxiliary paths are not in the
     plan. After a halt, chunks of earlier plans may be forwarded.
     """
-    phases = {
-        *(event.phase for event in task.all(Sent)),
-        *(event.phase for event in task.all(Received)),
-    }
+    phases = {event.phase for event in task.all(Sent, Received)}
     if "early" in phases:
         return {"out"}
     if task.all(Routed) or "aux" in phases or task.changes:

@@ -102,11 +102,8 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
         return "blocks moved", "; ".join(str(event.cause) for event in moved)
     start_ns, end_ns = task.started.t_ns, task.end_ns or task.started.t_ns
     if task.all(TaskDropped) or not task.all(TaskCompleted):
-        causes = [
-            *(e.cause for e in task.all(TaskAbandoned)),
-            *(e.cause for e in task.all(TaskDropped)),
-        ]
-        words = dict.fromkeys(str(cause or "") for cause in causes)
+        ends = task.all(TaskAbandoned, TaskDropped)
+        words = dict.fromkeys(str(event.cause or "") for event in ends)
         return "the task was given up", "; ".join(words)
     plan = task.plan
     sites = {

@@ -35,10 +35,7 @@ def judge_lost_bytes(
     A site does not count what arrives after it has forgotten the task. Of offers, it may forget
     what it forwarded. So these bytes are not judged.
     """
-    phases = {
-        *(event.phase for event in task.all(Sent)),
-        *(event.phase for event in task.all(Received)),
-    }
+    phases = {event.phase for event in task.all(Sent, Received)}
     counted = {"in", "out"} if "early" in phases else {"in", "out", "relay", "aux"}
     outs: defaultdict[Directed, list[Sent]] = defaultdict(list)
     for out in task.all(Sent):

@@ -36,7 +36,6 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
@@ -51,14 +50,12 @@ from trunkline.harness.record.history import History, Task
 FIRST_VERSION = 1
 """The version of the rates that plans follow before the first update."""
 
-RANKS = {CONTROLLER: 0, BACKUP: 1}
-
 
 def controllers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     """A controller numbers its tasks without a gap, and begins none after it stops the run."""
     losses = Losses.of(history, rules)
     for event in history.all(TaskStarted):
-        if event.site not in RANKS or losses.term_of(event) is None:
+        if event.site not in (CONTROLLER, BACKUP) or losses.term_of(event) is None:
             yield fail(f"task {event.task} was started by {event.site}, which was not in charge")
     kinds = (
         TaskHalted,
@@ -109,7 +106,7 @@ def _check_numbers(
 
     An earlier term may have started that many tasks that no report mentions.
     """
-    first = RANKS[term.controller] * TASKS_PER_CONTROLLER
+    first = term.least_task
     before = last.get(term.controller)
     wanted = first if before is None else before + 1 + sites
     for event in history.all(TaskStarted):

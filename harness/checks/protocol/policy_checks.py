@@ -11,7 +11,7 @@ from typing import TypeVar
 from trunkline.agents.control.replay import Answer, Logged, ReplayError, replay
 from trunkline.agents.events import round_events
 from trunkline.agents.events.connection_events import ControllerFound, WorkerFound, WorkerLost
-from trunkline.agents.events.event import BACKUP, CONTROLLER
+from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Compared as ComparedEvent
@@ -56,8 +56,6 @@ from trunkline.harness.record.history import History
 
 T = TypeVar("T")
 
-RANKS = {CONTROLLER: 0, BACKUP: 1}
-
 
 def decisions_follow(history: History, rules: Rules) -> Iterator[Finding]:
     """The policy decides about the events that it was told as it did in the run.
@@ -94,7 +92,7 @@ def _judge_term(
     where = f"{term.controller} from {format_time(term.start_ns)}"
     if len(began) > 1 or (answers and not began):
         yield fail(f"{where}: its policy began {len(began)} times")
-    least = RANKS[term.controller] * TASKS_PER_CONTROLLER
+    least = term.least_task
     for event in began:
         right = event.term == least if term.first else event.term >= least
         if not right or event.term >= least + TASKS_PER_CONTROLLER:

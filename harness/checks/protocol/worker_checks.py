@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.connection_events import (
@@ -57,6 +57,12 @@ from trunkline.harness.record.history import History, Task
 
 IDLE = 10
 """A worker begins its next round within this many times that time."""
+
+
+TaskStep = (
+    TaskJoined | Contributed | TaskFinished | ContributionTaken | TaskDropped | Evaluated | Compared
+)
+"""The events with which an active member takes a step of a task."""
 
 
 def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
@@ -296,36 +302,8 @@ class _Worker:
                 new, self.is_new = self.is_new, False  # else it is ready again after a drop
                 if new and self._receives_aside():
                     yield self._wrong(event, "a task was still to replace its model")
-            case TaskJoined(task=task):
-                self.joined.add(task)
-                wanted, after = (), self.state
-                if self.state == "dead":
-                    yield self._wrong(event, "the worker is dead")
-            case Contributed(task=task, iteration=iteration):
-                wanted, after, self.task = ("waiting",), "in a task", task
-                self.found_anew = False
-                yield from self._check_iteration(event, iteration)
-                if task not in self.joined:
-                    yield self._wrong(event, "it had not joined the task")
-            case TaskFinished(task=task):
-                wanted, after = ("in a task",), self._after_task(event)
-                yield from self._check_task(event, task)
-                yield from self._check_end(event, task)
-            case ContributionTaken(task=task):
-                wanted, after = ("in a task",), self._after_task(event)
-                yield from self._check_task(event, task)
-                yield from self._check_end(event, task)
-            case TaskDropped(task=task):
-                wanted, after = ("in a task",), "computed"
-                yield from self._check_task(event, task)
-            case Evaluated(task=task):
-                wanted, after = ("finished",), "finished"
-                yield from self._check_task(event, task)
-            case Compared(task=task):
-                wanted, after = ("finished", "waiting"), self.state
-                yield from self._check_task(event, task)
-                if not -1 <= event.similarity <= 1:
-                    yield self._wrong(event, f"{event.similarity:g} is not a similarity")
+            case _ if isinstance(event, TaskStep):
+                wanted, after = yield from self._take_task_step(event)
             case RoundFinished(rounds=rounds):
                 wanted, after = ("finished", "waiting"), "idle"
                 if self._has_left():
@@ -362,6 +340,40 @@ class _Worker:
             case _:
                 return
         yield from self._finish_step(event, wanted, after)
+
+    def _take_task_step(
+        self, event: TaskStep
+    ) -> Generator[Finding, None, tuple[tuple[str, ...], str]]:
+        """Check a step of a task; returns the states before it that are right, and that after."""
+        wanted: tuple[str, ...]
+        match event:
+            case TaskJoined(task=task):
+                self.joined.add(task)
+                wanted, after = (), self.state
+                if self.state == "dead":
+                    yield self._wrong(event, "the worker is dead")
+            case Contributed(task=task, iteration=iteration):
+                wanted, after, self.task = ("waiting",), "in a task", task
+                self.found_anew = False
+                yield from self._check_iteration(event, iteration)
+                if task not in self.joined:
+                    yield self._wrong(event, "it had not joined the task")
+            case TaskFinished(task=task) | ContributionTaken(task=task):
+                wanted, after = ("in a task",), self._after_task(event)
+                yield from self._check_task(event, task)
+                yield from self._check_end(event, task)
+            case TaskDropped(task=task):
+                wanted, after = ("in a task",), "computed"
+                yield from self._check_task(event, task)
+            case Evaluated(task=task):
+                wanted, after = ("finished",), "finished"
+                yield from self._check_task(event, task)
+            case Compared(task=task):
+                wanted, after = ("finished", "waiting"), self.state
+                yield from self._check_task(event, task)
+                if not -1 <= event.similarity <= 1:
+                    yield self._wrong(event, f"{event.similarity:g} is not a similarity")
+        return wanted, after
 
     def _finish_step(self, event: Event, wanted: tuple[str, ...], after: str) -> Iterator[Finding]:
         """Go on to the state `after`; only from one of those `wanted`, if there are any."""

@@ -98,7 +98,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """When a member computed what it was ready with, and first began it if it was killed since."""
+    """When a member computed before it was ready; `first_ns` is before it was killed, if it was."""
 
     first_ns: int
     start_ns: int
