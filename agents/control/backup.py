@@ -15,16 +15,14 @@ from functools import partial
 
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.events import connection_events
-from trunkline.agents.events.event import Log
+from trunkline.agents.events.event import CONTROLLER, Log
+from trunkline.agents.events.lifecycle import ControllerLife, follow
 from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.liveness import Pulse, redial
 from trunkline.agents.wire.messages import Begin, Bye, ProtocolError, describe
 from trunkline.agents.wire.neighbours import Reach
-
-FIRST = "controller"
-"""The name of the controller that starts the run."""
 
 
 class Backup:
@@ -48,7 +46,7 @@ class Backup:
         self._reach = reach
         self._failover = failover
         self._now_ns = now_ns
-        self._log = log
+        self._log = follow(ControllerLife.backup(), log)
         self._first: Connection | None = None
         self._lost = asyncio.Event()
         self._over = asyncio.Event()
@@ -116,10 +114,10 @@ class Backup:
                 self._log(connection_events.BackupStoodDown)
 
     async def _connect_to_first(self) -> None:
-        sock = await redial(partial(self._reach.call, FIRST), self._failover)
+        sock = await redial(partial(self._reach.call, CONTROLLER), self._failover)
         self._lost.clear()
         self._first = Connection(
-            sock, FIRST, self._on_frame, self._on_lost, no_chunks, self._now_ns
+            sock, CONTROLLER, self._on_frame, self._on_lost, no_chunks, self._now_ns
         )
 
     def _on_frame(self, _: str, frame: Frame) -> None:

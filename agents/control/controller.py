@@ -35,6 +35,7 @@ from trunkline.agents.events.causes import (
     TimeUp,
 )
 from trunkline.agents.events.event import Log
+from trunkline.agents.events.lifecycle import ControllerLife, follow
 from trunkline.agents.planning import repair
 from trunkline.agents.planning.plan import Directed, Plan, PlanError, PlanRequest
 from trunkline.agents.planning.site_plan import BlockPart, parts_of
@@ -104,7 +105,7 @@ class Controller:
     ) -> None:
         self.settings = settings
         self._now_ns = now_ns
-        self._log = log
+        self._log = log = follow(ControllerLife(), log)
         self._measured_rates = MeasuredRates(settings.rates_mbps)
         if latest_mbps is None and settings.follows_measured:
             latest_mbps = self._measured_rates.latest_mbps

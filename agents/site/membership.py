@@ -10,6 +10,7 @@ from functools import partial
 from trunkline.agents.events import task_events
 from trunkline.agents.events.causes import Dropping
 from trunkline.agents.events.event import Log
+from trunkline.agents.events.lifecycle import Doing, Part
 from trunkline.agents.site.executor import Executor
 from trunkline.agents.site.forward import Forward
 from trunkline.agents.site.plan_cache import PlanCache
@@ -34,7 +35,6 @@ class KnownTasks:
     """The tasks that a worker knows as a member.
 
     joined: the tasks without a result yet; `halted` are those of them that a controller has halted.
-    reported: those that were reported to a controller that did not start them.
     installed: the tasks whose result is installed, until their end is known.
     deadlines_s: the end of each task's budget, by the event loop's clock.
     latest: the latest task number of each controller.
@@ -43,7 +43,6 @@ class KnownTasks:
 
     joined: dict[int, StartTask] = field(default_factory=dict)
     halted: set[int] = field(default_factory=set)
-    reported: set[int] = field(default_factory=set)
     installed: dict[int, StartTask] = field(default_factory=dict)
     deadlines_s: dict[int, float] = field(default_factory=dict)
     latest: dict[int, int] = field(default_factory=dict)
@@ -135,14 +134,15 @@ class Membership:
     def _join(self, message: StartTask) -> Vector:
         """Become a member of a task; returns this site's contribution."""
         task, site = message.task, self._settings.site
-        if message.roles is None or site not in message.roles.passive:
-            if not self._rounds.is_waiting:
-                raise ProtocolError(f"task {task} while not waiting for one")
-            self._rounds.active = task
+        part = Part.of(site, message.receives, message.roles)
+        if not (part.passive or self._rounds.is_waiting):
+            raise ProtocolError(f"task {task} while not waiting for one")
+        self._rounds.life.parts[task] = part
         self.tasks.joined[task] = message
         self.tasks.halted.discard(task)
         self.tasks.deadlines_s[task] = asyncio.get_running_loop().time() + message.left_s
-        self._overlap(message)
+        if not part.passive:
+            self._overlap(message)
         contribution = self._model.model
         if message.contributes:
             # The results of other tasks, in which this site is passive, may replace the model.
@@ -163,7 +163,7 @@ class Membership:
         """Begin the next iteration, if the task hands out its model to this site."""
         rounds, roles = self._rounds, message.roles
         following = rounds.iteration + 1
-        if self._forward is None or not message.receives or rounds.active != message.task:
+        if self._forward is None or not message.receives:
             return
         hands_out = roles is None or (roles.then == "proceed" and not roles.merges)
         if hands_out and not rounds.stopping and following != self._settings.rounds:
@@ -180,6 +180,7 @@ class Membership:
         del self.tasks.joined[task]
         self.tasks.installed[task] = message
         merge = self._model.merge(result, message.roles)
+        was_active = self._rounds.is_active_in(task)
         self._log(task_events.TaskFinished, task, *self.describe(result))
         if merge is not None:
             base, step, model = map(self.describe, (merge.base, merge.step, merge.model))
@@ -193,19 +194,18 @@ class Membership:
             self._log(task_events.Evaluated, task=task, **asdict(accuracy))
             self._controller.tell(EvaluatedNotice(task, accuracy.accuracy_percent))
         self._unlock()
-        self._go_on(message)
+        if was_active:
+            self._go_on(message)
 
     def _on_left(self, message: StartTask) -> None:
         """Go on if the task asks nothing more of this site, which keeps its contribution."""
-        if message.contributes and message.roles is not None and message.roles.then == "proceed":
+        proceeds = message.roles is not None and message.roles.then == "proceed"
+        if message.contributes and proceeds and self._rounds.is_active_in(message.task):
             self._go_on(message)
 
     def _go_on(self, message: StartTask) -> None:
         """An active member has done its part of a task: it proceeds, or waits for the next one."""
         rounds = self._rounds
-        if rounds.active != message.task:
-            return
-        rounds.active = None
         rounds.given |= message.contributes
         if message.roles is None or message.roles.then == "proceed":
             rounds.set_batch(message.batch)
@@ -214,7 +214,7 @@ class Membership:
             rounds.end_wait(Outcome.ALONE)
         elif rounds.stopping:
             rounds.end_wait(Outcome.STOPPED)
-        elif message.task in self.tasks.reported:
+        elif rounds.life.doing is Doing.COMPUTED:
             rounds.end_wait(Outcome.DROPPED)  # ready again: the policy may not know that it waits
 
     # -- end ----------------------------------------------------------------------------------
@@ -235,6 +235,7 @@ class Membership:
         self.tasks.deadlines_s.pop(task, None)
         message = self.tasks.joined.pop(task, None)
         if message is None:
+            self._rounds.life.parts.pop(task, None)
             self._model.end(task, taken=True)
             return
         taken = taken and not message.receives
@@ -242,14 +243,17 @@ class Membership:
         if self._forward is not None:
             self._forward.end(task)
         self._unlock()
+        was_active = self._rounds.is_active_in(task)
         if taken and completed:
             self._log(task_events.ContributionTaken, task)
-            self._go_on(message)
+            self._rounds.life.parts.pop(task)
+            if was_active:
+                self._go_on(message)
             return
         kept = digest(self._model.model)
         self._log(task_events.TaskDropped, task=task, cause=cause, digest=kept)
-        if self._rounds.active == task:
-            self._rounds.active = None
+        self._rounds.life.parts.pop(task)
+        if was_active:
             self._rounds.given |= taken
             self._rounds.end_wait(Outcome.DROPPED)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from trunkline.agents.events.causes import Ending
+from trunkline.agents.events.lifecycle import Doing, SiteLife
 from trunkline.agents.planning.site_plan import BlockPart
 from trunkline.agents.wire.messages import ProtocolError
 
@@ -33,25 +34,37 @@ class Rounds:
     synchronized: how many rounds are done that were not done alone.
     batch: the samples in each step of the next iteration, if the policy has set them.
     given: whether the contribution of the iteration that waits is in the result of a task already.
-    active: the task in which the worker takes part actively, not only as a passive member.
     stopping: whether no new round begins; `stopped_by` is why, if the whole run ends.
-    left: whether the worker has done its rounds.
+    life: what the worker does, by the events that it has logged.
     """
 
     iteration: int
     synchronized: int
+    life: SiteLife
     batch: int | None = None
     given: bool = False
-    active: int | None = None
     stopping: bool = False
     stopped_by: Ending | None = None
-    left: bool = False
     _outcome: asyncio.Future[Outcome] | None = None
 
     @property
     def is_waiting(self) -> bool:
         """Whether this site has reported ready and is an active member of no task."""
-        return self._outcome is not None and not self._outcome.done() and self.active is None
+        return self._has_no_outcome and self.life.doing is Doing.WAITING
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the worker has done its rounds."""
+        return self.life.doing is Doing.LEFT
+
+    @property
+    def _has_no_outcome(self) -> bool:
+        return self._outcome is not None and not self._outcome.done()
+
+    def is_active_in(self, task: int) -> bool:
+        """Whether the worker is an active member of this task, and has not gone on."""
+        doing = self.life.doing is Doing.IN_TASK and self.life.task == task
+        return doing and self._has_no_outcome
 
     def begin_wait(self) -> asyncio.Future[Outcome]:
         """Wait for a task; the future tells how that ended."""
@@ -64,7 +77,7 @@ class Rounds:
 
     def end_wait(self, outcome: Outcome) -> None:
         """End the wait. Raises ProtocolError if no round waits."""
-        if self._outcome is None or self._outcome.done():
+        if self._outcome is None or not self._has_no_outcome:
             raise ProtocolError(f"{outcome.name.lower()}, but no round is waiting")
         self._outcome.set_result(outcome)
 

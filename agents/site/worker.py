@@ -24,6 +24,7 @@ from trunkline.agents.events.causes import (
     RefusedAlone,
 )
 from trunkline.agents.events.event import Log
+from trunkline.agents.events.lifecycle import Doing, SiteLife, follow
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.disciplines import DISCIPLINES
 from trunkline.agents.site.executor import Executor
@@ -84,8 +85,9 @@ class Worker:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._log = log
-        self._rounds = Rounds(settings.first_iteration, settings.first_iteration)
+        life = SiteLife(Doing.RESTARTED if settings.lives else Doing.IDLE)
+        self._log = log = follow(life, log)
+        self._rounds = Rounds(settings.first_iteration, settings.first_iteration, life)
         self._scatter = EarlyScatter(settings.lives * OFFERS_PER_LIFE)
         self._alone = Alone()
         self._model = SiteModel.of(settings, workload)
@@ -216,7 +218,6 @@ class Worker:
             if self._clock.now_ns() == start_ns:
                 await asyncio.sleep(self._settings.failover.beat_s)
         self._log(round_events.WorkerFinished, rounds=rounds.synchronized)
-        rounds.left = True
         self._controller.tell(LeftNotice(rounds.synchronized))
 
     async def _compute(self, iteration: int) -> None:
@@ -262,11 +263,10 @@ class Worker:
         lost, self._alone.lost_peers = tuple(self._alone.lost_peers), {}
         rounds, known = self._rounds, self._member.tasks
         tasks = known.list_states(self._executor)
-        known.reported.update(known.joined)
         self._controller.tell(
             Report(
                 ready=rounds.iteration if rounds.is_waiting else None,
-                left=rounds.left,
+                left=rounds.has_left,
                 lost=lost,
                 tasks=tuple(tasks),
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),

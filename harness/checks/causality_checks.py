@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trunkline.agents.events.causes import DecidedWithout
+from trunkline.agents.events.event import TaskEvent
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import (
     ComputeStarted,
     Ready,
@@ -61,7 +64,7 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
                 continue
             ready_ns = ready.before(given.site, given.t_ns)
             least_ns = ready_ns + paths.control_ns(given.site, told_by)
-            if (before := waits.get((given.site, ready_ns), {}).get(task.number)) is not None:
+            if (before := waits.get((given.site, task.number))) is not None:
                 # It waits since a task has ended, which the controller knew at once.
                 least_ns = min(
                     (event.t_ns for event in before.all(TaskCompleted)), default=least_ns
@@ -136,24 +139,16 @@ def list_ready(history: History) -> ReadyTimes:
     return ReadyTimes(times_ns)
 
 
-def _list_waits(history: History) -> Mapping[tuple[str, int], Mapping[int, Task]]:
-    """By site and its time ready: its later tasks, and the task after which it waited for each."""
+def _list_waits(history: History) -> Mapping[tuple[str, int], Task]:
+    """By site and task: the task after which the site waited for it, if it was not ready anew."""
     tasks = {task.number: task for task in history.tasks}
-    found: defaultdict[tuple[str, int], dict[int, Task]] = defaultdict(dict)
-    ready_ns: dict[str, int] = {}
-    last: dict[str, Task] = {}
-    for event in history.events:
-        match event:
-            case Ready():
-                ready_ns[event.site] = event.t_ns
-                last.pop(event.site, None)
-            case Contributed(task=number) if (task := tasks.get(number)) is not None:
-                if task.is_passive(event.site):
-                    continue
-                if event.site in last:
-                    found[event.site, ready_ns.get(event.site, 0)][number] = last.pop(event.site)
-                if task.waits:
-                    last[event.site] = task
+    found: dict[tuple[str, int], Task] = {}
+    for site, phases in history.lives.phases(Doing.WAITING, Doing.IN_TASK).items():
+        for wait, joined in pairwise(phases):
+            if joined.task is None or wait.doing is not Doing.WAITING:
+                continue
+            if isinstance(wait.begun, TaskEvent):
+                found[site, joined.task] = tasks[wait.begun.task]
     return found
 
 

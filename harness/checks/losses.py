@@ -8,33 +8,37 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trunkline.agents.events.connection_events import (
-    BackupStoodDown,
     BackupTookOver,
     ControllerFound,
-    ControllerLost,
     LinkLost,
     WorkerFound,
     WorkerLost,
 )
-from trunkline.agents.events.event import BACKUP, CONTROLLER, Event
+from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
 from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.agents.events.round_events import ComputeStarted, WorkerFinished
 from trunkline.agents.events.task_events import (
     Received,
     Sent,
-    ServerBegan,
     TaskAbandoned,
     TaskCompleted,
     TaskJoined,
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import (
+    Lives,
+    Moment,
+    is_dead,
+    is_stopped,
+    is_unled,
+    leads,
+)
 
 HEARD_TIMEOUTS = 2
 """An agent hears a message within so many timeouts: a packet may be sent again several times before
@@ -92,6 +96,9 @@ class Losses:
     history: History
     detection_ns: int
     timeout_ns: int
+    _spans: dict[tuple[str, str], tuple[Span, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, history: History, rules: Rules) -> Losses:
@@ -120,15 +127,15 @@ class Losses:
 
     def dead(self, name: str) -> tuple[Span, ...]:
         """When an agent was dead."""
-        return self._dead.get(name, ())
+        return self._list_spans(name, "was dead", is_dead)
 
     def stopped(self, name: str) -> tuple[Span, ...]:
         """When an agent was dead or paused."""
-        return self._stopped.get(name, ())
+        return self._list_spans(name, "was stopped", is_stopped)
 
     def without_controller(self, site: str) -> tuple[Span, ...]:
-        """When a worker was dead or had no controller, or had not found one in its new life."""
-        return self._without_controller.get(site, ())
+        """When a worker was dead or had no controller, or had not begun in its new life."""
+        return self._list_spans(site, "had no controller", is_unled)
 
     def standalone(self, site: str) -> tuple[Span, ...]:
         """When a worker was dead, or waited for no controller any more and so refused offers."""
@@ -303,8 +310,8 @@ class Losses:
 
     def paused_s(self, start_ns: int, end_ns: int, name: str | None = None) -> float:
         """Seconds that agents (or one of them) were stopped or dead, summed over agents."""
-        named = self._stopped.values() if name is None else [self._stopped.get(name, ())]
-        spans = [span for found in named for span in found]
+        names = self._lives.moments if name is None else [name]
+        spans = [span for each in names for span in self.stopped(each)]
         overlaps = (min(end_ns, s.end_ns) - max(start_ns, s.start_ns) for s in spans)
         return sum(max(0, overlap) for overlap in overlaps) / 1e9
 
@@ -336,73 +343,35 @@ class Losses:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """The terms of all controllers, in order of their start."""
-        found = [*self._first_controller_terms(), *self._backup_terms()]
+        found = []
+        for name in (CONTROLLER, BACKUP):
+            spans = self._lives.spans(name, leads)
+            for span in spans:
+                whole = span is spans[-1] and leads(self._lives.moments[name][-1])
+                found.append(Term(name, *span, first=span is spans[0], whole=whole))
         return tuple(sorted(found, key=lambda term: term.start_ns))
 
     def term_of(self, event: Event) -> Term | None:
         """The term in which a controller logged this event."""
         return next((term for term in self.terms if term.has(event)), None)
 
-    def _first_controller_terms(self) -> Iterator[Term]:
-        start_ns, first = 0, True
-        for span in self.dead(CONTROLLER):
-            yield Term(CONTROLLER, start_ns, span.start_ns, first, False)
-            start_ns, first = span.end_ns, False
-        if start_ns < self.history.end_ns or first:
-            yield Term(CONTROLLER, start_ns, self.history.end_ns, first, True)
-
-    def _backup_terms(self) -> Iterator[Term]:
-        start_ns, first = None, True
-        for event in self.history.events:
-            match event:
-                case BackupTookOver():
-                    start_ns = event.t_ns
-                case BackupStoodDown() | AgentChanged(who="backup", do="kill"):
-                    if start_ns is not None:
-                        yield Term(BACKUP, start_ns, event.t_ns, first, False)
-                        start_ns, first = None, False
-        if start_ns is not None:
-            yield Term(BACKUP, start_ns, self.history.end_ns, first, True)
-
     @cached_property
-    def _last_kills(self) -> tuple[AgentChanged, ...]:
-        """The end of a run that broke off, which ended all agents like a kill."""
-        if not self.history.broke_off:
-            return ()
-        sites = sorted({event.site for event in self.history.events})
-        return tuple(AgentChanged(self.history.end_ns, "", site, "kill", -1) for site in sites)
+    def _lives(self) -> Lives:
+        """The lives of all agents. The end of a run that broke off ended them like a kill."""
+        history = self.history
+        if not history.broke_off:
+            return history.lives
+        names = sorted({event.site for event in history.events} - {RUNNER})
+        kills = (AgentChanged(history.end_ns, RUNNER, name, "kill", -1) for name in names)
+        started = (task.started for task in history.tasks)
+        return Lives.of((*history.events, *kills), started, history.end_ns)
 
-    @cached_property
-    def _dead(self) -> Mapping[str, tuple[Span, ...]]:
-        found = self._agent_spans(("kill",), ("restart",))
-        return _name_spans(found, "was dead")
-
-    @cached_property
-    def _stopped(self) -> Mapping[str, tuple[Span, ...]]:
-        found = self._agent_spans(("kill", "pause"), ("restart", "resume"))
-        return _name_spans(found, "was stopped")
-
-    @cached_property
-    def _without_controller(self) -> Mapping[str, tuple[Span, ...]]:
-        """By worker. One that was started again has a controller when it begins."""
-
-        def edges() -> Iterator[tuple[str, bool, int]]:
-            new = set[str]()
-            for event in (*self.history.events, *self._last_kills):
-                match event:
-                    case ControllerLost():
-                        yield event.site, True, event.t_ns
-                    case ControllerFound():
-                        yield event.site, False, event.t_ns
-                    case AgentChanged(who=who, do="kill"):
-                        yield who, True, event.t_ns
-                    case AgentChanged(who=who, do="restart"):
-                        new.add(who)
-                    case ComputeStarted() | ServerBegan() | WorkerFinished() if event.site in new:
-                        new.discard(event.site)
-                        yield event.site, False, event.t_ns
-
-        return _name_spans(self._spans(edges()), "had no controller")
+    def _list_spans(self, who: str, what: str, holds: Callable[[Moment], bool]) -> tuple[Span, ...]:
+        """When something held of an agent."""
+        if (who, what) not in self._spans:
+            spans = self._lives.spans(who, holds)
+            self._spans[who, what] = tuple(Span(*span, f"{who} {what}") for span in spans)
+        return self._spans[who, what]
 
     @cached_property
     def _unheard(self) -> Mapping[tuple[str, str], tuple[Span, ...]]:
@@ -433,33 +402,6 @@ class Losses:
         for ends in list(open_ns):
             close(ends, self.history.end_ns)
         return {ends: tuple(spans) for ends, spans in found.items()}
-
-    def _agent_spans(
-        self, begin: tuple[str, ...], end: tuple[str, ...]
-    ) -> dict[str, list[Interval]]:
-        changes = (*self.history.all(AgentChanged), *self._last_kills)
-        edges = ((e.who, e.do in begin, e.t_ns) for e in changes if e.do in (*begin, *end))
-        return self._spans(edges)
-
-    def _spans(self, edges: Iterable[tuple[str, bool, int]]) -> dict[str, list[Interval]]:
-        """From each agent's first beginning to its next end; an edge is (who, begins, t_ns)."""
-        open_ns: dict[str, int] = {}
-        spans: defaultdict[str, list[Interval]] = defaultdict(list)
-        for who, begins, t_ns in edges:
-            if begins:
-                open_ns.setdefault(who, t_ns)
-            elif who in open_ns:
-                spans[who].append((open_ns.pop(who), t_ns))
-        for who, start_ns in open_ns.items():
-            spans[who].append((start_ns, self.history.end_ns))
-        return dict(spans)
-
-
-def _name_spans(found: Mapping[str, Iterable[Interval]], what: str) -> dict[str, tuple[Span, ...]]:
-    return {
-        who: tuple(Span(*interval, f"{who} {what}") for interval in spans)
-        for who, spans in found.items()
-    }
 
 
 def _format_s(t_ns: int) -> str:

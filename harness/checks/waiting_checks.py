@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from trunkline.agents.events.connection_events import ControllerFound
-from trunkline.agents.events.event import TaskEvent
-from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.agents.events.round_events import (
-    Ready,
-    RoundAlone,
-    RoundFinished,
-    WorkerFinished,
-)
+from trunkline.agents.events.event import Event, TaskEvent
+from trunkline.agents.events.lifecycle import Doing, SiteLife
+from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.task_events import (
     Contributed,
-    ContributionTaken,
     HaltHeard,
     TaskAbandoned,
     TaskCompleted,
@@ -43,55 +36,28 @@ from trunkline.harness.record.history import History, Task
 def no_site_is_blocked(history: History, rules: Rules) -> Iterator[Finding]:
     """Each ready worker joins a task or continues; each contributor is told how its task ended.
 
-    A worker that waits after a task joins another one or continues, too. If it found a controller
-    during the task, it is ready again instead.
+    A worker that waits after a task joins another one or continues, too. `workers_follow` judges
+    what a worker does next.
     """
-    anew: set[str] = set()
-    waiting: dict[str, Ready | Contributed | ContributionTaken | TaskFinished] = {}
-    aside: dict[tuple[str, int], Contributed] = {}
     tasks = {task.number: task for task in history.tasks}
-    for event in history.events:
-        task = tasks.get(event.task) if isinstance(event, TaskEvent) else None
-        match event:
-            case Contributed() if task is not None and task.is_passive(event.site):
-                aside[event.site, event.task] = event
-                continue
-            case (
-                TaskFinished(task=number)
-                | TaskDropped(task=number)
-                | ContributionTaken(task=number)
-            ) if aside.pop((event.site, number), None) is not None:
-                continue
-        match event:
-            case Ready() | Contributed():
-                before = waiting.get(event.site)
-                joined = not isinstance(before, Contributed) and isinstance(event, Contributed)
-                if before is not None and not joined:
-                    yield fail(f"{_describe_wait(before)} and got no answer before it asked again")
-                waiting[event.site] = event
-                anew.discard(event.site)
-            case ControllerFound():
-                anew.add(event.site)
-            case TaskFinished() | ContributionTaken() if task is not None and task.waits:
-                waiting[event.site] = event
-                if event.site in anew:
-                    del waiting[event.site]
-            case (
-                TaskFinished()
-                | TaskDropped()
-                | ContributionTaken()
-                | RoundFinished()
-                | WorkerFinished()
-                | RoundAlone()
-            ):
-                given = waiting.pop(event.site, None)
-                if isinstance(event, RoundFinished) and isinstance(given, Contributed):
-                    aside[given.site, given.task] = given  # it went on before the task's end
-            case AgentChanged(who=who, do="kill"):
-                waiting.pop(who, None)
-                aside = {key: each for key, each in aside.items() if key[0] != who}
-    for left in (*waiting.values(), *aside.values()):
-        yield unfinished(history, f"{_describe_wait(left)} and waited to the end of the log")
+    for site, life in history.lives.last.items():
+        if not isinstance(life, SiteLife):
+            continue
+        moved = [moment for moment in history.lives.moments.get(site, ()) if moment.step.moves]
+        for before, moment in pairwise(moved):
+            waited = before.doing in (Doing.WAITING, Doing.IN_TASK)
+            if waited and not moment.step.is_right:
+                yield fail(f"{_describe_wait(before.event)} and went on without an answer")
+        waits: list[Event | None] = [
+            given
+            for number in sorted(life.passive | life.left)
+            for given in tasks[number].all(Contributed)
+            if given.site == site
+        ]
+        if life.doing in (Doing.WAITING, Doing.IN_TASK):
+            waits.append(moved[-1].event)
+        for event in waits:
+            yield unfinished(history, f"{_describe_wait(event)} and waited to the end of the log")
     yield judged(len(history.all(Ready)) + len(history.all(Contributed)))
 
 
@@ -147,8 +113,13 @@ def _under_way_s(task: Task, end_ns: int, losses: Losses) -> float:
     return sum(min(most_ns, max(0, b - a)) for a, b in pairwise(times_ns)) / 1e9
 
 
-def _describe_wait(event: Ready | Contributed | ContributionTaken | TaskFinished) -> str:
-    if isinstance(event, ContributionTaken | TaskFinished):
-        return f"{event.site} waited after task {event.task} at {format_time(event.t_ns)}"
-    what = "ready with" if isinstance(event, Ready) else f"in task {event.task} with"
-    return f"{event.site} was {what} iteration {event.iteration} at {format_time(event.t_ns)}"
+def _describe_wait(event: Event | None) -> str:
+    """The wait that began with this event."""
+    match event:
+        case Ready(t_ns, site, iteration):
+            return f"{site} was ready with iteration {iteration} at {format_time(t_ns)}"
+        case Contributed(t_ns, site, task, iteration):
+            return f"{site} was in task {task} with iteration {iteration} at {format_time(t_ns)}"
+        case TaskEvent(t_ns, site, task):
+            return f"{site} waited after task {task} at {format_time(t_ns)}"
+    raise ValueError(f"no wait begins with {event}")

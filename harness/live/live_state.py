@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from trunkline.agents.events import fault_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config.units import (
     RATE_MBPS,
@@ -24,6 +25,7 @@ from trunkline.harness.config.units import (
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, LinkCounters
+from trunkline.harness.record.lives import LivesSoFar
 from trunkline.topologies.model import Link, Topology
 
 WINDOW_S = 5.0
@@ -38,6 +40,20 @@ _VALUES: tuple[tuple[str, Dimension], ...] = (
     ("jitter_ms", TIME_MS),
     ("loss_percent", SHARE_PERCENT),
 )
+
+ACTIVITIES = {
+    Doing.IDLE: "between two steps",
+    Doing.RESTARTED: "not begun",
+    Doing.COMPUTING: "computing",
+    Doing.COMPUTED: "between two steps",
+    Doing.WAITING: "waiting for a group",
+    Doing.IN_TASK: "in task {task}",
+    Doing.FINISHED: "between two steps",
+    Doing.SERVING: "serving",
+    Doing.LEFT: "finished",
+    Doing.DEAD: "dead",
+}
+"""The activity of a site in words."""
 
 MILESTONES = (
     round_events.RoundFinished,
@@ -106,6 +122,7 @@ class RunState:
     accuracy_percent: float | None = None
     ended: int | None = None
     tasks: dict[int, RunningTask] = field(default_factory=dict)
+    lives: LivesSoFar = field(default_factory=LivesSoFar)
     activities: dict[str, tuple[str, int]] = field(default_factory=dict)
     faults: dict[int, fault_events.FaultStarted] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
@@ -121,24 +138,15 @@ class RunState:
         """Take in the next event; True if it is a step of progress that is worth showing."""
         is_first = not self.now_ns
         self.now_ns = max(self.now_ns, event.t_ns)
+        self._follow(event)
         match event:
             case round_events.ComputeStarted():
-                self._set_activity(event, "computing")
                 return is_first
-            case round_events.ComputeFinished():
-                self._set_activity(event, "between two steps")
             case round_events.RoundFinished():
-                self._set_activity(event, "between two steps")
                 self.rounds += 1
             case round_events.Ready():
-                self._set_activity(event, "waiting for a group")
                 self._leave_tasks(event.site)
-            case round_events.WorkerFinished():
-                self._set_activity(event, "finished")
-            case round_events.SyncStarted():
-                self._set_activity(event, f"in task {event.task}")
             case round_events.SyncFinished():
-                self._set_activity(event, "between two tasks")
                 self.completed = max(self.completed, event.task + 1)
             case run_events.AgentExited():
                 self.activities[event.who] = ("ended", event.t_ns)
@@ -164,6 +172,15 @@ class RunState:
                 self._update_task(event)
         return isinstance(event, MILESTONES)
 
+    def _follow(self, event: Event) -> None:
+        """Take in the step of a site's life, if it is one."""
+        if isinstance(event, task_events.TaskStarted):
+            self.lives.note_task(event)
+        who, step = self.lives.take(event) or ("", None)
+        if step is not None and step.moves and who in self.topology.site_names:
+            text = ACTIVITIES[step.after].format(task=self.lives.site(who).task)
+            self.activities[who] = (text, event.t_ns)
+
     def _count_links(self, event: run_events.LinksCounted) -> None:
         """Take the bytes since the last count as sent in that time."""
         self._last_count_ns, since_ns = event.t_ns, self._last_count_ns
@@ -184,14 +201,6 @@ class RunState:
             case task_events.TaskStarted():
                 self.start_ns = event.t_ns if self.start_ns is None else self.start_ns
                 self.tasks[event.task] = RunningTask(event.group, event.t_ns, set(event.receivers))
-                for site in event.group:
-                    if site not in event.passive:
-                        self.activities[site] = (f"in task {event.task}", event.t_ns)
-            case task_events.ServerBegan():
-                self._set_activity(event, "serving")
-            case task_events.ContributionTaken():
-                if self.activity_of(event.site)[0] == f"in task {event.task}":
-                    self._set_activity(event, "waiting for a group")
             case task_events.TaskFinished() | task_events.TaskDropped() if event.task in self.tasks:
                 self.tasks[event.task].unfinished.discard(event.site)
             case task_events.TaskCompleted():
@@ -205,9 +214,6 @@ class RunState:
             case task_events.Sent():
                 ends = event.site, event.dst
                 self._add_sent(Burst(ends, event.bytes, event.start_ns, event.end_ns))
-
-    def _set_activity(self, event: Event, activity: str) -> None:
-        self.activities[event.site] = (activity, event.t_ns)
 
     def _change_agent(self, who: str, do: str) -> None:
         self.stopped.pop(who, None)

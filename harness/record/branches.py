@@ -11,7 +11,8 @@ from trunkline.agents.events.task_events import (
     Contributed,
     TaskDropped,
 )
-from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import Interval
 
 
 @dataclass(frozen=True, slots=True)

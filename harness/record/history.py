@@ -16,10 +16,8 @@ from trunkline.agents.events.causes import Broken
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
 from trunkline.agents.events.event import Event, TaskEvent
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
-from trunkline.agents.events.round_events import (
-    SyncFinished,
-    SyncStarted,
-)
+from trunkline.agents.events.lifecycle import Doing
+from trunkline.agents.events.round_events import SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
@@ -43,12 +41,10 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Block, Chunks, Plan
+from trunkline.harness.record.lives import Lives, Phase
 
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Event)
-Interval = tuple[int, int]
-"""(start, end) in nanoseconds since the run's start."""
-
 Outcome = Literal["completed", "abandoned", "unfinished"]
 
 EXIT_SHARE = 0.1
@@ -296,6 +292,20 @@ class History(EventsByKind):
         ended_ns = {event.fault: event.t_ns for event in self.all(FaultEnded)}
         started = self.all(FaultStarted)
         return tuple(Disturbance(event, ended_ns.get(event.fault)) for event in started)
+
+    @cached_property
+    def lives(self) -> Lives:
+        """What each agent did at which time."""
+        return Lives.of(self.events, (task.started for task in self.tasks), self.end_ns)
+
+    @cached_property
+    def phases(self) -> Mapping[str, tuple[Phase, ...]]:
+        """When each site computed, waited for a task, or was an active member of one.
+
+        A site that was killed has no phases until it is started again. A task in which a site is
+        passive does not interrupt it, so a server has no phases.
+        """
+        return self.lives.phases(Doing.COMPUTING, Doing.WAITING, Doing.IN_TASK)
 
     @property
     def end_ns(self) -> int:

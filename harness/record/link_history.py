@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
 from trunkline.topologies.model import CHANGEABLE, Link, Topology
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 
 StopKind = Literal["kill", "pause"]
 _KINDS: dict[str, StopKind] = {"kill": "kill", "pause": "pause"}
@@ -30,19 +30,11 @@ class Standstill:
 
 def list_stops(history: History) -> list[Standstill]:
     """All stops of agents in the order of their end; those that no event ends end with the log."""
-    return list(_find_stops(history))
-
-
-def _find_stops(history: History) -> Iterator[Standstill]:
-    open_: dict[str, AgentChanged] = {}
-    for event in history.all(AgentChanged):
-        if (since := open_.pop(event.who, None)) is not None:
-            yield _make_stop(since, event.t_ns)
-        if event.do in _KINDS:
-            open_[event.who] = event
-    for since in open_.values():
-        yield _make_stop(since, history.end_ns)
-
-
-def _make_stop(since: AgentChanged, end_ns: int) -> Standstill:
-    return Standstill(since.who, _KINDS[since.do], since.t_ns, end_ns, since.fault)
+    found = []
+    for who, moments in history.lives.moments.items():
+        changes = [each.event for each in moments if isinstance(each.event, AgentChanged)]
+        ends_ns = [change.t_ns for change in changes[1:]] + [history.end_ns]
+        for change, end_ns in zip(changes, ends_ns, strict=False):
+            if (do := _KINDS.get(change.do)) is not None:
+                found.append(Standstill(who, do, change.t_ns, end_ns, change.fault))
+    return sorted(found, key=lambda stop: stop.end_ns)

@@ -10,7 +10,8 @@ from trunkline.agents.events.task_events import (
     Received,
     Sent,
 )
-from trunkline.harness.record.history import Interval, Task
+from trunkline.harness.record.history import Task
+from trunkline.harness.record.lives import Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.agents.events.task_events import (
@@ -13,8 +13,8 @@ from trunkline.agents.events.task_events import (
     Sent,
 )
 from trunkline.harness.record.branches import list_computed, list_waits
-from trunkline.harness.record.history import History, Interval, Task
-from trunkline.harness.record.lives import phases
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import Interval, is_alone
 from trunkline.harness.record.transfers import union
 
 Bar = tuple[float, float, float, float]
@@ -34,6 +34,12 @@ KINDS = (
     "its rounds are done",
 )
 """The kinds of bars in drawing order: later ones lie on top."""
+
+_NAMES = {
+    Doing.COMPUTING: "compute",
+    Doing.WAITING: "wait for a group",
+    Doing.IN_TASK: "in a task",
+}
 
 
 def list_bars(
@@ -56,10 +62,9 @@ def list_bars(
 
     for site, lives in find_lives(history).items():
         add("the program runs", site, lives, -0.32, 0.58)
-    names = {"compute": "compute", "wait": "wait for a group", "sync": "in a task"}
-    for site, done in phases(history).items():
+    for site, done in history.phases.items():
         for phase in done:
-            add(names[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
+            add(_NAMES[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
     helped: defaultdict[str, list[Interval]] = defaultdict(list)
     for task in history.tasks:
         for (site, flow), span in find_task_spans(task).items():
@@ -72,30 +77,14 @@ def list_bars(
     for name, spans_of in _find_branch_spans(history).items():
         for site, intervals in spans_of.items():
             add(name, site, union(intervals), -0.43, 0.09)
-    for site, intervals in _find_spans_alone(history).items():
-        add("without a controller", site, intervals, 0.31, 0.09)
+    for site in rows:
+        alone = history.lives.spans(site, is_alone)
+        add("without a controller", site, alone, 0.31, 0.09)
     stopped_ns = history.stop_ns
     for left in history.all(WorkerFinished):
         add("its rounds are done", left.site, [(left.t_ns, stopped_ns)], 0.31, 0.09)
     for site, intervals in helped.items():
         add("help with other tasks", site, union(intervals), 0.31, 0.09)
-    return found
-
-
-def _find_spans_alone(history: History) -> dict[str, list[Interval]]:
-    """When each worker had lost its controller and had found none."""
-    found: defaultdict[str, list[Interval]] = defaultdict(list)
-    since_ns: dict[str, int] = {}
-    for event in history.events:
-        match event:
-            case ControllerLost():
-                since_ns.setdefault(event.site, event.t_ns)
-            case ControllerFound() | WorkerFinished() | AgentExited():
-                who = event.who if isinstance(event, AgentExited) else event.site
-                if who in since_ns:
-                    found[who].append((since_ns.pop(who), event.t_ns))
-    for site, start_ns in since_ns.items():
-        found[site].append((start_ns, history.end_ns))
     return found
 
 

@@ -24,7 +24,6 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from trunkline.harness.record.history import Disturbance, History
-from trunkline.harness.record.lives import phases
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults import fault_bands
@@ -271,7 +270,7 @@ def _draw_task_numbers(
     size = 6.5 if len(sites) <= FEW_SITES else 5
     room_s = (window_s[1] - window_s[0]) * size / (84 * width_in)
     labels, tried = [], 0
-    for site, done in phases(history).items():
+    for site, done in history.phases.items():
         for phase in done:
             start_s, end_s = (np.clip(t / 1e9, *window_s) for t in (phase.start_ns, phase.end_ns))
             if phase.task is not None and site in sites and start_s < end_s:

@@ -26,8 +26,9 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Block, Directed
-from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 

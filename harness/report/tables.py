@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone, RoundFinished
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import (
@@ -36,9 +37,9 @@ from trunkline.agents.planning.plan import Directed, Edge
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.network.background_checks import count_payload
 from trunkline.harness.record.branches import list_computed
-from trunkline.harness.record.history import History, Interval, Sync, Task
+from trunkline.harness.record.history import History, Sync, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.record.lives import Doing, phases
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer, transfers, union
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import columns, manual_actions, mixing
@@ -140,9 +141,9 @@ def tabulate_workers(history: History, sites: Iterable[str]) -> pd.DataFrame:
             {
                 "site": site,
                 "rounds": rounds[site],
-                "compute_s": spent_ns[site, "compute"] / 1e9,
-                "wait_s": spent_ns[site, "wait"] / 1e9,
-                "sync_s": spent_ns[site, "sync"] / 1e9,
+                "compute_s": spent_ns[site, Doing.COMPUTING] / 1e9,
+                "wait_s": spent_ns[site, Doing.WAITING] / 1e9,
+                "sync_s": spent_ns[site, Doing.IN_TASK] / 1e9,
                 "bytes_sent": sent[site],
                 "bytes_received": received[site],
                 "similarity": fmean(similar[site]) if similar[site] else None,
@@ -286,9 +287,9 @@ def tabulate_run(
     changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
     waited_ns = sum(
         max(0, span.end_ns - max(begin_ns, span.start_ns))
-        for spans in phases(history).values()
+        for spans in history.phases.values()
         for span in spans
-        if span.doing == "wait"
+        if span.doing is Doing.WAITING
     )
     row = {
         "tasks": len(done),
@@ -342,16 +343,16 @@ def _count_samples(
 def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
     """The time that each site computed, and that it waited or synchronized without computing."""
     spans: defaultdict[tuple[str, Doing], list[Interval]] = defaultdict(list)
-    for site, done in phases(history).items():
+    for site, done in history.phases.items():
         for phase in done:
             spans[site, phase.doing].append((phase.start_ns, phase.end_ns))
     for branch in list_computed(history):
-        spans[branch.site, "compute"].append((branch.start_ns, branch.end_ns))
+        spans[branch.site, Doing.COMPUTING].append((branch.start_ns, branch.end_ns))
     spent_ns: Counter[tuple[str, Doing]] = Counter()
     for (site, doing), intervals in tuple(spans.items()):
-        computing = spans[site, "compute"]
+        computing = spans[site, Doing.COMPUTING]
         spent_ns[site, doing] = _measure_ns(computing)
-        if doing != "compute":
+        if doing is not Doing.COMPUTING:
             spent_ns[site, doing] = _measure_ns([*intervals, *computing]) - _measure_ns(computing)
     return spent_ns
 

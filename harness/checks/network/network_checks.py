@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.run_events import (
     AgentExited,
     CaptureEnded,
@@ -46,7 +47,6 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.record.lives import phases
 from trunkline.harness.record.transfers import Transfer, transfers
 
 RATE_TOLERANCE = 0.02
@@ -216,9 +216,9 @@ def host_kept_up(history: History, rules: Rules) -> Iterator[Finding]:
     late_s = sum(event.seconds for event in history.all(Late))
     spent_s = sum(
         (phase.end_ns - phase.start_ns) / 1e9
-        for done in phases(history).values()
+        for done in history.phases.values()
         for phase in done
-        if phase.doing == "compute"
+        if phase.doing is Doing.COMPUTING
     )
     slow = []
     if late_s > LATE_TOLERANCE * spent_s:

@@ -29,8 +29,9 @@ from trunkline.harness.checks.verdict import (
     doubt,
     note,
 )
-from trunkline.harness.record.history import History, Interval, Task
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.lives import Interval
 
 CHUNKS = 4
 """A path is judged if it had so many first chunks to itself. The quickest one counts: the others

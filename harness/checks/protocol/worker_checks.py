@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.connection_events import (
@@ -17,9 +17,10 @@ from trunkline.agents.events.connection_events import (
     LinkFound,
     LinkLost,
 )
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.event import Event, TaskEvent
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.lifecycle import STEPS, Doing, SiteLife, Step
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -54,15 +55,13 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import LivesSoFar
+
+JUDGED = STEPS | {Compared, LinkFound, LinkLost, TaskJoined}
+"""The events that are judged here, apart from those of tasks in which a site is passive."""
 
 IDLE = 10
 """A worker begins its next round within this many times that time."""
-
-
-TaskStep = (
-    TaskJoined | Contributed | TaskFinished | ContributionTaken | TaskDropped | Evaluated | Compared
-)
-"""The events with which an active member takes a step of a task."""
 
 
 def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
@@ -73,6 +72,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     losses = Losses.of(history, rules)
     prompt_ns = Tolerances.of(history).worker_ns
     tasks = {task.number: task for task in history.tasks}
+    lives = LivesSoFar.of(task.started for task in history.tasks)
     workers = {
         site: _Worker(
             site,
@@ -81,6 +81,7 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
             rules.started is not None,
             tasks,
             site in rules.servers,
+            lives.site(site),
             beat_ns=losses.timeout_ns,
             early_ns=losses.detection_ns if rules.scenario.scheme.sends_early else 0,
         )
@@ -95,25 +96,12 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
                 yield from workers[event.who].change(event)
         elif event.site in workers:
             worker = workers[event.site]
-            if isinstance(event, RoundFinished) and worker.state == "waiting":
+            if isinstance(event, RoundFinished) and worker.life.doing is Doing.WAITING:
                 yield from _take_release(event, worker.ready_ns, released[event.site])
             yield from worker.take(event)
     stop_ns = history.stop_ns
     for worker in workers.values():
-        # A worker that is started as the run ends has no time to begin.
-        ended = worker.state == "restarted" and (
-            worker.has_left or worker.restart_ns >= stop_ns - losses.detection_ns
-        )
-        for task in sorted(worker.passive | worker.left):
-            if worker.state != "dead":
-                yield unfinished(history, f"{worker.site} did not end its part of task {task}")
-        if worker.owed is not None and worker.state != "dead":
-            text = f"{worker.site} did not merge the result of task {worker.owed}"
-            yield unfinished(history, text)
-        if worker.state not in ("left", "dead", "serving") and not ended:
-            text = f"{worker.site} did not finish: its last step was {worker.state!r}"
-            yield unfinished(history, text)
-        yield judged(worker.steps)
+        yield from _judge_end(history, worker, stop_ns - losses.detection_ns)
     for site, releases_ns in released.items():
         for t_ns in releases_ns:
             since_ns, told_ns = losses.unread_since_ns(t_ns), t_ns + losses.detection_ns
@@ -124,13 +112,32 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{rounds} rounds")
 
 
+def _judge_end(history: History, worker: _Worker, late_ns: int) -> Iterator[Finding]:
+    """A worker ends its tasks and its rounds, unless it was killed.
+
+    One that is started after `late_ns`, as the run ends, has no time to begin.
+    """
+    site, life = worker.site, worker.life
+    if life.doing is not Doing.DEAD:
+        for task in sorted(life.passive | life.left):
+            yield unfinished(history, f"{site} did not end its part of task {task}")
+        if worker.owed is not None:
+            yield unfinished(history, f"{site} did not merge the result of task {worker.owed}")
+    late = worker.has_left or worker.restart_ns >= late_ns
+    ended = life.doing in (Doing.LEFT, Doing.DEAD, Doing.SERVING)
+    if not ended and not (life.doing is Doing.RESTARTED and late):
+        text = f"{site} did not finish: its last step was {str(life.doing)!r}"
+        yield unfinished(history, text)
+    yield judged(worker.steps)
+
+
 @dataclass(slots=True)
 class _Worker:
     """The state of a worker or a server, by its last event; `rounds` counts those not done alone.
 
     Attributes:
-        passive: the tasks in which it takes part without being ready, and that have not ended here.
-        left: the tasks that its contribution has left, so that it went on before their ends.
+        life: what it does, by the table of a site's life.
+        joined: the tasks that it knows.
         owed: a task whose result must be merged by the next event.
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
@@ -139,8 +146,6 @@ class _Worker:
         early_ns: for how long without a controller it gets ready and sends its contribution early.
         lost_ns: when it lost its controller, or found one.
         idle_ns: when it has to continue after a round; None if it is not known.
-        found_anew: whether it found a controller during its task, so that it is ready again if it
-            waits afterwards.
     """
 
     site: str
@@ -149,23 +154,18 @@ class _Worker:
     begins_whole: bool = True
     tasks: Mapping[int, Task] = field(default_factory=dict)
     is_server: bool = False
-    state: str = "idle"
+    life: SiteLife = field(default_factory=SiteLife)
     iteration: int = 0
     rounds: int = 0
-    task: int = -1
     ready_ns: int = 0
     computed_ns: int = 0
-    connected: bool = True
     has_left: bool = False
     restart_ns: int = 0
     joined: set[int] = field(default_factory=set)
-    passive: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
     owed: int | None = None
     fresh: int | None = None
     committed: int = 0
     is_new: bool = False
-    found_anew: bool = False
     lost: dict[str, bool] = field(default_factory=dict)
     steps: int = 0
     beat_ns: int = 0
@@ -175,29 +175,30 @@ class _Worker:
 
     def change(self, event: AgentChanged) -> Iterator[Finding]:
         """Take in that a fault killed or restarted the worker."""
+        step = self.life.change(event.do)
         if event.do == "resume" and self.idle_ns is not None:
             self.idle_ns = max(self.idle_ns, event.t_ns)
-        if event.do == "kill":
-            self.state, self.idle_ns = "dead", None
+        elif event.do == "kill":
+            self.idle_ns = None
         elif event.do == "restart":
-            if self.state != "dead":
+            if not step.is_right:
                 yield fail(f"{self.site} was restarted at {format_time(event.t_ns)}, but ran")
-            self.state, self.rounds = "restarted", self.iteration
-            self.connected, self.restart_ns = True, event.t_ns
+            self.rounds, self.restart_ns = self.iteration, event.t_ns
             self.joined.clear()
             self.lost.clear()
-            self.passive.clear()
-            self.left.clear()
             self.owed, self.fresh, self.committed = None, None, 0
 
     def take(self, event: Event) -> Iterator[Finding]:
         """Take in the next event of the site."""
         yield from self._check_merge(event)
-        if self._is_aside(event):
-            yield from self._take_aside(event)
-            self.steps += 1
+        number = event.task if isinstance(event, TaskEvent) else None
+        was_connected = self.life.connected
+        step = self.life.take(type(event), number)
+        if step.aside:
+            yield from self._take_aside(event, step)
         else:
-            yield from self._take_step(event)
+            yield from self._take_step(event, step, was_connected)
+        self.steps += step.aside or type(event) in JUDGED
         self.fresh = event.task if isinstance(event, TaskFinished | ModelMerged) else None
 
     def _check_merge(self, event: Event) -> Iterator[Finding]:
@@ -213,50 +214,27 @@ class _Worker:
             merges = self.is_server or (task is not None and task.merges)
             self.owed = event.task if merges else None
 
-    def _is_aside(self, event: Event) -> bool:
-        """Whether an event does not change what the site is doing."""
+    def _take_aside(self, event: Event, step: Step) -> Iterator[Finding]:
         match event:
-            case ModelMerged() | ServerBegan():
-                return True
-            case Contributed(task=number) | TaskFinished(task=number):
-                return (task := self.tasks.get(number)) is not None and task.is_passive(self.site)
-            case TaskDropped(task=number) | ContributionTaken(task=number):
-                return number in self.passive | self.left
-            case Evaluated(task=number):
-                task = self.tasks.get(number)
-                return task is not None and (task.waits or task.is_passive(self.site))
-        return False
-
-    def _take_aside(self, event: Event) -> Iterator[Finding]:
-        match event:
-            case ServerBegan():
-                if not self.is_server:
-                    yield self._wrong(event, "it is not a server")
-                if self.state not in ("idle", "restarted"):
-                    yield self._wrong(event, "it had begun before")
-                self.state = "serving"
             case Contributed(task=number, iteration=iteration):
-                if self.state == "dead" or (self.is_server and self.state != "serving"):
-                    yield self._wrong(event, f"the site was {self.state!r}")
+                if step.before is Doing.DEAD or (self.is_server and step.before != Doing.SERVING):
+                    yield self._wrong(event, f"the site was {str(step.before)!r}")
                 if number not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
-                if number in self.passive:
+                if step.inside:
                     yield self._wrong(event, "it was in the task already")
                 if not self.is_server and iteration != self.committed:
                     text = f"it has iteration {iteration}, not {self.committed}"
                     yield self._wrong(event, text)
-                self.passive.add(number)
             case (
                 TaskFinished(task=number)
                 | TaskDropped(task=number)
                 | ContributionTaken(task=number)
             ):
                 yield from self._check_end(event, number)
-                if number not in self.passive | self.left:
+                if not step.inside:
                     yield self._wrong(event, "it was not in the task")
-                self.passive.discard(number)
-                self.left.discard(number)
-                if self.state == "computed":  # it may have waited for this before it is ready
+                if step.before is Doing.COMPUTED:  # it may have waited for this until it is ready
                     self.computed_ns = event.t_ns
             case Evaluated(task=number):
                 if number != self.fresh:
@@ -271,112 +249,87 @@ class _Worker:
         if isinstance(event, ContributionTaken) and receives:
             yield self._wrong(event, "it is a receiver of the result")
 
-    def _has_left(self) -> bool:
-        """Whether the site may continue before its task ends: it need not get its result."""
-        task = self.tasks.get(self.task)
-        if self.state != "in a task" or task is None or task.started.roles is None:
-            return False
-        return self.site not in task.started.receivers and not task.waits
-
     def _receives_aside(self) -> bool:
         """Whether a task is still to change the site's model."""
-        return any(self.site in self.tasks[number].started.receivers for number in self.passive)
+        return any(
+            self.site in self.tasks[number].started.receivers for number in self.life.passive
+        )
 
-    def _take_step(self, event: Event) -> Iterator[Finding]:
-        wanted: tuple[str, ...]
+    def _take_step(self, event: Event, step: Step, was_connected: bool) -> Iterator[Finding]:
         match event:
+            case ServerBegan() if not self.is_server:
+                yield self._wrong(event, "it is not a server")
             case ComputeStarted(iteration=iteration):
-                wanted, after = ("idle", "restarted"), "computing"
                 if iteration != self.iteration:
                     yield self._wrong(event, f"it has iteration {iteration}, not {self.iteration}")
                 self.iteration = iteration + 1
             case ComputeFinished(iteration=iteration):
-                wanted, after, self.is_new = ("computing",), "computed", True
+                self.is_new = True
                 yield from self._check_iteration(event, iteration)
-            case Ready(iteration=iteration):
-                wanted, after, self.ready_ns = ("computed",), "waiting", event.t_ns
-                yield from self._check_iteration(event, iteration)
-                self.committed = iteration
-                if not self.connected and event.t_ns >= self.lost_ns + self.early_ns:
-                    yield self._wrong(event, "it had no controller")
-                new, self.is_new = self.is_new, False  # else it is ready again after a drop
-                if new and self._receives_aside():
-                    yield self._wrong(event, "a task was still to replace its model")
-            case _ if isinstance(event, TaskStep):
-                wanted, after = yield from self._take_task_step(event)
+            case Ready():
+                yield from self._take_ready(event)
             case RoundFinished(rounds=rounds):
-                wanted, after = ("finished", "waiting"), "idle"
-                if self._has_left():
-                    wanted = ("in a task",)
-                    self.left.add(self.task)
                 self.rounds += 1
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
             case RoundAlone(iteration=iteration):
-                wanted, after = ("computed", "waiting"), "idle"
                 self.committed = iteration
                 yield from self._check_iteration(event, iteration)
-                yield from self._check_promptness(event)
-                if self.connected:
+                yield from self._check_promptness(event, step)
+                if self.life.connected:
                     yield self._wrong(event, "it had a controller")
             case LinkLost(peer=peer) | LinkFound(peer=peer):
-                wanted, after = (), self.state
                 yield from self._check_link(event, peer)
             case ControllerLost() | ControllerFound():
-                wanted, after = (), self.state
-                if isinstance(event, ControllerFound) == self.connected:
+                if self.life.connected == was_connected:
                     yield self._wrong(event, "it logged the same before")
-                self.connected = not self.connected
                 self.lost_ns = event.t_ns
-                self.found_anew |= self.connected
-                if self.state == "waiting":  # it reports that it is ready
+                if step.before is Doing.WAITING:  # it reports that it is ready
                     self.ready_ns = min(self.ready_ns, event.t_ns)
             case WorkerFinished(rounds=rounds):
-                yield from self._check_promptness(event)
-                wanted, after = ("idle", "restarted", "computed", "waiting"), "left"
+                yield from self._check_promptness(event, step)
                 self.has_left = True
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
-            case _:
-                return
-        yield from self._finish_step(event, wanted, after)
+            case TaskEvent():
+                yield from self._take_task_step(event, step)
+        yield from self._finish_step(event, step)
 
-    def _take_task_step(
-        self, event: TaskStep
-    ) -> Generator[Finding, None, tuple[tuple[str, ...], str]]:
-        """Check a step of a task; returns the states before it that are right, and that after."""
-        wanted: tuple[str, ...]
+    def _take_ready(self, event: Ready) -> Iterator[Finding]:
+        self.ready_ns, self.committed = event.t_ns, event.iteration
+        yield from self._check_iteration(event, event.iteration)
+        if not self.life.connected and event.t_ns >= self.lost_ns + self.early_ns:
+            yield self._wrong(event, "it had no controller")
+        new, self.is_new = self.is_new, False  # else it is ready again after a drop
+        if new and self._receives_aside():
+            yield self._wrong(event, "a task was still to replace its model")
+
+    def _take_task_step(self, event: TaskEvent, step: Step) -> Iterator[Finding]:
+        """Check a step of a task in which the site is active."""
         match event:
             case TaskJoined(task=task):
                 self.joined.add(task)
-                wanted, after = (), self.state
-                if self.state == "dead":
+                if step.before is Doing.DEAD:
                     yield self._wrong(event, "the worker is dead")
             case Contributed(task=task, iteration=iteration):
-                wanted, after, self.task = ("waiting",), "in a task", task
-                self.found_anew = False
                 yield from self._check_iteration(event, iteration)
                 if task not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
-            case TaskFinished(task=task) | ContributionTaken(task=task):
-                wanted, after = ("in a task",), self._after_task(event)
-                yield from self._check_task(event, task)
-                yield from self._check_end(event, task)
-            case TaskDropped(task=task):
-                wanted, after = ("in a task",), "computed"
-                yield from self._check_task(event, task)
-            case Evaluated(task=task):
-                wanted, after = ("finished",), "finished"
-                yield from self._check_task(event, task)
-            case Compared(task=task):
-                wanted, after = ("finished", "waiting"), self.state
-                yield from self._check_task(event, task)
-                if not -1 <= event.similarity <= 1:
-                    yield self._wrong(event, f"{event.similarity:g} is not a similarity")
-        return wanted, after
+            case TaskFinished() | ContributionTaken():
+                yield from self._check_task(event)
+                yield from self._check_end(event, event.task)
+                if step.after is Doing.WAITING:  # it may be told so before it knows of the end
+                    ended = self.tasks[event.task].all(TaskCompleted)
+                    self.ready_ns = min((end.t_ns for end in ended), default=event.t_ns)
+            case TaskDropped() | Evaluated():
+                yield from self._check_task(event)
+            case Compared(similarity=similarity):
+                yield from self._check_task(event)
+                if not -1 <= similarity <= 1:
+                    yield self._wrong(event, f"{similarity:g} is not a similarity")
 
-    def _finish_step(self, event: Event, wanted: tuple[str, ...], after: str) -> Iterator[Finding]:
-        """Go on to the state `after`; only from one of those `wanted`, if there are any."""
+    def _finish_step(self, event: Event, step: Step) -> Iterator[Finding]:
+        """Judge the step by the table, and when the worker took it."""
         if isinstance(event, ComputeStarted | WorkerFinished):
             yield from self._check_idleness(event)
         if isinstance(event, RoundFinished | RoundAlone):
@@ -384,25 +337,14 @@ class _Worker:
             self.idle_ns = event.t_ns + pause_ns
         # Losses of many connections at once take their time.
         is_connection = isinstance(event, LinkLost | LinkFound | ControllerLost | ControllerFound)
-        if after == "computed" and (self.state != "computed" or is_connection):
+        if step.after is Doing.COMPUTED and (step.before is not step.after or is_connection):
             self.computed_ns = event.t_ns
-        if self.is_server and wanted:
+        if self.is_server and step.allowed and not isinstance(event, ServerBegan):
             yield self._wrong(event, "the site is a server")
-        if wanted and self.state not in wanted:
-            allowed = " or ".join(map(repr, wanted))
-            yield self._wrong(event, f"the worker was {self.state!r}; expected {allowed}")
-        self.state = after
-        self.steps += 1
-
-    def _after_task(self, event: TaskFinished | ContributionTaken) -> str:
-        """What an active member does after a task; it may be told to before it knows of the end."""
-        task = self.tasks.get(event.task)
-        if task is None or not task.waits:
-            return "finished"
-        if self.found_anew:
-            return "computed"
-        self.ready_ns = min((end.t_ns for end in task.all(TaskCompleted)), default=event.t_ns)
-        return "waiting"
+        if not step.is_right:
+            allowed = " or ".join(repr(str(each)) for each in step.allowed)
+            text = f"the worker was {str(step.before)!r}; expected {allowed}"
+            yield self._wrong(event, text)
 
     def _check_iteration(self, event: Event, iteration: int) -> Iterator[Finding]:
         if iteration != self.iteration - 1:
@@ -420,9 +362,9 @@ class _Worker:
             yield self._wrong(event, f"it had not lost {peer}")
         self.lost[peer] = isinstance(event, LinkLost)
 
-    def _check_promptness(self, event: Event) -> Iterator[Finding]:
+    def _check_promptness(self, event: Event, step: Step) -> Iterator[Finding]:
         """A worker that does not get ready logs it at once after it computed or noticed a loss."""
-        if self.state == "computed" and event.t_ns > self.computed_ns + self.prompt_ns:
+        if step.before is Doing.COMPUTED and event.t_ns > self.computed_ns + self.prompt_ns:
             yield self._wrong(event, "it was not ready before")
 
     def _check_idleness(self, event: Event) -> Iterator[Finding]:
@@ -431,9 +373,9 @@ class _Worker:
             yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
         self.idle_ns = None
 
-    def _check_task(self, event: Event, task: int) -> Iterator[Finding]:
-        if task != self.task:
-            yield self._wrong(event, f"the worker was in task {self.task}")
+    def _check_task(self, event: TaskEvent) -> Iterator[Finding]:
+        if event.task != self.life.task:
+            yield self._wrong(event, f"the worker was in task {self.life.task}")
 
     def _wrong(self, event: Event, why: str) -> Finding:
         place = f"{self.site} at {format_time(event.t_ns)}: {event_name(type(event))}"

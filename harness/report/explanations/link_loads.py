@@ -15,8 +15,9 @@ from trunkline.agents.events.background_events import BackgroundReceived
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
 from trunkline.harness.report.spreading import find_pace_mbps
 

@@ -25,8 +25,9 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import Disturbance, History, Interval, Task
+from trunkline.harness.record.history import Disturbance, History, Task
 from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 from trunkline.harness.report.explanations.critical_path import PathStep

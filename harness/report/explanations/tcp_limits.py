@@ -20,8 +20,8 @@ from typing import Literal
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network.interface import TCP_IP_HEADER_BYTES
-from trunkline.harness.record.history import Interval
 from trunkline.harness.record.link_history import Conditions, Spell
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer, union
 from trunkline.harness.report.explanations.link_loads import BUSY
 

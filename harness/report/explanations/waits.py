@@ -16,7 +16,8 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
     TaskStarted,
 )
-from trunkline.harness.record.history import History, Interval
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 
 _REASONS = {

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.history import Disturbance, History
-from trunkline.harness.record.lives import phases
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
@@ -188,7 +187,7 @@ def _draw_numbers(
     ranks = {site: rank for rank, site in enumerate(sites)}
     spans = [
         (phase, ranks[site])
-        for site, done in phases(history).items()
+        for site, done in history.phases.items()
         for phase in done
         if phase.task is not None and site in ranks
     ]

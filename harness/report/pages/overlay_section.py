@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.harness.record.history import History, Interval
-from trunkline.harness.record.lives import phases
+from trunkline.agents.events.lifecycle import Doing
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.report import activity
 from trunkline.harness.report.link_load import Loads
 from trunkline.harness.report.pages import charts
@@ -58,7 +59,7 @@ LEVELS = (0.005, 0.2, 0.4, 0.6, 0.8)
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno"
 """Loads in steps of 2 %: `0` is none, the last letter is 100 %. `-` is a link that is cut."""
 
-DOING = {"compute": "c", "wait": "w", "sync": "s"}
+DOING = {Doing.COMPUTING: "c", Doing.WAITING: "w", Doing.IN_TASK: "s"}
 """The letter of a site's main activity in a step."""
 
 SITE_KEYS = (
@@ -376,11 +377,11 @@ def encode_activity(history: History, sites: Sequence[str], loads: Loads) -> lis
         each = (np.diff(np.clip(edges_ns, start, end)) for start, end in spans)
         return sum(each, np.zeros(loads.steps))
 
-    found, lives = phases(history), activity.find_lives(history)
+    found, lives = history.phases, activity.find_lives(history)
     columns = []
     for site in sites:
         spent = {
-            letter: count((p.start_ns, p.end_ns) for p in found.get(site, ()) if p.doing == doing)
+            letter: count((p.start_ns, p.end_ns) for p in found.get(site, ()) if p.doing is doing)
             for doing, letter in DOING.items()
         }
         if not found.get(site):

@@ -522,13 +522,13 @@ BAD: list[tuple[str, list[Change], str, str]] = [
         "no site was left blocked",
         [without("task_finished", task=0, site="oslo"), without("round_finished", site="oslo")],
         "fail",
-        "oslo was in task 0 with iteration 0 at 0.210 s and got no answer before it asked again",
+        "oslo was in task 0 with iteration 0 at 0.210 s and went on without an answer",
     ),
     (
         "no site was left blocked",
         [added(2000, "oslo", "ready", iteration=2)],
         "fail",
-        "oslo was ready with iteration 1 at 1.580 s and got no answer before it asked again",
+        "oslo was ready with iteration 1 at 1.580 s and went on without an answer",
     ),
     (
         "every task stayed within its budget",
@@ -1361,6 +1361,9 @@ def test_a_site_that_was_started_again_has_no_controller_until_it_begins(begun_m
     """Meanwhile rome reports at once what arrives of task 1, which began at 1.51 s."""
     came = {"task": 1, "src": "oslo", "phase": "out", "bytes": 250_000, "chunks": 1}
     said = [
+        without("compute_finished", site="rome", iteration=1),
+        without("ready", site="rome", iteration=1),
+        without("contributed", site="rome", iteration=1),
         changed(1300, "rome", "kill"),
         changed(1400, "rome", "restart"),
         added(begun_ms, "rome", "compute_started", iteration=1),

@@ -21,7 +21,6 @@ from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import phases
 from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.model import Link, Site, Topology
 
@@ -536,19 +535,19 @@ def test_only_what_a_policy_promises_counts_once() -> None:
 
 
 def test_a_worker_waits_after_a_push_and_a_server_has_no_phases() -> None:
-    found = phases(history())
+    found = history().phases
     assert found.keys() - {"controller"} >= {"kyiv", "bern"}
     assert not {"oslo", "rome"} & {site for site, spans in found.items() if spans}
     doing = [(span.doing, span.start_ns // MS, span.end_ns // MS) for span in found["kyiv"]]
     assert doing == [
-        ("compute", 100, 190),
-        ("wait", 190, 220),
-        ("sync", 220, 325),
-        ("wait", 325, 330),
-        ("sync", 330, 400),
+        ("computing", 100, 190),
+        ("waiting", 190, 220),
+        ("in a task", 220, 325),
+        ("waiting", 325, 330),
+        ("in a task", 330, 400),
     ]
-    passive = phases(history(of=SUMS_LOG))["bern"]
-    assert [span.doing for span in passive] == ["compute", "wait", "sync"]
+    passive = history(of=SUMS_LOG).phases["bern"]
+    assert [span.doing for span in passive] == ["computing", "waiting", "in a task"]
 
 
 def test_pushes_and_sums_are_updates_and_pulls_are_not() -> None:

@@ -459,7 +459,7 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("task 7", "1 2, for 2.0 s; waits for 2"),
         ("sites", "not begun: n1, n2"),
         ("sites", "waiting for a group: n3 (2.0 s)"),
-        ("sites", "computing: n4"),
+        ("sites", "dead: n4"),
         ("fault 0", "setlink n1 n2 one-way rate=5Mbit/s, since 2.0 s"),
         ("fault 1", "outage n3 n4 one-way blackhole, since 0.0 s"),
         ("4", "dead"),

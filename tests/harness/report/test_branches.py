@@ -14,7 +14,6 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.policies import ps
 from trunkline.harness.record.branches import list_computed, list_waits
-from trunkline.harness.record.lives import phases
 from trunkline.harness.report import activity, tables
 from trunkline.harness.report.branches import branches_section
 from trunkline.harness.report.branches.branch_tables import summarize, tabulate_branches
@@ -63,7 +62,9 @@ def test_a_branch_that_is_computed_while_the_model_arrives_counts_as_computing_o
     spent = workers.loc["n2"]
     assert spent["compute_s"] == pytest.approx(3 * (0.16 + 0.32), abs=1e-6)
     in_tasks_ns = sum(
-        phase.end_ns - phase.start_ns for phase in phases(history)["n2"] if phase.doing == "sync"
+        phase.end_ns - phase.start_ns
+        for phase in history.phases["n2"]
+        if phase.doing == "in a task"
     )
     had_ns = {
         task.number: event.t_ns

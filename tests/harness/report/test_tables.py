@@ -9,7 +9,6 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import phases
 from trunkline.harness.record.transfers import Transfer, transfers, union
 from trunkline.harness.report import tables
 from trunkline.harness.report.tables import Forecast
@@ -92,8 +91,8 @@ def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> Non
 
 def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
     killed = history(added(300, "runner", "agent_changed", who="kyiv", do="kill", fault=0))
-    first, second, *_ = phases(killed)["kyiv"]
-    assert (first.doing, first.end_ns) == ("compute", 300 * MS)
+    first, second, *_ = killed.phases["kyiv"]
+    assert (first.doing, first.end_ns) == ("computing", 300 * MS)
     assert second.start_ns > 300 * MS
 
 
@@ -202,13 +201,13 @@ def test_a_table_survives_being_written_and_read() -> None:
 
 
 def test_phases_follow_each_other_and_the_last_ends_with_the_log() -> None:
-    kyiv = phases(history(without("worker_finished", site="kyiv")))["kyiv"]
+    kyiv = history(without("worker_finished", site="kyiv")).phases["kyiv"]
     assert [(p.doing, p.start_ns // MS, p.end_ns // MS, p.task) for p in kyiv] == [
-        ("compute", 0, 900, None),
-        ("wait", 900, 1520, None),
-        ("sync", 1520, 2290, 1),
-        ("compute", 2290, 2390, None),
-        ("wait", 2390, 4600, None),
+        ("computing", 0, 900, None),
+        ("waiting", 900, 1520, None),
+        ("in a task", 1520, 2290, 1),
+        ("computing", 2290, 2390, None),
+        ("waiting", 2390, 4600, None),
     ]
 
 
