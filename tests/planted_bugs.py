@@ -934,4 +934,22 @@ MUTANTS = (
             "        for lane in range(1, 1):\n",
         ),
     ),
+    *_in(
+        "events/lifecycle.py",
+        (
+            "a worker that found a controller during its task waits on without being ready",
+            "Doing.COMPUTED if self.found_anew else Doing.WAITING",
+            "Doing.WAITING",
+        ),
+        (
+            "an agent takes steps that its table does not allow",
+            "        if not taken.is_right:\n",
+            "        if taken is None:\n",
+        ),
+        (
+            "a backup takes over while it is in charge",
+            "    BackupTookOver: ((Doing.STANDING_BY,), Doing.IN_CHARGE),\n",
+            "    BackupTookOver: ((), Doing.IN_CHARGE),\n",
+        ),
+    ),
 )
