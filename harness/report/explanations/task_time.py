@@ -13,10 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
-from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.task_events import (
-    Sent,
     TaskAbandoned,
     TaskHalted,
     TaskRearranged,
@@ -30,6 +28,7 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
+from trunkline.harness.report.explanations.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.missing import Missing
@@ -50,18 +49,6 @@ Cause = Literal[
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
 """The causes that the estimate of a task already has in it."""
-
-COLD_WINDOWS = 64
-"""A connection is cold until it has carried this many bandwidth-delay products."""
-
-COLD_TRIPS = 128
-"""The most round trips that a cold connection takes to find its link's rate."""
-
-WARM_WINDOWS = 2
-"""A transfer of this many products at the link's rate shows that its connection is warm."""
-
-INITIAL_WINDOW_BYTES = 14_480
-"""TCP begins with ten packets; a smaller product does not matter."""
 
 CUTS = ("outage", "isolate", "partition", "flap")
 CHANGES = ("setlink", "redraw", "trace")
@@ -283,18 +270,15 @@ class Run:
     def _explain_connection(self, task: Task, step: PathStep, left_s: float) -> Iterator[Part]:
         """A cold connection, as long as it may need, and queues."""
         ends = step.src, step.site
-        since_ns, carried = self._find_connection(ends, step.end_ns)
-        where = " -> ".join(ends)
-        cold_s = min(left_s, COLD_TRIPS * self._find_trip_ms(ends) / 1e3)
-        if carried >= self._count_warm(ends) or self._was_warm(ends, since_ns, step.start_ns):
-            cold_s = 0.0
+        since_ns, where = self.connections.find(ends, step.end_ns)[0], " -> ".join(ends)
+        cold_s = min(left_s, self.connections.find_cold_s(ends, step))
         if left_s > cold_s:
             yield Part("queueing", left_s - cold_s, where)
         if cold_s <= 0:
             return
         repairs = task.all(TaskRearranged, TaskHalted)
         repaired = [event.t_ns for event in repairs if event.t_ns <= step.end_ns]
-        if repaired and not self._find_connection(ends, min(repaired))[1]:
+        if repaired and not self.connections.find(ends, min(repaired))[1]:
             first = self._explain_repair(task, step)
             needed = ", which the repair needed,"
             yield Part("cold start", cold_s, where, first.fault, text=needed)
@@ -338,6 +322,11 @@ class Run:
         """What TCP could carry on every connection."""
         return TcpLimits.of(self.pieces, self.conditions, self.mtu)
 
+    @cached_property
+    def connections(self) -> ColdConnections:
+        """Which connections were cold."""
+        return ColdConnections(self.history, self.topology, self.transfers, self._was_at_rate)
+
     def was_busy(self, ends: Directed, start_ns: int, end_ns: int) -> bool:
         """Whether a link below a link of the overlay carried what it could, or TCP did."""
         span = start_ns, end_ns
@@ -371,46 +360,6 @@ class Run:
             fault = self._find_fault({name}, CHANGES, slow.since_ns, slow.since_ns)
             rates = f"{slow.rate_mbps:.4g} of {usual_mbps:.4g} Mbit/s"
             yield Part("slowdown", slow.seconds, name, fault, text=rates)
-
-    def _find_connection(self, ends: Directed, t_ns: int) -> tuple[int, int]:
-        """When the connection that a link had then was found again, and its payload in bytes.
-
-        The time is 0 if it was never lost.
-        """
-        found = self.history.all(LinkFound)
-        since_ns = max(
-            (e.t_ns for e in found if {e.site, e.peer} == set(ends) and e.t_ns <= t_ns), default=0
-        )
-        carried = sum(
-            event.bytes
-            for task in self.history.tasks
-            for event in task.all(Sent)
-            if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
-        )
-        return since_ns, carried
-
-    def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
-        """Whether a long transfer of a connection had its link's rate, before a time."""
-        return any(
-            self._was_at_rate(ends, (each.start_ns, each.end_ns))
-            for each in self.transfers
-            if (each.src, each.dst) == ends
-            and since_ns <= each.start_ns
-            and each.end_ns <= until_ns
-            and each.bytes >= WARM_WINDOWS * self._count_product(ends)
-        )
-
-    def _count_warm(self, ends: Directed) -> float:
-        """The bytes that a connection must carry before TCP knows the rate of its link."""
-        return COLD_WINDOWS * max(INITIAL_WINDOW_BYTES, self._count_product(ends))
-
-    def _count_product(self, ends: Directed) -> float:
-        """The bandwidth-delay product of a link of the overlay, in bytes."""
-        return self.topology.overlay.link(*ends).rate_mbps * self._find_trip_ms(ends) * 1e3 / 8
-
-    def _find_trip_ms(self, ends: Directed) -> float:
-        overlay = self.topology.overlay
-        return overlay.link(*ends).delay_ms + overlay.link(*reversed(ends)).delay_ms
 
     # -- faults -------------------------------------------------------------------------------
 

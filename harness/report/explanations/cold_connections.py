@@ -1,0 +1,84 @@
+"""Which connections did not know their link's rate yet (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trunkline.agents.events.connection_events import LinkFound
+from trunkline.agents.events.task_events import Sent
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.transfers import Transfer
+from trunkline.harness.report.explanations.critical_path import PathStep
+from trunkline.topologies.model import Topology
+
+COLD_WINDOWS = 64
+"""A connection is cold until it has carried this many bandwidth-delay products."""
+
+COLD_TRIPS = 128
+"""The most round trips that a cold connection takes to find its link's rate."""
+
+WARM_WINDOWS = 2
+"""A transfer of this many products at the link's rate shows that its connection is warm."""
+
+INITIAL_WINDOW_BYTES = 14_480
+"""TCP begins with ten packets; a smaller product does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdConnections:
+    """The connections of a run; `was_at_rate` tells whether a link carried what its rate allows."""
+
+    history: History
+    topology: Topology
+    transfers: Sequence[Transfer]
+    was_at_rate: Callable[[Directed, Interval], bool]
+
+    def find_cold_s(self, ends: Directed, step: PathStep) -> float:
+        """How long the connection of a step may have been cold, in seconds; 0 if it was warm."""
+        since_ns, carried = self.find(ends, step.end_ns)
+        if carried >= self._count_warm(ends) or self._was_warm(ends, since_ns, step.start_ns):
+            return 0.0
+        return COLD_TRIPS * self._find_trip_ms(ends) / 1e3
+
+    def find(self, ends: Directed, t_ns: int) -> tuple[int, int]:
+        """When the connection that a link had then was found again, and its payload in bytes.
+
+        The time is 0 if it was never lost.
+        """
+        found = self.history.all(LinkFound)
+        since_ns = max(
+            (e.t_ns for e in found if {e.site, e.peer} == set(ends) and e.t_ns <= t_ns), default=0
+        )
+        carried = sum(
+            event.bytes
+            for task in self.history.tasks
+            for event in task.all(Sent)
+            if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
+        )
+        return since_ns, carried
+
+    def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
+        """Whether a long transfer of a connection had its link's rate, before a time."""
+        return any(
+            self.was_at_rate(ends, (each.start_ns, each.end_ns))
+            for each in self.transfers
+            if (each.src, each.dst) == ends
+            and since_ns <= each.start_ns
+            and each.end_ns <= until_ns
+            and each.bytes >= WARM_WINDOWS * self._count_product(ends)
+        )
+
+    def _count_warm(self, ends: Directed) -> float:
+        """The bytes that a connection must carry before TCP knows the rate of its link."""
+        return COLD_WINDOWS * max(INITIAL_WINDOW_BYTES, self._count_product(ends))
+
+    def _count_product(self, ends: Directed) -> float:
+        """The bandwidth-delay product of a link of the overlay, in bytes."""
+        return self.topology.overlay.link(*ends).rate_mbps * self._find_trip_ms(ends) * 1e3 / 8
+
+    def _find_trip_ms(self, ends: Directed) -> float:
+        overlay = self.topology.overlay
+        return overlay.link(*ends).delay_ms + overlay.link(*reversed(ends)).delay_ms
