@@ -12,10 +12,10 @@ SHOWN = 100
 """The most faults that the page lists; the table has all."""
 
 
-def write_faults(found: pd.DataFrame | None, programs: bool) -> list[Child]:
-    """List the faults of the table of that name; nothing if there is none."""
-    if found is None or not len(found):
-        return [None]
+def write_faults(found: pd.DataFrame, programs: bool) -> list[Child]:
+    """List the faults of the table of that name; nothing if it is empty."""
+    if not len(found):
+        return []
     begin = "programs" if programs else "first task"
     heads = (
         "fault", "what", f"from (s after the {begin})", f"until (s after the {begin})",
