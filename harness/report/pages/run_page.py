@@ -259,7 +259,7 @@ def _write_sites(data: RunData) -> list[Child]:
             *(f"{row[column]:.2f}" for column in ("compute_s", "wait_s", "sync_s")),
             *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
             *(
-                "" if pd.isna(row[column]) else f"{row[column]:.2f}"
+                charts.format_known(row[column], ".2f")
                 for column in (("similarity", "excluded_s") if compares else ())
             ),
             *([str(row["rounds_alone"])] if has_alone else ()),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.report.background_tables import (
     BackgroundRow,
@@ -37,12 +35,12 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             f"{row['src']} → {row['dst']}",
             str(row["kind"]),
             charts.format_value(row["mean_mbps"]),
-            "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
+            charts.format_known(row["goodput_mbps"], ".2f"),
             f"{row['bytes_sent'] / 1e6:.2f}",
             f"{row['bytes_received'] / 1e6:.2f}",
-            "" if pd.isna(row["lost_percent"]) else f"{row['lost_percent']:.2f}",
-            "" if pd.isna(row["files"]) else str(row["files"]),
-            "" if pd.isna(row["file_median_s"]) else f"{row['file_median_s']:.3f}",
+            charts.format_known(row["lost_percent"], ".2f"),
+            charts.format_known(row["files"]),
+            charts.format_known(row["file_median_s"], ".3f"),
         )
         for row in shown.to_dict("records")
     ]

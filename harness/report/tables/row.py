@@ -63,7 +63,7 @@ class Columns:
         return found
 
     def values(self) -> Iterator[tuple[str, Any]]:
-        """The name and value of every column that is not empty."""
+        """The names and values of its columns; a part that is None is in no column."""
         for name, value in vars(self).items():
             if isinstance(value, Columns):
                 yield from value.values()
