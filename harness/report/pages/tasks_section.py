@@ -83,7 +83,7 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
             str(row["task"]),
             charts.truncate(str(row["group"]), 260),
             *(charts.format_known(row[column], ".3f") for column in columns),
-            charts.format_known(row["bytes_sent"] / 1e6, ".2f"),
+            "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
             str(row["outcome"]),
         )
         for row in tasks[:ROWS].to_dict("records")

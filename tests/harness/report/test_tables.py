@@ -11,6 +11,7 @@ from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import phases
 from trunkline.harness.record.transfers import Transfer, transfers, union
+from trunkline.harness.report.pages import tasks_section
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
@@ -58,6 +59,25 @@ def test_a_task_that_never_ended_has_no_end() -> None:
     assert last["outcome"] == "unfinished"
     assert pd.isna(last["end_s"])
     assert pd.isna(last["duration_s"])
+
+
+def test_a_programs_own_synchronization_is_a_task_whose_payload_is_unknown() -> None:
+    begin = {"task": 0, "operation": "allreduce", "bytes": 4000}
+    log = [
+        *(
+            added(t_ms, site, "sync_started", **begin)
+            for t_ms, site in ((10, "rome"), (20, "oslo"))
+        ),
+        *(
+            added(t_ms, site, "sync_finished", task=0)
+            for t_ms, site in ((30, "rome"), (50, "oslo"))
+        ),
+    ]
+    found = TaskRow.frame(tabulate_tasks(history(*log), forecast, lambda sync: 0.01)).iloc[-1:]
+    assert csv(found)[1] == (
+        "0,allreduce,program,oslo rome,4000,,,0.010,0.050,0.040,,,0.010,completed,False"
+    )
+    assert "<td>completed</td>" in str(tasks_section.list_tasks(found)[0])
 
 
 def test_each_member_of_a_task_has_its_own_times() -> None:
