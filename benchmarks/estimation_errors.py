@@ -19,7 +19,7 @@ from pathlib import Path
 import cells
 import pandas as pd
 
-from trunkline.harness.report.columns import CLOCKS, PROBES
+from trunkline.harness.report.awareness_tables import ClockRow, ProbeRow
 from trunkline.harness.study import comparison
 
 FOLDER = Path("comparisons/estimation_errors")
@@ -48,7 +48,7 @@ def summarize(probes: pd.DataFrame, clocks: pd.DataFrame, settled_s: float) -> d
 def read(run_dir: Path, settled_s: float) -> Mapping[str, float]:
     """What a run shows, and its mean task."""
     tables = run_dir / "tables"
-    probes, clocks = (pd.read_csv(tables / f"{each.name}.csv") for each in (PROBES, CLOCKS))
+    probes, clocks = (pd.read_csv(tables / f"{each.table}.csv") for each in (ProbeRow, ClockRow))
     run = pd.read_csv(tables / "run.csv")
     return summarize(probes, clocks, settled_s) | {"task, s": float(run["task_s"].iloc[0])}
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from trunkline.harness.report.columns import RUN
+from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.study import comparison
 
 FOLDER = Path("comparisons/noise_floor")
@@ -58,7 +58,9 @@ def describe(values: npt.NDArray[np.float64], first: npt.NDArray[np.float64]) ->
 
 def read_metric(runs: Sequence[Path], metric: str) -> list[float]:
     """A column of tables/run.csv, of each run."""
-    return [float(pd.read_csv(run / "tables" / f"{RUN.name}.csv")[metric].iloc[0]) for run in runs]
+    return [
+        float(pd.read_csv(run / "tables" / f"{RunRow.table}.csv")[metric].iloc[0]) for run in runs
+    ]
 
 
 def main() -> None:

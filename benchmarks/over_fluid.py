@@ -16,7 +16,7 @@ from pathlib import Path
 import cells
 import pandas as pd
 
-from trunkline.harness.report.columns import RUN
+from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.study import comparison, fluid_run
 
@@ -28,7 +28,7 @@ def read_run(run_dir: Path) -> tuple[float, float, float]:
 
     Raises SystemExit if the fluid model cannot predict the run.
     """
-    run = pd.read_csv(run_dir / "tables" / f"{RUN.name}.csv").iloc[0]
+    run = pd.read_csv(run_dir / "tables" / f"{RunRow.table}.csv").iloc[0]
     scenario = load(run_dir / "resolved.yaml")
     ratios = []
     for delays in (False, True):

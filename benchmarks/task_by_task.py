@@ -19,7 +19,7 @@ import cells
 import numpy as np
 import pandas as pd
 
-from trunkline.harness.report.columns import TASKS
+from trunkline.harness.report.tables.task_tables import TaskRow
 from trunkline.harness.study import comparison
 
 FOLDER = Path("comparisons/task_by_task")
@@ -27,7 +27,7 @@ FOLDER = Path("comparisons/task_by_task")
 
 def read_tasks(run_dir: Path) -> pd.DataFrame:
     """The completed tasks of a run: `expected_s`, and `multiple`, which is duration over it."""
-    tasks = pd.read_csv(run_dir / "tables" / f"{TASKS.name}.csv")
+    tasks = pd.read_csv(run_dir / "tables" / f"{TaskRow.table}.csv")
     tasks = tasks[tasks["outcome"] == "completed"]
     expected_s = tasks["estimate_s"] + tasks["latency_s"]
     return pd.DataFrame({"expected_s": expected_s, "multiple": tasks["duration_s"] / expected_s})

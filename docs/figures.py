@@ -26,7 +26,7 @@ import pandas as pd
 from marked_tables import Marker, MarkerError, Result, find_column, find_tables
 
 from trunkline.harness.commands import main as command_line
-from trunkline.harness.report.columns import RUN
+from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.study import comparison, papers, reproduction
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -155,7 +155,7 @@ def check_commands(marker: Marker) -> None:
 def read_command(command: str) -> tuple[Path, Collection[str]]:
     """The folder of a comparison's results, and their columns. Raises MarkerError."""
     arguments, verb = parse(command), shlex.split(command)[1]
-    measured = {"trials", *comparison.VERDICTS, *RUN.columns}
+    measured = {"trials", *comparison.VERDICTS, *RunRow.columns()}
     if verb == "compare" and (ROOT / arguments.file).is_file():
         return ROOT / (arguments.out or f"comparisons/{Path(arguments.file).stem}"), measured
     known = papers.find_figures()

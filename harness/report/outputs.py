@@ -7,48 +7,30 @@ also shows `environment.json` and the original `scenario.yaml`.
 
 from __future__ import annotations
 
-import functools
 import io
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import pandas as pd
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
-from trunkline.agents.events.task_events import TaskStarted
-from trunkline.agents.planning.bound import bound
-from trunkline.agents.planning.fluid.completion_times import estimate
-from trunkline.agents.planning.plan import Plan
-from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.checks import judging
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.network.capture import FOLDER as CAPTURES
-from trunkline.harness.network.interface import (
-    payload_share,
-)
 from trunkline.harness.record.fitting import find_misfit
-from trunkline.harness.record.history import History, Sync
+from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.record.warm_up import Counted
-from trunkline.harness.report import tables
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.parts.part import Width
-from trunkline.harness.report.program_tables import (
-    leave_out_payload,
-)
 from trunkline.harness.report.run_data import Outputs, RunData
-from trunkline.harness.report.tables import Forecast
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
 
 LAST_LINES, LAST_BYTES = 20, 4096
@@ -97,7 +79,7 @@ def read(run_dir: Path) -> RunData:
         scenario=scenario,
         verdict=verdict,
         history=history,
-        tables=_make_tables(scenario, history),
+        tables=report_parts.make_tables(scenario, history),
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
@@ -120,71 +102,6 @@ def compare(
     folders = [each.resolve() for each in run_dirs]
     text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells, labels)
     RunFolder(page_file.parent).write_text(page_file.name, text)
-
-
-def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
-    """A function that forecasts a task's duration on the scenario's overlay from its plan.
-
-    Estimate and bound count payload, so rates are reduced to the share that TCP's payload gets. The
-    estimate also leaves each flow of background traffic its mean rate.
-    """
-    flows = list_flows(scenario.background)
-    topology, share = scenario.topology, payload_share(scenario.network.mtu)
-    discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
-    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
-    paths = topology.overlay_paths()
-    delays_ms = topology.overlay.delays_ms()
-
-    def control_s(site: str) -> float:
-        return topology.path_delay_ms(scenario.controller_site, site) / 1e3
-
-    @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
-    def of_plan(
-        forest: str,
-        chunk_bytes: int,
-        model_bytes: int,
-        tensor_bytes: tuple[int, ...],
-        active: tuple[Flow, ...],
-    ) -> Forecast:
-        plan = Plan.from_json(json.loads(forest))
-        sizes = chunk_bytes, model_bytes
-        left_mbps = leave_rates(topology.rates_mbps(), topology, active)
-        left_mbps = {link: rate * share for link, rate in left_mbps.items()}
-        fluid_s, delayed_s = (
-            estimate(plan, left_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
-            for waits in (None, delays_ms)
-        )
-        told_s = max(map(control_s, plan.participants()))
-        return Forecast(
-            estimate_s=fluid_s,
-            bound_s=bound(plan, rates_mbps, model_bytes),
-            latency_s=delayed_s - fluid_s + told_s,
-        )
-
-    def forecast(started: TaskStarted) -> Forecast:
-        sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
-        active = tuple(flow for flow in flows if flow.is_active(started.t_ns / 1e9))
-        return of_plan(json.dumps(started.forest), *sizes, active)
-
-    return forecast
-
-
-def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
-    """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
-    share = payload_share(scenario.network.mtu)
-    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
-
-    @functools.cache
-    def of_group(group: frozenset[str], size: int) -> float:
-        sites = tuple(sorted(group))
-        return bound(Plan(sites, sites, 1, ()), rates_mbps, size)
-
-    def of_sync(sync: Sync) -> float | None:
-        if sync.operation != "allreduce" or not sync.bytes:
-            return None
-        return of_group(frozenset(sync.begun_ns), sync.bytes)
-
-    return of_sync
 
 
 def _read_history(text: str, topology: Topology | None = None) -> tuple[History, EventError | None]:
@@ -219,30 +136,6 @@ def _read_outputs(folder: Path, sites: Sequence[str]) -> Outputs:
                 if lines:
                     found[site, stream] = "\n".join(lines[-LAST_LINES:])
     return found
-
-
-def _make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]:
-    counted = Counted.of(history, scenario.warm_up)
-    forecasts = make_forecaster(scenario), make_sync_bound(scenario)
-    made = {
-        "tasks": tables.tabulate_tasks(history, *forecasts, counted),
-        "workers": tables.tabulate_workers(history, scenario.topology.site_names),
-        "links": tables.tabulate_links(history, scenario.topology, list_flows(scenario.background)),
-        **report_parts.make_tables(scenario, history),
-    }
-    made["run"] = tables.tabulate_run(
-        history,
-        made["tasks"],
-        scenario.workers,
-        updates=made.get("updates"),
-        servers=made.get("servers"),
-        branches=made.get("branches"),
-        samples=scenario.samples,
-        counted=counted,
-    )
-    if scenario.runs_programs:
-        return leave_out_payload(made)
-    return {**made, "members": tables.tabulate_members(history)}
 
 
 def _list_files(run_dir: Path) -> list[str]:

@@ -176,8 +176,8 @@ def draw_links(
     """Draw goodput over rate while busy, and payload, per directed link.
 
     Small sparse overlays are bars, others a matrix of sources and destinations. With `counted`, the
-    numbers are the interfaces', headers included (`tables.use_interface_counters`), and rates are
-    means over what `counted` names, such as `tasks`.
+    numbers are the interfaces', headers included (`link_table.use_interface_counters`), and rates
+    are means over what `counted` names, such as `tasks`.
     """
     pairs = len(sites) * (len(sites) - 1)
     with mpl.rc_context(STYLE):

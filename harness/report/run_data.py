@@ -10,7 +10,7 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.record.history import History
-from trunkline.harness.report.tables import use_interface_counters
+from trunkline.harness.report.tables.link_table import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
 
 Outputs = Mapping[tuple[str, str], str]
@@ -19,7 +19,7 @@ Outputs = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """The data of a run; `history` and `tables` are empty if its log could not be read.
+    """The data of a run; `history` ends, and may be empty, where its log could not be read.
 
     `given` is the scenario's original text, `resolved` the text with every value filled in,
     `outputs` the end of what programs wrote.

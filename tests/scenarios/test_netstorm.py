@@ -14,7 +14,7 @@ from trunkline.agents.events import event_reading
 from trunkline.agents.planning.auxiliary_paths import Bounds
 from trunkline.agents.policies import bsp, preduce
 from trunkline.harness.record.history import History
-from trunkline.harness.report import tables
+from trunkline.harness.report.parts.paths_part import PathRow, tabulate_paths
 
 FIVE = ("s0", "s1", "s2", "s3", "s4")
 
@@ -93,7 +93,7 @@ def test_the_table_of_paths_says_what_went_around_and_makes_up_the_plans_edges()
     wan.run()
     assert wan.verdict().outcome == "pass"
     log = sorted(wan.events, key=lambda event: event["t_ns"])
-    table = tables.tabulate_paths(History.of(event_reading.read(map(json.dumps, log))))
+    table = PathRow.frame(tabulate_paths(History.of(event_reading.read(map(json.dumps, log)))))
     hub = wan.of("task_started")[0]["forest"]["blocks"][0]["aggregator"]
     assert hub == "s2"
     whole = 2 * wan.elements * 4

@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema of scenario files, or a page of the docs."""
     from trunkline.harness.commands import main, reference
-    from trunkline.harness.report import columns
+    from trunkline.harness.report.parts import table_reference
     from trunkline.harness.scenario.extensions import discover
 
     match arguments.page:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         case "commands":
             print(reference.write_commands(main.make_parser()), end="")
         case "tables":
-            print(columns.write_page(), end="")
+            print(table_reference.write_page(), end="")
         case _:
             import json
 

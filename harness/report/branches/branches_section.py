@@ -20,7 +20,7 @@ def write_section(branches: pd.DataFrame, run: pd.DataFrame) -> list[Child]:
     brought = branches[branches["kept"] & branches["task"].notna()]
     values = run.iloc[0]
     if not len(brought) or pd.isna(values["step_s"]):
-        return [None]
+        return []
     words = (
         f"An iteration took {values['step_s']:.3f} s on average from the start of its hand-out, "
         f"forward and backward. In {values['stall_percent']:.1f} % of this time workers waited for "

@@ -52,7 +52,7 @@ def write_section(
             row["call"],
             _format_size(row["low_bytes"], row["high_bytes"]),
             f"{row['calls']:.0f}",
-            *("" if pd.isna(row[key]) else f"{row[key]:.4f}" for key in _TIMES),
+            *(charts.format_known(row[key], ".4f") for key in _TIMES),
             f"{row['calls'] - row['completed']:.0f}",
         ]
         for row in summarize(calls).to_dict("records")

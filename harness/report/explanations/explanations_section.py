@@ -22,7 +22,7 @@ def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child
     """Explain each notable task: its main cause, and where its time went. None without any."""
     slow = [each for each in found if each.is_notable]
     if not slow:
-        return [None]
+        return []
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
         "decided when it ended. ",

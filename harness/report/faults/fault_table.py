@@ -5,46 +5,54 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-import pandas as pd
-
 from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.run_events import ProgramsStarted
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
-from trunkline.harness.report import columns
+from trunkline.harness.report.tables.row import Row, column, to_s
 
 
-def tabulate_faults(history: History, timeline: Iterable[Entry] = ()) -> pd.DataFrame:
+class FaultRow(Row, table="faults"):
+    """One row per fault of the timeline, of the shell, or drawn at random."""
+
+    fault: int | None = column("its number, from 0; empty if the run ended before it", default=None)
+    verb: str = column("its kind: `outage`, `kill`, ...")
+    text: str = column("the whole fault, as a timeline has it")
+    targets: str = column(
+        "the directed links (`a -> b`) or agents, separated by commas; empty for all links, and "
+        "for a fault that never began"
+    )
+    at_s: float | None = column(
+        "when it began, or was to begin, since the start of the first task or the programs: the "
+        "clock of the timeline and the shell"
+    )
+    start_s: float | None = column("when it began; empty if the run ended before", default=None)
+    end_s: float | None = column("when it was undone; empty if nothing undid it", default=None)
+    by_hand: bool = column("whether a user asked for it during the run")
+
+
+def tabulate_faults(history: History, timeline: Iterable[Entry] = ()) -> Iterator[FaultRow]:
     """One row per fault, random ones included, and then one per entry that never began.
 
     `end_s` is empty if nothing undid the fault.
     """
     begin_ns = find_timeline_start_ns(history)
-    happened = (
-        {
-            "fault": fault.started.fault,
-            "verb": fault.started.verb,
-            "text": fault.started.text,
-            "targets": ", ".join(fault.started.targets),
-            "at_s": None if begin_ns is None else (fault.started.t_ns - begin_ns) / 1e9,
-            "start_s": fault.started.t_ns / 1e9,
-            "end_s": None if fault.end_ns is None else fault.end_ns / 1e9,
-            "by_hand": fault.started.asked,
-        }
-        for fault in history.faults
-    )
-    missed = (
-        {
-            "verb": entry.fault.VERB,
-            "text": write(entry.fault),
-            "targets": "",
-            "at_s": entry.at_s,
-            "by_hand": False,
-        }
-        for entry in list_missed(history, timeline)
-    )
-    return columns.FAULTS.frame([*happened, *missed])
+    for fault in history.faults:
+        started = fault.started
+        yield FaultRow(
+            fault=started.fault,
+            verb=started.verb,
+            text=started.text,
+            targets=", ".join(started.targets),
+            at_s=None if begin_ns is None else (started.t_ns - begin_ns) / 1e9,
+            start_s=started.t_ns / 1e9,
+            end_s=to_s(fault.end_ns),
+            by_hand=started.asked,
+        )
+    for entry in list_missed(history, timeline):
+        text = write(entry.fault)
+        yield FaultRow(verb=entry.fault.VERB, text=text, targets="", at_s=entry.at_s, by_hand=False)
 
 
 def find_timeline_start_ns(history: History) -> int | None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
 
 from trunkline.harness.report.pages.markup import Child, Html, make_scrollable, number, tag
 
@@ -175,6 +178,11 @@ def draw_dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
 def format_value(value: float) -> str:
     """A number with four significant digits; from 10 000 on whole, with thin spaces."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def format_known(value: Any, form: str = "") -> str:
+    """A value of a table in this form; nothing if it is empty."""
+    return "" if pd.isna(value) else format(value, form)
 
 
 def truncate(text: str, width: float) -> str:

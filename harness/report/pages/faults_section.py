@@ -12,10 +12,10 @@ SHOWN = 100
 """The most faults that the page lists; the table has all."""
 
 
-def write_faults(found: pd.DataFrame | None, programs: bool) -> list[Child]:
-    """List the faults of the table of that name; nothing if there is none."""
-    if found is None or not len(found):
-        return [None]
+def write_faults(found: pd.DataFrame, programs: bool) -> list[Child]:
+    """List the faults of the table of that name; nothing if it is empty."""
+    if not len(found):
+        return []
     begin = "programs" if programs else "first task"
     heads = (
         "fault", "what", f"from (s after the {begin})", f"until (s after the {begin})",
@@ -29,9 +29,9 @@ def write_faults(found: pd.DataFrame | None, programs: bool) -> list[Child]:
         targets = charts.truncate(str(row["targets"]), 400) or "all links"
         rows.append(
             (
-                "" if pd.isna(row["fault"]) else str(row["fault"]),
+                charts.format_known(row["fault"]),
                 f"{shorten(str(row['text']), LETTERS)}{', by hand' if row['by_hand'] else ''}",
-                *("" if pd.isna(time_s) else f"{time_s:.3f}" for time_s in times_s),
+                *(charts.format_known(time_s, ".3f") for time_s in times_s),
                 "did not begin: the run ended before" if missed else targets,
             )
         )

@@ -43,7 +43,7 @@ def write_section(
     rows = [
         [
             row["site"],
-            "" if pd.isna(row["end_s"]) else f"{row['end_s']:.3f}",
+            charts.format_known(row["end_s"], ".3f"),
             describe_exit(row),
             *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
             *([charts.truncate(row["command"], 400)] if several else ()),

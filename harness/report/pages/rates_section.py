@@ -25,7 +25,7 @@ def write_section(
 ) -> list[Child]:
     """The links that carried most, as bars and in numbers, with the sites' measurements if any.
 
-    If `counted`, bytes are the interfaces' (`harness.report.tables.use_interface_counters`).
+    If `counted`, bytes are the interfaces' (`tables.link_table.use_interface_counters`).
     """
     used = links[links["bytes"] > 0]
     if not len(used):
@@ -119,9 +119,9 @@ def _write_numbers(links: pd.DataFrame) -> Html:
             charts.format_value(row["delay_ms"]),
             f"{row['bytes'] / 1e6:.2f}",
             f"{row['busy_s']:.2f}",
-            "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
-            "" if pd.isna(row["utilisation_percent"]) else f"{row['utilisation_percent']:.1f}",
-            "" if pd.isna(row["drops"]) else str(row["drops"]),
+            charts.format_known(row["goodput_mbps"], ".2f"),
+            charts.format_known(row["utilisation_percent"], ".1f"),
+            charts.format_known(row["drops"]),
         )
         for row in links.to_dict("records")
     ]

@@ -57,11 +57,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         ),
     ]
     parts = [
-        Section(
-            "summary",
-            "Summary",
-            [frame.write_tiles(_list_tiles(data))] if data.tables else [None],
-        ),
+        Section("summary", "Summary", [frame.write_tiles(_list_tiles(data))]),
         Section("tasks", "Task times", _write_tasks(data)),
         Section("slow", "Slow and failed tasks", _explain_slow_tasks(data)),
         Section("timeline", "Timeline", _draw_timeline(data)),
@@ -160,8 +156,8 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
 
 
 def _explain_slow_tasks(data: RunData) -> list[Child]:
-    if data.scenario.runs_programs or "tasks" not in data.tables:
-        return [None]
+    if data.scenario.runs_programs:
+        return []
     tasks = data.tables["tasks"]
     found = explain_latest(data.scenario, data.history, tasks, explanations_section.SHOWN)
     return explanations_section.explain_slow_tasks(found, data.history)
@@ -180,9 +176,9 @@ def _loses_packets(data: RunData) -> bool:
 
 
 def _write_tasks(data: RunData) -> list[Child]:
-    found = data.tables.get("tasks")
-    if found is None or not len(found):
-        return [None]
+    found = data.tables["tasks"]
+    if not len(found):
+        return []
     words = "The bound is the least time of any all-reduce of that size."
     if not data.scenario.runs_programs:
         words = (
@@ -207,17 +203,14 @@ def _write_tasks(data: RunData) -> list[Child]:
 
 def _draw_timeline(data: RunData) -> list[Child]:
     if not data.history.events:
-        return [None]
+        return []
     scenario = data.scenario
     warm_up_s = Counted.of(data.history, scenario.warm_up).begin_ns / 1e9
     return [draw_gantt(data.history, scenario.topology.site_names, scenario.clock, warm_up_s)]
 
 
 def _draw_network(data: RunData) -> list[Child]:
-    topology, history = data.scenario.topology, data.history
-    if not data.tables:
-        return [None]
-    links = data.links
+    topology, history, links = data.scenario.topology, data.history, data.links
     shares = (links["utilisation_percent"].fillna(0) / 100).tolist()
     steps = overlay_section.choose_steps(len(topology.links))
     if data.scenario.runs_programs:
@@ -242,25 +235,22 @@ def _draw_network(data: RunData) -> list[Child]:
 
 
 def _draw_rates(data: RunData) -> list[Child]:
-    if not data.tables:
-        return [None]
     probes, scenario = data.tables.get("probes"), data.scenario
     return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
 
 
 def _write_sites(data: RunData) -> list[Child]:
-    found = data.tables.get("workers")
-    if found is None or data.scenario.runs_programs:
-        return [None]
+    found = data.tables["workers"]
+    if data.scenario.runs_programs:
+        return []
     regions = {site.name: site.region for site in data.scenario.topology.sites}
     heads = ["site", "rounds in all", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
              "received (MB)"]  # fmt: skip
     has_regions = any(regions.values())
-    # Tables of earlier versions lack these columns.
-    compares = "similarity" in found and found[["similarity", "excluded_s"]].notna().any(axis=None)
+    compares = found[["similarity", "excluded_s"]].notna().any(axis=None)
     if compares:
         heads += ["similarity", "excluded (s)"]
-    has_alone = "rounds_alone" in found and found["rounds_alone"].any()
+    has_alone = found["rounds_alone"].any()
     heads += ["rounds alone"] if has_alone else []
     rows = [
         (
@@ -269,7 +259,7 @@ def _write_sites(data: RunData) -> list[Child]:
             *(f"{row[column]:.2f}" for column in ("compute_s", "wait_s", "sync_s")),
             *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
             *(
-                "" if pd.isna(row[column]) else f"{row[column]:.2f}"
+                charts.format_known(row[column], ".2f")
                 for column in (("similarity", "excluded_s") if compares else ())
             ),
             *([str(row["rounds_alone"])] if has_alone else ()),
@@ -351,7 +341,7 @@ def _write_text(text: str) -> Html:
 
 def _write_files(files: Sequence[str]) -> list[Child]:
     if not files:
-        return [None]
+        return []
     words = "These files are beside this page. A table loads with "
     code = tag("code", 'pandas.read_csv("tables/tasks.csv")')
     links = [tag("li", tag("a", file, href=file)) for file in files]

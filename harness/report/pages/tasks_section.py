@@ -82,7 +82,7 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
         (
             str(row["task"]),
             charts.truncate(str(row["group"]), 260),
-            *(_format_seconds(row[column]) for column in columns),
+            *(charts.format_known(row[column], ".3f") for column in columns),
             "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
             str(row["outcome"]),
         )
@@ -180,7 +180,3 @@ def _place(values: pd.Series[float], frame: Frame, of: int = 1) -> Iterator[tupl
     for number, value in enumerate(values):
         if np.isfinite(value):
             yield frame.x((number + 0.5) * of - 0.5), frame.y(value)
-
-
-def _format_seconds(value: float) -> str:
-    return "" if pd.isna(value) else f"{value:.3f}"

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report.awareness_tables import tabulate_awareness
+from trunkline.harness.report.awareness_tables import (
+    ClockRow,
+    ProbeRow,
+    tabulate_clocks,
+    tabulate_probes,
+)
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData
 
@@ -25,6 +30,9 @@ def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
 
 PART = Part(
     applies=lambda scenario, history: bool(scenario.scheme.awareness),
-    tables=lambda scenario, history: tabulate_awareness(history, scenario),
+    tables=lambda scenario, history: {
+        ProbeRow: tabulate_probes(history, scenario),
+        ClockRow: tabulate_clocks(history, scenario),
+    },
     figures=_draw_figures,
 )

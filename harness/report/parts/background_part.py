@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from trunkline.harness.background.flows import list_flows
-from trunkline.harness.record.history import History
-from trunkline.harness.report.background_tables import compute_flow_loads, tabulate_background
+from trunkline.harness.report.background_tables import (
+    BackgroundRow,
+    compute_flow_loads,
+    tabulate_background,
+)
 from trunkline.harness.report.pages import charts, frame, overlay_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.markup import make_table, tag
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData
-from trunkline.harness.scenario.settings import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_FLOWS = 100
 """The most flows that the page lists; the table has all."""
-
-
-def _tabulate(scenario: Scenario, history: History) -> Mapping[str, pd.DataFrame]:
-    return {"background": tabulate_background(history, list_flows(scenario.background))}
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:
@@ -39,12 +35,12 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             f"{row['src']} → {row['dst']}",
             str(row["kind"]),
             charts.format_value(row["mean_mbps"]),
-            "" if pd.isna(row["goodput_mbps"]) else f"{row['goodput_mbps']:.2f}",
+            charts.format_known(row["goodput_mbps"], ".2f"),
             f"{row['bytes_sent'] / 1e6:.2f}",
             f"{row['bytes_received'] / 1e6:.2f}",
-            "" if pd.isna(row["lost_percent"]) else f"{row['lost_percent']:.2f}",
-            "" if pd.isna(row["files"]) else str(row["files"]),
-            "" if pd.isna(row["file_median_s"]) else f"{row['file_median_s']:.3f}",
+            charts.format_known(row["lost_percent"], ".2f"),
+            charts.format_known(row["files"]),
+            charts.format_known(row["file_median_s"], ".3f"),
         )
         for row in shown.to_dict("records")
     ]
@@ -77,7 +73,9 @@ def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
 
 PART = Part(
     applies=lambda scenario, history: bool(scenario.background),
-    tables=_tabulate,
+    tables=lambda scenario, history: {
+        BackgroundRow: tabulate_background(history, list_flows(scenario.background))
+    },
     sections=_write_sections,
     figures=_draw_figures,
 )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import pandas as pd
+from collections.abc import Iterator
 
 from trunkline.harness.record.history import History
 from trunkline.harness.report.branches import branches_section
-from trunkline.harness.report.branches.branch_tables import tabulate_branches
+from trunkline.harness.report.branches.branch_tables import BranchRow, tabulate_branches
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.parts.part import Part
+from trunkline.harness.report.parts.part import Part, Tables
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
 
 
-def _tabulate(scenario: Scenario, history: History) -> Mapping[str, pd.DataFrame]:
+def _tabulate(scenario: Scenario, history: History) -> Tables:
     assert scenario.layers is not None
-    return {"branches": tabulate_branches(history, scenario.layers)}
+    return {BranchRow: tabulate_branches(history, scenario.layers)}
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:

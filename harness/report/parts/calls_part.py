@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trunkline.agents.events.call_events import CallStarted, TimingStopped
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
-from trunkline.harness.report.calls.call_tables import tabulate_calls
+from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
 from trunkline.harness.report.run_data import RunData
@@ -28,6 +28,6 @@ def _write_sections(data: RunData) -> Iterator[Section]:
 
 PART = Part(
     applies=_has_calls,
-    tables=lambda scenario, history: {"calls": tabulate_calls(history)},
+    tables=lambda scenario, history: {CallRow: tabulate_calls(history)},
     sections=_write_sections,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trunkline.harness.report.faults.fault_table import tabulate_faults
+from trunkline.harness.report.faults.fault_table import FaultRow, tabulate_faults
 from trunkline.harness.report.pages import faults_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
@@ -17,6 +17,6 @@ def _write_sections(data: RunData) -> Iterator[Section]:
 
 
 PART = Part(
-    tables=lambda scenario, history: {"faults": tabulate_faults(history, scenario.timeline)},
+    tables=lambda scenario, history: {FaultRow: tabulate_faults(history, scenario.timeline)},
     sections=_write_sections,
 )

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import pandas as pd
+from collections.abc import Iterator
 
 from trunkline.harness.record.history import History
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.parts.part import Part
-from trunkline.harness.report.program_tables import tabulate_programs, tabulate_traffic
+from trunkline.harness.report.parts.part import Part, Tables
+from trunkline.harness.report.program_tables import (
+    ProgramRow,
+    TrafficRow,
+    tabulate_programs,
+    tabulate_traffic,
+)
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
 
 
-def _tabulate(scenario: Scenario, history: History) -> Mapping[str, pd.DataFrame]:
+def _tabulate(scenario: Scenario, history: History) -> Tables:
     sites, workload = scenario.topology.site_names, scenario.workload
     placed = workload.module.place_programs(sites, workload.options)
-    return {"programs": tabulate_programs(history, placed), "traffic": tabulate_traffic(history)}
+    return {ProgramRow: tabulate_programs(history, placed), TrafficRow: tabulate_traffic(history)}
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.parts.part import Part, Width
+from trunkline.harness.report.parts.part import Part, Tables, Width
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.report.updates import servers_section, updates_section
-from trunkline.harness.report.updates.server_rates import tabulate_servers
-from trunkline.harness.report.updates.update_tables import tabulate_updates
+from trunkline.harness.report.updates.server_rates import ServerRow, tabulate_servers
+from trunkline.harness.report.updates.update_tables import UpdateRow, tabulate_updates
 from trunkline.harness.scenario.settings import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _tabulate(scenario: Scenario, history: History) -> Mapping[str, pd.DataFrame]:
+def _tabulate(scenario: Scenario, history: History) -> Tables:
     servers, share = scenario.scheme.servers, payload_share(scenario.network.mtu)
     return {
-        "updates": tabulate_updates(history, servers),
-        "servers": tabulate_servers(history, scenario.topology, servers, share),
+        UpdateRow: tabulate_updates(history, servers),
+        ServerRow: tabulate_servers(history, scenario.topology, servers, share),
     }
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,13 +16,10 @@ from trunkline.agents.events.task_events import (
     TaskFinished,
 )
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.report import columns
+from trunkline.harness.report.tables.row import Columns, Row, column
 
 ZERO_SHARE = 0.1
 """A gap counts as zero if it is shorter than this share of the mean gap."""
-
-NUMBERS = ("zero_gaps_percent", "staleness", "staleness_most", "push_s", "pull_s")
-"""The columns of the table `run` that are about updates at servers."""
 
 MEASURES: Mapping[str, str] = {
     "gap_s": "gap between updates (s)",
@@ -42,7 +38,40 @@ class Pull:
     duration_s: float
 
 
-def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
+class UpdateRow(Row, table="updates"):
+    """One row per update of a worker that all servers have, in order of time; only with servers."""
+
+    t_s: float = column("when the last server had added it to its model")
+    task: int = column("the push; updates of one push come at the same time")
+    site: str = column("the worker")
+    iteration: int = column("its iteration, from 0")
+    staleness: int = column(
+        "pushes that the servers added between the worker's latest pull and this one"
+    )
+    gap_s: float | None = column(
+        "time since the update before; 0 within a push, empty for the first"
+    )
+    push_s: float = column("time from the push's start at the controller to `t_s`")
+    pull_s: float | None = column(
+        "time from the start of that latest pull until the worker had the model; empty before its "
+        "first pull"
+    )
+
+
+class UpdatesOfRun(Columns):
+    """The columns of the table `run` that are about updates at servers."""
+
+    zero_gaps_percent: float = column(
+        "gaps between updates at servers that are shorter than a tenth of the mean gap; this "
+        "column and the next three are empty without servers"
+    )
+    staleness: float = column("mean staleness of updates")
+    staleness_most: float = column("largest staleness of an update")
+    push_s: float = column("mean time of the pushes of updates")
+    pull_s: float = column("mean time of the pulls before updates")
+
+
+def tabulate_updates(history: History, servers: Sequence[str]) -> Iterator[UpdateRow]:
     """One row per update of a worker that all `servers` have, in order of time.
 
     The updates of a push come at the same time: when the last server has the sum.
@@ -52,7 +81,6 @@ def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
     pushes.sort(key=lambda push: push[0])
     times_ns = [at_ns for at_ns, _ in pushes]
     pulls = _find_pulls(history, servers)
-    rows: list[Mapping[str, Any]] = []
     before_ns: int | None = None
     for number, (merged_ns, task) in enumerate(pushes):
         for event in task.inputs:
@@ -60,34 +88,31 @@ def tabulate_updates(history: History, servers: Sequence[str]) -> pd.DataFrame:
             had = bisect_right(known, event.t_ns, key=lambda pull: pull.had_ns)
             pull = known[had - 1] if had else None
             version = bisect_right(times_ns, pull.given_ns) if pull else 0
-            rows.append(
-                {
-                    "t_s": merged_ns / 1e9,
-                    "task": task.number,
-                    "site": event.site,
-                    "iteration": event.iteration,
-                    "staleness": number - version,
-                    "gap_s": None if before_ns is None else (merged_ns - before_ns) / 1e9,
-                    "push_s": (merged_ns - task.started.t_ns) / 1e9,
-                    "pull_s": pull.duration_s if pull else None,
-                }
+            yield UpdateRow(
+                t_s=merged_ns / 1e9,
+                task=task.number,
+                site=event.site,
+                iteration=event.iteration,
+                staleness=number - version,
+                gap_s=None if before_ns is None else (merged_ns - before_ns) / 1e9,
+                push_s=(merged_ns - task.started.t_ns) / 1e9,
+                pull_s=pull.duration_s if pull else None,
             )
             before_ns = merged_ns
-    return columns.UPDATES.frame(rows)
 
 
-def summarize(updates: pd.DataFrame | None) -> dict[str, float | None]:
-    """The values of `NUMBERS`; empty without updates at servers."""
+def summarize(updates: pd.DataFrame | None) -> UpdatesOfRun | None:
+    """The updates of a run in numbers; None without updates that have gaps."""
     if updates is None or len(updates) < 2:
-        return dict.fromkeys(NUMBERS)
+        return None
     gaps = updates["gap_s"].dropna()
-    return {
-        "zero_gaps_percent": compute_zero_share(gaps.to_numpy(np.float64)),
-        "staleness": float(updates["staleness"].mean()),
-        "staleness_most": float(updates["staleness"].max()),
-        "push_s": float(updates["push_s"].mean()),
-        "pull_s": float(updates["pull_s"].mean()),
-    }
+    return UpdatesOfRun(
+        zero_gaps_percent=compute_zero_share(gaps.to_numpy(np.float64)),
+        staleness=float(updates["staleness"].mean()),
+        staleness_most=float(updates["staleness"].max()),
+        push_s=float(updates["push_s"].mean()),
+        pull_s=float(updates["pull_s"].mean()),
+    )
 
 
 def compute_zero_share(gaps_s: NDArray[np.float64]) -> float:

@@ -23,13 +23,13 @@ PANEL = 190.0
 
 def write_section(updates: pd.DataFrame) -> list[Child]:
     """The distributions of gaps, pull times and staleness; `updates` is the table of that name."""
-    if len(updates) < 2:
-        return [None]
     found = summarize(updates)
+    if found is None:
+        return []
     words = (
-        f"{len(updates)} updates of workers. {found['zero_gaps_percent']:.1f} % of the gaps are "
-        f"shorter than {ZERO_SHARE:g} of the mean gap. Staleness is {found['staleness']:.2f} on "
-        f"average, and {found['staleness_most']:.0f} at most."
+        f"{len(updates)} updates of workers. {found.zero_gaps_percent:.1f} % of the gaps are "
+        f"shorter than {ZERO_SHARE:g} of the mean gap. Staleness is {found.staleness:.2f} on "
+        f"average, and {found.staleness_most:.0f} at most."
     )
     panels = [
         _draw_panel(updates[column], label, number * PANEL)

@@ -6,8 +6,9 @@ import pytest
 from three_sites import SITES, history
 
 from trunkline.harness.record.warm_up import WHOLE, Counted
-from trunkline.harness.report import tables
-from trunkline.harness.report.tables import Forecast
+from trunkline.harness.report.tables.forecasts import Forecast
+from trunkline.harness.report.tables.run_table import RunRow, tabulate_run
+from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
 from trunkline.harness.scenario.settings import WarmUp
 
 MS = 1_000_000
@@ -39,9 +40,13 @@ def test_a_run_that_ends_in_its_warm_up_has_no_results(warm_up):
 
 def summed_up(counted):
     found = history()
-    tasks = tables.tabulate_tasks(found, lambda task: Forecast(1.0, 0.5, 0.0), counted=counted)
+    tasks = TaskRow.frame(
+        tabulate_tasks(found, lambda task: Forecast(1.0, 0.5, 0.0), counted=counted)
+    )
     samples = lambda batch: 10  # noqa: E731
-    return tables.tabulate_run(found, tasks, SITES, samples=samples, counted=counted).iloc[0]
+    return RunRow.frame([tabulate_run(found, tasks, SITES, samples=samples, counted=counted)]).iloc[
+        0
+    ]
 
 
 def test_the_warm_up_is_marked_and_is_in_no_mean_sum_or_window():
@@ -55,5 +60,7 @@ def test_the_warm_up_is_marked_and_is_in_no_mean_sum_or_window():
     # Rounds end in tasks 0 (two sites) and 1 (two sites).
     assert (whole["rounds"], later["rounds"]) == pytest.approx((4 / 3, 2 / 3))
     assert later["samples_per_s"] == pytest.approx(2 * 10 / (4.4 - 1.51))
-    marks = tables.tabulate_tasks(history(), lambda _: Forecast(1.0, 0.5, 0.0), counted=Counted(2))
+    marks = TaskRow.frame(
+        tabulate_tasks(history(), lambda _: Forecast(1.0, 0.5, 0.0), counted=Counted(2))
+    )
     assert list(marks["warm_up"]) == [True, True, False]

@@ -9,7 +9,13 @@ import pytest
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report import awareness_plots, awareness_tables
+from trunkline.harness.report import awareness_plots
+from trunkline.harness.report.awareness_tables import (
+    ClockRow,
+    ProbeRow,
+    tabulate_clocks,
+    tabulate_probes,
+)
 from trunkline.harness.scenario.loading import parse
 
 SCENARIO = """
@@ -55,7 +61,7 @@ def given(estimator="one_way_min_delay"):
 
 
 def test_estimates_stand_beside_the_rates_that_links_were_set_to_then():
-    found = awareness_tables.tabulate_probes(*given())
+    found = ProbeRow.frame(tabulate_probes(*given()))
     assert list(found["rate_mbps"]) == [80.0, 40.0]
     assert list(found["error_percent"]) == pytest.approx([-10.0, 25.0])
     assert list(found["formula_mbps"]) == pytest.approx([80.0, 40.0])
@@ -66,7 +72,7 @@ def test_over_routers_the_slowest_hop_sets_the_rate_and_all_hops_the_delay():
     text = SCENARIO.replace("}\nnetwork", access).replace("ESTIMATOR", "one_way")
     scenario = parse(text, "three.yaml")
     history = History.of(event_reading.read([measured(2, "n1", "n2", 60.0)]))
-    found = awareness_tables.tabulate_probes(history, scenario)
+    found = ProbeRow.frame(tabulate_probes(history, scenario))
     size_mbit = 2 * 8 * 1514 / 1448
     assert list(found["rate_mbps"]) == [60.0]
     assert found["formula_mbps"][0] == pytest.approx(size_mbit / (size_mbit / 60.0 + 0.040))
@@ -78,13 +84,13 @@ def test_over_routers_the_slowest_hop_sets_the_rate_and_all_hops_the_delay():
 
 @pytest.mark.parametrize(("estimator", "extra_s"), [("one_way", 0.030), ("round_trip", 0.045)])
 def test_the_formula_says_by_how_much_propagation_makes_an_estimate_low(estimator, extra_s):
-    found = awareness_tables.tabulate_probes(*given(estimator))
+    found = ProbeRow.frame(tabulate_probes(*given(estimator)))
     size_mbit = 2 * 8 * 1514 / 1448
     assert found["formula_mbps"][0] == pytest.approx(size_mbit / (size_mbit / 80.0 + extra_s))
 
 
 def test_clocks_are_compared_with_that_of_the_controllers_site():
-    found = awareness_tables.tabulate_clocks(*given())
+    found = ClockRow.frame(tabulate_clocks(*given()))
     assert list(found["ahead_ms"]) == pytest.approx([10.1, 11.0])
     assert found["before_ms"].isna()[0]
     assert found["before_ms"][1] == pytest.approx(1.0)
@@ -95,7 +101,7 @@ def test_the_figure_has_a_panel_for_every_link_that_was_measured():
     history, scenario = given()
     conditions = Conditions.of(history, scenario.topology)
     figure = awareness_plots.draw_estimates(
-        awareness_tables.tabulate_probes(history, scenario), conditions, scenario.topology, 12.0
+        ProbeRow.frame(tabulate_probes(history, scenario)), conditions, scenario.topology, 12.0
     )
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title("left") for axes in shown] == ["n1 → n2"]

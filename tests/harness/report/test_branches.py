@@ -14,10 +14,11 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.policies import ps
 from trunkline.harness.record.branches import list_computed, list_waits
-from trunkline.harness.report import activity, tables
+from trunkline.harness.report import activity
 from trunkline.harness.report.branches import branches_section
-from trunkline.harness.report.branches.branch_tables import summarize, tabulate_branches
+from trunkline.harness.report.branches.branch_tables import BranchRow, summarize, tabulate_branches
 from trunkline.harness.report.pages import gantt_section
+from trunkline.harness.report.tables.worker_table import WorkerRow, tabulate_workers
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 
 SITES = ("n1", "n2", "n3")
@@ -38,7 +39,7 @@ def history():
 
 
 def test_every_computation_has_a_row_with_the_wait_before_it(history):
-    table = tabulate_branches(history, MODEL)
+    table = BranchRow.frame(tabulate_branches(history, MODEL))
     assert len(table) == 2 * 3 * 3
     assert list(table["name"][:3].unique()) == ["stem", "mixed/left"]
     first = table[table["iteration"] == 0]
@@ -58,7 +59,7 @@ def test_every_computation_has_a_row_with_the_wait_before_it(history):
 
 
 def test_a_branch_that_is_computed_while_the_model_arrives_counts_as_computing_only(history):
-    workers = tables.tabulate_workers(history, SITES).set_index("site")
+    workers = WorkerRow.frame(tabulate_workers(history, SITES)).set_index("site")
     spent = workers.loc["n2"]
     assert spent["compute_s"] == pytest.approx(3 * (0.16 + 0.32), abs=1e-6)
     in_tasks_ns = sum(
@@ -82,25 +83,25 @@ def test_a_branch_that_is_computed_while_the_model_arrives_counts_as_computing_o
 
 
 def test_the_run_has_the_mean_of_its_steps(history):
-    table = tabulate_branches(history, MODEL)
+    table = BranchRow.frame(tabulate_branches(history, MODEL))
     found = summarize(table, history)
     brought = table[table["task"].notna()]
-    assert found["stall_s"] == pytest.approx(brought["stall_s"].sum() / 4)
-    assert found["step_s"] == pytest.approx(found["stall_s"] + 0.16 + 0.32, abs=1e-6)
-    assert found["stall_percent"] == pytest.approx(100 * found["stall_s"] / found["step_s"])
+    assert found.stall_s == pytest.approx(brought["stall_s"].sum() / 4)
+    assert found.step_s == pytest.approx(found.stall_s + 0.16 + 0.32, abs=1e-6)
+    assert found.stall_percent == pytest.approx(100 * found.stall_s / found.step_s)
     nothing = summarize(table[table["task"].isna()], history)
-    assert nothing == summarize(None, history) == dict.fromkeys(found)
+    assert nothing is summarize(None, history) is None
 
 
 def test_the_section_draws_the_last_whole_step_in_words_and_bars(history):
-    table = tabulate_branches(history, MODEL)
-    words, figure = branches_section.write_section(table, pd.DataFrame([summarize(table, history)]))
+    table = BranchRow.frame(tabulate_branches(history, MODEL))
+    words, figure = branches_section.write_section(
+        table, pd.DataFrame([vars(summarize(table, history))])
+    )
     assert "communication that is not hidden" in str(words)
     assert "Iteration 2. Dots" in str(figure) and ">n3<" in str(figure)
     empty = table[table["task"].isna()]
-    assert branches_section.write_section(empty, pd.DataFrame([summarize(empty, history)])) == [
-        None
-    ]
+    assert branches_section.write_section(empty, pd.DataFrame([{"step_s": None}])) == []
 
 
 def test_the_gantt_chart_shows_what_was_computed_during_a_hand_out(history):
@@ -136,23 +137,22 @@ def given_up():
 
 
 def test_a_branch_of_a_hand_out_that_was_given_up_is_not_kept(given_up):
-    table = tabulate_branches(given_up, MODEL)
+    table = BranchRow.frame(tabulate_branches(given_up, MODEL))
     (lost,) = {task.number for task in given_up.tasks if task.all(TaskAbandoned)}
     assert set(table[~table["kept"]]["task"]) == {lost}
     kept = table[table["kept"]]
     assert list(kept.groupby(["site", "iteration"]).size()) == [3] * 6
     assert not kept.duplicated(["site", "iteration", "branch"]).any()
     found = summarize(table, given_up)
-    assert found["step_s"] == pytest.approx(found["stall_s"] + 0.16 + 0.32, abs=1e-6)
+    assert found.step_s == pytest.approx(found.stall_s + 0.16 + 0.32, abs=1e-6)
     assert found == summarize(kept, given_up)
 
 
 def test_an_iteration_that_ended_with_the_model_of_before_has_no_step(given_up):
-    table = tabulate_branches(given_up, MODEL)
+    table = BranchRow.frame(tabulate_branches(given_up, MODEL))
     forgotten = table[~table["kept"]]
     alone = forgotten.assign(task=pd.NA, kept=True)
-    nothing = summarize(pd.concat([forgotten, alone]), given_up)
-    assert nothing == dict.fromkeys(nothing)
+    assert summarize(pd.concat([forgotten, alone]), given_up) is None
 
 
 def test_a_wait_for_a_branch_that_never_came_is_drawn(given_up):
@@ -167,15 +167,15 @@ def test_a_wait_for_a_branch_that_never_came_is_drawn(given_up):
 
 
 def test_a_branch_is_never_computed_before_it_arrived(history):
-    table = tabulate_branches(history, MODEL)
+    table = BranchRow.frame(tabulate_branches(history, MODEL))
     brought = table[table["task"].notna()]
     assert (brought["arrived_s"] <= brought["start_s"]).all()
 
 
 def test_steps_that_began_in_the_warm_up_do_not_count(history):
-    table = tabulate_branches(history, MODEL)
+    table = BranchRow.frame(tabulate_branches(history, MODEL))
     second = table[(table["iteration"] == 2) & (table["branch"] == 0)]
     begin_s = float((second["start_s"] - second["stall_s"]).min()) - 0.001
     amid_s = float(second["end_s"].max())
     assert summarize(table, history, begin_s) == summarize(table[table["iteration"] == 2], history)
-    assert summarize(table, history, amid_s) == dict.fromkeys(summarize(None, history))
+    assert summarize(table, history, amid_s) is None

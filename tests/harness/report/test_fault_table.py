@@ -9,12 +9,13 @@ from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import progress
 from trunkline.harness.report.faults.fault_table import (
+    FaultRow,
     find_timeline_start_ns,
     list_missed,
     tabulate_faults,
 )
 from trunkline.harness.report.pages.faults_section import write_faults
-from trunkline.harness.report.tables import tabulate_workers
+from trunkline.harness.report.tables.worker_table import WorkerRow, tabulate_workers
 
 OUTAGE = "outage oslo rome both blackhole for 400 ms"
 FAULTY = history(
@@ -34,7 +35,7 @@ TIMELINE = entries((0.29, OUTAGE), (60, "outage oslo rome for 400 ms"), (70, "ki
 
 
 def csv(timeline=()):
-    table = tabulate_faults(FAULTY, timeline)
+    table = FaultRow.frame(tabulate_faults(FAULTY, timeline))
     return table.to_csv(index=False, float_format="%.3f").splitlines()
 
 
@@ -61,7 +62,7 @@ def test_without_a_first_task_no_entry_has_begun():
 
 @pytest.mark.parametrize(("programs", "begin"), [(False, "first task"), (True, "programs")])
 def test_the_page_shows_both_clocks_and_what_did_not_begin(programs, begin):
-    parts = write_faults(tabulate_faults(FAULTY, TIMELINE), programs)
+    parts = write_faults(FaultRow.frame(tabulate_faults(FAULTY, TIMELINE)), programs)
     unmarked = re.sub(r'<span class="whole">([^<]*)</span>', r"\1", "".join(map(str, parts)))
     text = re.sub(r"<[^>]+>", "|", unmarked)
     assert f"A timeline and the shell count from the start of the {begin};" in text
@@ -73,9 +74,9 @@ def test_the_page_shows_both_clocks_and_what_did_not_begin(programs, begin):
 
 def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
     (tmp_path / "tables").mkdir()
-    tabulate_faults(FAULTY, ()).to_csv(tmp_path / "tables" / "faults.csv")
+    FaultRow.frame(tabulate_faults(FAULTY, ())).to_csv(tmp_path / "tables" / "faults.csv")
     cut_off = history(added(3000, "kyiv", "round_alone", iteration=1))
-    found = tabulate_workers(cut_off, ("oslo", "kyiv"))
+    found = WorkerRow.frame(tabulate_workers(cut_off, ("oslo", "kyiv")))
     found.to_csv(tmp_path / "tables" / "workers.csv")
     said = dict(progress._summary(tmp_path))
     assert said["faults"] == f"{OUTAGE} at 500 ms"
@@ -85,7 +86,9 @@ def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
 def test_the_terminal_names_the_first_entries_that_did_not_begin(tmp_path):
     (tmp_path / "tables").mkdir()
     later = entries(*((at_s, "kill kyiv") for at_s in (80, 90, 99)))
-    tabulate_faults(FAULTY, TIMELINE + later).to_csv(tmp_path / "tables" / "faults.csv")
+    FaultRow.frame(tabulate_faults(FAULTY, TIMELINE + later)).to_csv(
+        tmp_path / "tables" / "faults.csv"
+    )
     assert dict(progress._summary(tmp_path))["timeline"] == (
         f"not begun when the run ended: {OUTAGE} at 60 s; kill kyiv at 70 s; kill kyiv at 80 s; "
         "2 more"

@@ -16,10 +16,12 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 from trunkline.harness.record.history import History
 from trunkline.harness.report import (
     plots,
-    tables,
 )
 from trunkline.harness.report.faults import fault_layout
-from trunkline.harness.report.tables import Forecast
+from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
+from trunkline.harness.report.tables.forecasts import Forecast
+from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
+from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
 from trunkline.topologies.model import Link, Site, Topology
 
 
@@ -41,7 +43,7 @@ def labels(figure: Figure) -> list[str]:
 
 
 def tasks() -> pd.DataFrame:
-    return tables.tabulate_tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1))
+    return TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1)))
 
 
 def test_the_gantt_chart_has_a_row_per_site_and_a_bar_per_phase() -> None:
@@ -129,13 +131,13 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
 
 
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
-    slow = tables.tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0))
+    slow = TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0)))
     assert plots.draw_task_times(slow).axes[1].get_yscale() == "log"
     assert plots.draw_task_times(tasks()).axes[1].get_yscale() == "linear"
 
 
 def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
-    figure = plots.draw_links(tables.tabulate_links(history(), TOPOLOGY), SITES)
+    figure = plots.draw_links(LinkRow.frame(tabulate_links(history(), TOPOLOGY)), SITES)
     goodput, payload, *_ = figure.axes
     assert goodput.get_title(loc="left") == "goodput while busy, % of link rate"
     assert payload.get_title(loc="left") == "payload, MB"
@@ -153,7 +155,7 @@ def test_a_matrix_tells_links_that_carried_nothing_from_links_that_do_not_exist(
     unused = history(
         without("sent", site="kyiv", dst="rome"), without("received", site="rome", src="kyiv")
     )
-    goodput = plots.draw_links(tables.tabulate_links(unused, TOPOLOGY), SITES).axes[0]
+    goodput = plots.draw_links(LinkRow.frame(tabulate_links(unused, TOPOLOGY)), SITES).axes[0]
     assert goodput.get_title(loc="left").endswith("; grey: not used")
     np.testing.assert_allclose(
         np.ma.filled(goodput.images[0].get_array(), np.nan) > 0, ~np.eye(3, dtype=bool)
@@ -164,7 +166,7 @@ def test_a_matrix_tells_links_that_carried_nothing_from_links_that_do_not_exist(
 def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:
     links = tuple(link for link in TOPOLOGY.links if {link.src, link.dst} != {"oslo", "kyiv"})
     sparse = Topology("line", TOPOLOGY.sites, links)
-    figure = plots.draw_links(tables.tabulate_links(history(), sparse), SITES)
+    figure = plots.draw_links(LinkRow.frame(tabulate_links(history(), sparse)), SITES)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "oslo → rome", "rome → oslo", "rome → kyiv", "kyiv → rome",
@@ -176,13 +178,13 @@ def test_a_small_sparse_overlay_is_a_bar_per_link() -> None:
 def test_links_that_carried_nothing_say_so() -> None:
     links = (Link("oslo", "rome", 8.0), Link("rome", "oslo", 8.0))
     links += (Link("rome", "kyiv", 8.0), Link("kyiv", "rome", 8.0))
-    table = tables.tabulate_links(History.of([]), Topology("t", TOPOLOGY.sites, links))
+    table = LinkRow.frame(tabulate_links(History.of([]), Topology("t", TOPOLOGY.sites, links)))
     (axes,) = plots.draw_links(table, SITES).axes
     assert texts(axes) == ["not used"] * 4
 
 
 def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
-    figure = plots.draw_accuracy(tables.tabulate_accuracy(history()), 80.0, "virtual")
+    figure = plots.draw_accuracy(AccuracyRow.frame(tabulate_accuracy(history())), 80.0, "virtual")
     upper, lower = figure.axes
     assert lower.get_xlabel() == "virtual time (s)"
     assert upper.get_ylabel() == "test accuracy (%)"
@@ -191,7 +193,7 @@ def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
     assert [text.get_text() for text in legend.get_texts()] == [
         "one evaluation", "best so far", "target 80 %, after 2.29 s",
     ]  # fmt: skip
-    (missed,) = plots.draw_accuracy(tables.tabulate_accuracy(history()), 90.0).legends
+    (missed,) = plots.draw_accuracy(AccuracyRow.frame(tabulate_accuracy(history())), 90.0).legends
     assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
 
 
@@ -234,7 +236,7 @@ def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
     assert [band[:2] for band in patches(upper)] == [(-0.5, 0.5), (0.5, 1.5), (1.5, 2.5)]
     assert [band[:2] for band in patches(lower)][1:] == [band[:2] for band in patches(upper)]
     for axes in plots.draw_accuracy(
-        tables.tabulate_accuracy(history()), faults=FAULTY.faults[:2]
+        AccuracyRow.frame(tabulate_accuracy(history())), faults=FAULTY.faults[:2]
     ).axes:
         assert [band[:2] for band in patches(axes)] == [(0.5, 2.5), (1.0, 1.5)]
 
@@ -276,19 +278,21 @@ def test_the_same_run_gives_the_same_bytes(kind: Any, begin: bytes) -> None:
 
 def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
     empty = History.of([])
-    table = tables.tabulate_tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0))
+    table = TaskRow.frame(tabulate_tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0)))
     for figure in (plots.draw_gantt(empty, SITES), plots.draw_task_times(table)):
         assert plots.render(figure, "png")
 
 
 def test_figures_for_one_column_have_its_width() -> None:
     table = tasks()
-    links = tables.tabulate_links(history(), TOPOLOGY)
+    links = LinkRow.frame(tabulate_links(history(), TOPOLOGY))
     for figure in (
         plots.draw_gantt(FAULTY, SITES, width_in=3.4),
         plots.draw_task_times(table, FAULTY.faults, width_in=3.4),
         plots.draw_links(links, SITES, width_in=3.4),
-        plots.draw_accuracy(tables.tabulate_accuracy(history()), 80.0, "virtual", width_in=3.4),
+        plots.draw_accuracy(
+            AccuracyRow.frame(tabulate_accuracy(history())), 80.0, "virtual", width_in=3.4
+        ),
     ):
         svg = plots.render(figure, "svg").decode()
         width_pt = float(re.search(r'width="([\d.]+)pt"', svg)[1])  # type: ignore[index]
@@ -299,7 +303,7 @@ def test_sixty_sites_have_their_names_and_no_numbers_in_cells() -> None:
     sites = tuple(f"site-{number:02d}" for number in range(60))
     links = tuple(Link(a, b, 8.0) for a in sites for b in sites if a != b)
     topology = Topology("sixty", tuple(map(Site, sites)), links)
-    table = tables.tabulate_links(History.of([]), topology)
+    table = LinkRow.frame(tabulate_links(History.of([]), topology))
     axes = plots.draw_links(table, sites).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == list(sites[::2])
     assert texts(axes) == []

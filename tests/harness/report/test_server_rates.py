@@ -9,7 +9,11 @@ from two_servers import SERVERS, TOPOLOGY, history, make_log
 
 from trunkline.harness.record.history import History
 from trunkline.harness.report.updates import servers_section, update_plots
-from trunkline.harness.report.updates.server_rates import summarize_rates, tabulate_servers
+from trunkline.harness.report.updates.server_rates import (
+    ServerRow,
+    summarize_rates,
+    tabulate_servers,
+)
 from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.model import Topology
 
@@ -40,7 +44,7 @@ def make_history() -> History:
 
 
 def tabulate(topology: Topology, server: str) -> pd.DataFrame:
-    table = tabulate_servers(make_history(), topology, SERVERS)
+    table = ServerRow.frame(tabulate_servers(make_history(), topology, SERVERS))
     return table[table["server"] == server].drop(columns="server").reset_index(drop=True)
 
 
@@ -74,7 +78,7 @@ def test_a_share_is_of_the_rate_at_the_time() -> None:
               "loss_percent": 0.0, "queue_bytes": None, "burst": 1.0, "cuts": []}  # fmt: skip
     moved = move("kyiv", "oslo", 0, 20_000, 210, 300)
     lines = sorted([*make_log(), *moved, slower], key=lambda line: line["t_ns"])
-    found = tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",))
+    found = ServerRow.frame(tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",)))
     assert found["in_percent"][2] == pytest.approx(100 * found["in_mbps"][2] / 20)
 
 
@@ -85,26 +89,27 @@ def test_no_step_has_more_than_the_rate_lets_pass() -> None:
         *move("kyiv", "oslo", 1, 120_000, 90, 290),
     ]
     lines = sorted([*make_log(), *moved], key=lambda line: line["t_ns"])
-    found = tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",))["in_mbps"]
+    found = ServerRow.frame(tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",)))["in_mbps"]
     assert found.max() == pytest.approx(8.0)
     assert (found * 0.1 / 8e-6).sum() == pytest.approx(200_000)
-    less = tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",), share=0.9)["in_mbps"]
+    less = ServerRow.frame(tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",), share=0.9))[
+        "in_mbps"
+    ]
     assert less.max() == pytest.approx(7.2)
 
 
 def test_means_are_over_servers_and_steps_and_peaks_of_any() -> None:
-    table = tabulate_servers(make_history(), TOPOLOGY, SERVERS)
+    table = ServerRow.frame(tabulate_servers(make_history(), TOPOLOGY, SERVERS))
     found = summarize_rates(table, 0.5)
-    assert found["server_in_mbps"] == pytest.approx(25_000 * 8e-6 / 0.5 / 2)
-    assert found["server_in_peak_mbps"] == table["in_mbps"].max()
-    assert summarize_rates(table, 0.2)["server_in_mbps"] == 0.0
-    assert set(summarize_rates(None).values()) == {None}
-    assert set(summarize_rates(table, 0.0).values()) == {None}
-    assert math.isclose(found["server_out_mbps"] or 0, 20_000 * 8e-6 / 0.5 / 2)
+    assert found.server_in_mbps == pytest.approx(25_000 * 8e-6 / 0.5 / 2)
+    assert found.server_in_peak_mbps == table["in_mbps"].max()
+    assert summarize_rates(table, 0.2).server_in_mbps == 0.0
+    assert summarize_rates(None) is summarize_rates(table, 0.0) is None
+    assert math.isclose(found.server_out_mbps, 20_000 * 8e-6 / 0.5 / 2)
 
 
 def test_the_page_and_the_figure_show_both_directions() -> None:
-    table = tabulate_servers(make_history(), TOPOLOGY, SERVERS)
+    table = ServerRow.frame(tabulate_servers(make_history(), TOPOLOGY, SERVERS))
     figure, numbers = servers_section.write_section(table, "virtual")
     assert str(figure).count('class="line stroke-blue"') == 2
     assert str(figure).count('class="line stroke-orange"') == 2

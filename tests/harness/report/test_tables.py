@@ -10,8 +10,18 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.transfers import Transfer, transfers, union
-from trunkline.harness.report import tables
-from trunkline.harness.report.tables import Forecast
+from trunkline.harness.report.pages import tasks_section
+from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
+from trunkline.harness.report.tables.forecasts import Forecast
+from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
+from trunkline.harness.report.tables.run_table import RunRow, tabulate_run
+from trunkline.harness.report.tables.task_tables import (
+    MemberRow,
+    TaskRow,
+    tabulate_members,
+    tabulate_tasks,
+)
+from trunkline.harness.report.tables.worker_table import WorkerRow, tabulate_workers
 
 MS = 1_000_000
 
@@ -31,7 +41,7 @@ def csv(table: pd.DataFrame) -> list[str]:
 
 
 def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() -> None:
-    assert csv(tables.tabulate_tasks(history(), forecast)) == [
+    assert csv(TaskRow.frame(tabulate_tasks(history(), forecast))) == [
         "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
         "duration_s,estimate_s,latency_s,bound_s,outcome,warm_up",
         "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210,1.480,1.270,1.000,0.030,0.500,completed,"
@@ -44,14 +54,33 @@ def test_tasks_are_timed_from_the_controllers_start_to_the_last_members_end() ->
 
 
 def test_a_task_that_never_ended_has_no_end() -> None:
-    last = tables.tabulate_tasks(history(without("task_abandoned")), forecast).iloc[2]
+    last = TaskRow.frame(tabulate_tasks(history(without("task_abandoned")), forecast)).iloc[2]
     assert last["outcome"] == "unfinished"
     assert pd.isna(last["end_s"])
     assert pd.isna(last["duration_s"])
 
 
+def test_a_programs_own_synchronization_is_a_task_whose_payload_is_unknown() -> None:
+    begin = {"task": 0, "operation": "allreduce", "bytes": 4000}
+    log = [
+        *(
+            added(t_ms, site, "sync_started", **begin)
+            for t_ms, site in ((10, "rome"), (20, "oslo"))
+        ),
+        *(
+            added(t_ms, site, "sync_finished", task=0)
+            for t_ms, site in ((30, "rome"), (50, "oslo"))
+        ),
+    ]
+    found = TaskRow.frame(tabulate_tasks(history(*log), forecast, lambda sync: 0.01)).iloc[-1:]
+    assert csv(found)[1] == (
+        "0,allreduce,program,oslo rome,4000,,,0.010,0.050,0.040,,,0.010,completed,False"
+    )
+    assert "<td>completed</td>" in str(tasks_section.list_tasks(found)[0])
+
+
 def test_each_member_of_a_task_has_its_own_times() -> None:
-    assert csv(tables.tabulate_members(history())) == [
+    assert csv(MemberRow.frame(tabulate_members(history()))) == [
         "task,site,contributes,receives,joined_s,contributed_s,finished_s,dropped_s,sync_s",
         "0,oslo,True,True,0.210,0.210,1.480,,1.270",
         "0,rome,True,True,0.220,0.220,1.220,,1.000",
@@ -63,7 +92,7 @@ def test_each_member_of_a_task_has_its_own_times() -> None:
 
 
 def test_workers_compute_wait_and_synchronize() -> None:
-    assert csv(tables.tabulate_workers(history(), SITES)) == [
+    assert csv(WorkerRow.frame(tabulate_workers(history(), SITES))) == [
         "site,rounds,compute_s,wait_s,sync_s,bytes_sent,bytes_received,similarity,excluded_s,"
         "rounds_alone",
         "oslo,1,0.200,0.950,3.270,2250000,2000000,,,0",
@@ -73,14 +102,16 @@ def test_workers_compute_wait_and_synchronize() -> None:
 
 
 def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> None:
-    found = tables.tabulate_workers(
-        history(
-            added(500, "kyiv", "compared", task=0, similarity=0.5),
-            added(600, "kyiv", "compared", task=1, similarity=-0.25),
-            added(700, "controller", "site_excluded", worker="kyiv"),
-            added(800, "controller", "site_excluded", worker="kyiv"),
-        ),
-        SITES,
+    found = WorkerRow.frame(
+        tabulate_workers(
+            history(
+                added(500, "kyiv", "compared", task=0, similarity=0.5),
+                added(600, "kyiv", "compared", task=1, similarity=-0.25),
+                added(700, "controller", "site_excluded", worker="kyiv"),
+                added(800, "controller", "site_excluded", worker="kyiv"),
+            ),
+            SITES,
+        )
     )
     assert [line.split(",")[-3:-1] for line in csv(found)[1:]] == [
         ["", ""],
@@ -98,14 +129,17 @@ def test_whoever_is_killed_does_nothing_until_it_is_started_again() -> None:
 
 def test_a_site_that_did_nothing_has_a_row_all_the_same() -> None:
     assert (
-        csv(tables.tabulate_workers(history(), ["bern"]))[1] == "bern,0,0.000,0.000,0.000,0,0,,,0"
+        csv(WorkerRow.frame(tabulate_workers(history(), ["bern"])))[1]
+        == "bern,0,0.000,0.000,0.000,0,0,,,0"
     )
 
 
 def test_samples_per_second_are_those_of_finished_rounds() -> None:
     batch = altered("compute_started", {"batch": 30}, site="rome", iteration=1)
-    tasks = tables.tabulate_tasks(history(), forecast)
-    run = tables.tabulate_run(history(batch), tasks, SITES, samples=lambda batch: batch or 10)
+    tasks = TaskRow.frame(tabulate_tasks(history(), forecast))
+    run = RunRow.frame(
+        [tabulate_run(history(batch), tasks, SITES, samples=lambda batch: batch or 10)]
+    )
     # The second round of rome ends within 4.4 s, and so do three rounds with batches of 10.
     assert run.iloc[0]["samples_per_s"] == pytest.approx((3 * 10 + 30) / 4.4)
 
@@ -113,7 +147,7 @@ def test_samples_per_second_are_those_of_finished_rounds() -> None:
 def test_a_run_is_summed_up_in_one_row() -> None:
     events = history()
     row = (
-        tables.tabulate_run(events, tables.tabulate_tasks(events, forecast), SITES)
+        RunRow.frame([tabulate_run(events, TaskRow.frame(tabulate_tasks(events, forecast)), SITES)])
         .iloc[0]
         .to_dict()
     )
@@ -145,7 +179,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
 
 
 def test_links_have_goodput_while_busy_and_utilisation() -> None:
-    assert csv(tables.tabulate_links(history(), TOPOLOGY)) == [
+    assert csv(LinkRow.frame(tabulate_links(history(), TOPOLOGY))) == [
         "src,dst,rate_mbps,delay_ms,bytes,interface_bytes,drops,busy_s,goodput_mbps,"
         "utilisation_percent,background_bytes",
         "oslo,rome,8.000,10.000,1750000,1820000,0,1.750,8.000,100.000,0",
@@ -163,19 +197,19 @@ def test_a_link_without_traffic_or_counters_has_no_numbers_for_them() -> None:
         without("sent", site="kyiv", dst="rome"),
         without("received", site="rome", src="kyiv"),
     ]
-    assert csv(tables.tabulate_links(history(*changes), TOPOLOGY))[6] == (
+    assert csv(LinkRow.frame(tabulate_links(history(*changes), TOPOLOGY)))[6] == (
         "kyiv,rome,8.000,10.000,0,,,0.000,,,0"
     )
 
 
 def test_time_in_which_transfers_overlap_is_busy_once() -> None:
     overlapping = altered("sent", {"start_ns": 1100 * MS}, task=1, site="oslo", dst="rome")
-    first = tables.tabulate_links(history(overlapping), TOPOLOGY).iloc[0]
+    first = LinkRow.frame(tabulate_links(history(overlapping), TOPOLOGY)).iloc[0]
     assert first["busy_s"] == pytest.approx(2.32)
 
 
 def test_evaluations_are_listed_in_order_of_time() -> None:
-    assert csv(tables.tabulate_accuracy(history())) == [
+    assert csv(AccuracyRow.frame(tabulate_accuracy(history()))) == [
         "t_s,task,site,accuracy_percent,loss,samples",
         "1.480,0,oslo,41.500,1.625,10000",
         "2.290,1,kyiv,81.500,0.500,10000",
@@ -185,17 +219,29 @@ def test_evaluations_are_listed_in_order_of_time() -> None:
 def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:
     empty = History.of([])
     for got, full in (
-        (tables.tabulate_tasks(empty, forecast), tables.tabulate_tasks(history(), forecast)),
-        (tables.tabulate_accuracy(empty), tables.tabulate_accuracy(history())),
-        (tables.tabulate_links(empty, TOPOLOGY), tables.tabulate_links(history(), TOPOLOGY)),
-        (tables.tabulate_workers(empty, SITES), tables.tabulate_workers(history(), SITES)),
+        (
+            TaskRow.frame(tabulate_tasks(empty, forecast)),
+            TaskRow.frame(tabulate_tasks(history(), forecast)),
+        ),
+        (
+            AccuracyRow.frame(tabulate_accuracy(empty)),
+            AccuracyRow.frame(tabulate_accuracy(history())),
+        ),
+        (
+            LinkRow.frame(tabulate_links(empty, TOPOLOGY)),
+            LinkRow.frame(tabulate_links(history(), TOPOLOGY)),
+        ),
+        (
+            WorkerRow.frame(tabulate_workers(empty, SITES)),
+            WorkerRow.frame(tabulate_workers(history(), SITES)),
+        ),
     ):
         assert got.dtypes.equals(full.dtypes)
-    assert len(tables.tabulate_tasks(empty, forecast)) == 0
+    assert len(TaskRow.frame(tabulate_tasks(empty, forecast))) == 0
 
 
 def test_a_table_survives_being_written_and_read() -> None:
-    table = tables.tabulate_tasks(history(), forecast)
+    table = TaskRow.frame(tabulate_tasks(history(), forecast))
     again = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6f")))
     pd.testing.assert_frame_equal(again, table, check_dtype=False)
 

@@ -6,9 +6,10 @@ from three_sites import without
 from two_servers import SERVERS, Line, history, make_log
 from two_servers import _Run as Run
 
-from trunkline.harness.report import columns
 from trunkline.harness.report.updates import update_plots, updates_section
 from trunkline.harness.report.updates.update_tables import (
+    UpdateRow,
+    UpdatesOfRun,
     distribute,
     summarize,
     tabulate_updates,
@@ -24,11 +25,11 @@ def make_longer_log() -> list[Line]:
 
 def updates(gaps: list[float]) -> pd.DataFrame:
     row = {"t_s": 1.0, "task": 0, "site": "kyiv", "iteration": 0, "staleness": 2, "push_s": 0.1}
-    return columns.UPDATES.frame({**row, "gap_s": gap, "pull_s": 0.5} for gap in gaps)
+    return UpdateRow.frame(UpdateRow(**row, gap_s=gap, pull_s=0.5) for gap in gaps)
 
 
 def test_updates_have_gaps_staleness_and_the_times_of_their_transfers() -> None:
-    table = tabulate_updates(history(of=make_longer_log()), SERVERS)
+    table = UpdateRow.frame(tabulate_updates(history(of=make_longer_log()), SERVERS))
     assert table.to_csv(index=False, float_format="%.3f").splitlines() == [
         "t_s,task,site,iteration,staleness,gap_s,push_s,pull_s",
         "0.300,0,kyiv,0,0,,0.090,",
@@ -39,21 +40,26 @@ def test_updates_have_gaps_staleness_and_the_times_of_their_transfers() -> None:
 
 def test_an_update_counts_when_all_servers_have_it() -> None:
     assert (
-        len(tabulate_updates(history(without("model_merged", site="rome", task=1)), SERVERS)) == 1
+        len(
+            UpdateRow.frame(
+                tabulate_updates(history(without("model_merged", site="rome", task=1)), SERVERS)
+            )
+        )
+        == 1
     )
-    assert not len(tabulate_updates(history(), ()))
+    assert not len(UpdateRow.frame(tabulate_updates(history(), ())))
 
 
 def test_gaps_count_as_zero_below_a_tenth_of_the_mean() -> None:
     found = summarize(updates([0.0, 0.0, 0.09, 0.11, 4.8]))  # the mean is 1
-    assert found == {
-        "zero_gaps_percent": pytest.approx(60.0),
-        "staleness": 2.0,
-        "staleness_most": 2.0,
-        "push_s": 0.1,
-        "pull_s": 0.5,
-    }
-    assert set(summarize(None).values()) == set(summarize(updates([])).values()) == {None}
+    assert found == UpdatesOfRun(
+        zero_gaps_percent=pytest.approx(60.0),
+        staleness=2.0,
+        staleness_most=2.0,
+        push_s=0.1,
+        pull_s=0.5,
+    )
+    assert summarize(None) is summarize(updates([])) is None
 
 
 def test_a_distribution_has_the_share_of_values_up_to_each() -> None:
@@ -66,6 +72,6 @@ def test_the_page_and_the_figure_show_three_distributions() -> None:
     table = updates([0.0, 0.1, 0.2])
     _, figure = updates_section.write_section(table)
     assert str(figure).count("stroke-blue") == 3
-    assert updates_section.write_section(updates([])) == [None]
+    assert updates_section.write_section(updates([])) == []
     labels = [axes.get_xlabel() for axes in update_plots.draw_updates(table).axes]
     assert labels == ["gap between updates (s)", "time of a pull (s)", "staleness (updates)"]

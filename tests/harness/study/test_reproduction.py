@@ -11,7 +11,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
 from trunkline.harness.commands.verbs.reproduce import PANELS
-from trunkline.harness.report import columns
+from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.study import (
     comparison,
     comparison_runs,
@@ -39,7 +39,7 @@ def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(n
     figure = found.measured if isinstance(found, papers.ModelFigure) else found
     asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.read_axes(figure.vary), 1)
     assert len(asked.trials) > 1
-    assert figure.metric in columns.RUN.columns
+    assert figure.metric in RunRow.columns()
 
 
 def test_the_list_has_every_figure(capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -100,9 +100,7 @@ def write_page(
         Section("progress", "Progress", [_draw_progress(drawn)]),
         Section("accuracy", "Accuracy", [_draw_accuracy(drawn)]),
         Section(
-            "differences",
-            "What differs",
-            write_section(found, labels) if len(found) > 1 else [None],
+            "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
     ]
     command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
@@ -193,7 +191,7 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
              "mean task time", "relative to run 1", "measured / expected, median", "rounds",
              "payload",             "best accuracy")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
-    means_s = list(_list_means(runs.values()))
+    means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
     first, *_ = givens.values()
     rows = [
@@ -214,8 +212,6 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
         ", ".join(unlike),
         data.scenario.workload.kind if programs else kind,
     ]
-    if not data.tables:
-        return [*what, *[""] * 7]
     run = data.tables["run"].to_dict("records")[0]
     best = data.tables["accuracy"]["accuracy_percent"].max()
     ratio = _compute_ratios(data.tables["tasks"]).median()
@@ -231,19 +227,12 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
     ]
 
 
-def _list_means(runs: Iterable[RunData]) -> Iterator[float]:
-    for data in runs:
-        yield float(data.tables["run"]["task_s"].iloc[0]) if data.tables else float("nan")
-
-
 def _compute_ratios(tasks: pd.DataFrame) -> pd.Series[float]:
     done = tasks[tasks["outcome"] == "completed"]
     return done["duration_s"] / (done["estimate_s"] + done["latency_s"])
 
 
 def _select_completed(data: RunData) -> pd.DataFrame:
-    if not data.tables:
-        return pd.DataFrame({"duration_s": [], "end_s": []}, dtype="float64")
     tasks = data.tables["tasks"]
     return tasks[tasks["outcome"] == "completed"]
 
@@ -304,10 +293,7 @@ def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
 
 
 def _draw_accuracy(runs: Mapping[str, RunData]) -> Html | None:
-    found = {
-        name: data.tables["accuracy"] if data.tables else pd.DataFrame()
-        for name, data in runs.items()
-    }
+    found = {name: data.tables["accuracy"] for name, data in runs.items()}
     return accuracy_section.draw_runs(found) if any(map(len, found.values())) else None
 
 

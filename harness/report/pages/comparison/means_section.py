@@ -47,7 +47,7 @@ class Metric:
 def write_section(metrics: Sequence[Metric]) -> list[Child]:
     """A legend, and a chart for each metric."""
     if not metrics:
-        return [None]
+        return []
     keys = [("stroke-blue", "mean of the trials that passed, with its 95 % interval"),
             ("small stroke-grey", "a trial")]  # fmt: skip
     return [charts.make_legend(keys, "dot"), *map(draw_means, metrics)]

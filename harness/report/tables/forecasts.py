@@ -1,0 +1,95 @@
+"""How long tasks are expected to take, and can take at least, on a scenario's overlay (pure)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.planning.bound import bound
+from trunkline.agents.planning.fluid.completion_times import estimate
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.background.flows import Flow, leave_rates, list_flows
+from trunkline.harness.network.interface import payload_share
+from trunkline.harness.record.history import Sync
+from trunkline.harness.scenario.settings import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A task's expected duration: the fluid estimate of its plan, and the bound of any plan.
+
+    `latency_s` is the propagation to add to the estimate: of every hop of every chunk, and of the
+    controller's message that starts the task.
+    """
+
+    estimate_s: float
+    bound_s: float
+    latency_s: float
+
+
+def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
+    """A function that forecasts a task's duration on the scenario's overlay from its plan.
+
+    Estimate and bound count payload, so rates are reduced to the share that TCP's payload gets. The
+    estimate also leaves each flow of background traffic its mean rate.
+    """
+    flows = list_flows(scenario.background)
+    topology, share = scenario.topology, payload_share(scenario.network.mtu)
+    discipline, bounds = scenario.scheme.discipline, scenario.scheme.bounds
+    rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
+    paths = topology.overlay_paths()
+    delays_ms = topology.overlay.delays_ms()
+
+    def control_s(site: str) -> float:
+        return topology.path_delay_ms(scenario.controller_site, site) / 1e3
+
+    @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
+    def of_plan(
+        forest: str,
+        chunk_bytes: int,
+        model_bytes: int,
+        tensor_bytes: tuple[int, ...],
+        active: tuple[Flow, ...],
+    ) -> Forecast:
+        plan = Plan.from_json(json.loads(forest))
+        sizes = chunk_bytes, model_bytes
+        left_mbps = leave_rates(topology.rates_mbps(), topology, active)
+        left_mbps = {link: rate * share for link, rate in left_mbps.items()}
+        fluid_s, delayed_s = (
+            estimate(plan, left_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
+            for waits in (None, delays_ms)
+        )
+        told_s = max(map(control_s, plan.participants()))
+        return Forecast(
+            estimate_s=fluid_s,
+            bound_s=bound(plan, rates_mbps, model_bytes),
+            latency_s=delayed_s - fluid_s + told_s,
+        )
+
+    def forecast(started: TaskStarted) -> Forecast:
+        sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
+        active = tuple(flow for flow in flows if flow.is_active(started.t_ns / 1e9))
+        return of_plan(json.dumps(started.forest), *sizes, active)
+
+    return forecast
+
+
+def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
+    """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
+    share = payload_share(scenario.network.mtu)
+    rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
+
+    @functools.cache
+    def of_group(group: frozenset[str], size: int) -> float:
+        sites = tuple(sorted(group))
+        return bound(Plan(sites, sites, 1, ()), rates_mbps, size)
+
+    def of_sync(sync: Sync) -> float | None:
+        if sync.operation != "allreduce" or not sync.bytes:
+            return None
+        return of_group(frozenset(sync.begun_ns), sync.bytes)
+
+    return of_sync

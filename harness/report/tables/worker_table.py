@@ -1,0 +1,105 @@
+"""The table of workers: what each site did with its time (pure)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from statistics import fmean
+
+from trunkline.agents.events.lifecycle import Doing
+from trunkline.agents.events.round_events import RoundAlone, RoundFinished
+from trunkline.agents.events.task_events import Compared, Received, Sent, SiteExcluded
+from trunkline.harness.record.branches import list_computed
+from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.transfers import union
+from trunkline.harness.report.tables.row import Row, column, to_s
+
+
+class WorkerRow(Row, table="workers"):
+    """One row per site, in order of rank."""
+
+    site: str = column("its name")
+    rounds: int = column("iterations computed and synchronized")
+    compute_s: float = column("time spent computing, also while a model arrived")
+    wait_s: float = column("time from ready, or from a task to the next one, until it continued")
+    sync_s: float = column(
+        "time from its contribution until the task's end or until it continued, without the time "
+        "in which it computed branches"
+    )
+    bytes_sent: int | None = column("payload sent, also for tasks of others; empty for programs")
+    bytes_received: int | None = column(
+        "payload received, also for tasks of others; empty for programs"
+    )
+    similarity: float | None = column(
+        "mean cosine similarity of its updates with those of the model, from -1 to 1; empty if the "
+        "policy does not compare them"
+    )
+    excluded_s: float | None = column("when the policy excluded it; empty if it did not")
+    rounds_alone: int = column(
+        "rounds that it did without a controller: they synchronize nothing, but count for "
+        "`stop.rounds`"
+    )
+
+
+def tabulate_workers(
+    history: History, sites: Iterable[str], logs_payload: bool = True
+) -> Iterator[WorkerRow]:
+    """One row per site, in the given order.
+
+    A worker computes, waits (from ready until it contributes or continues) and synchronizes (from
+    its contribution until it installs the result, gives up or continues). Branches that it computes
+    while a model arrives count as computing only. A server does none of these, and a worker may
+    take part in other tasks meanwhile. Bytes include work for others' tasks; programs do not log
+    theirs.
+    """
+    spent_ns = _count_spent_ns(history)
+    sent: Counter[str] = Counter()
+    received: Counter[str] = Counter()
+    for task in history.tasks:
+        for out in task.all(Sent):
+            sent[out.site] += out.bytes
+        for into in task.all(Received):
+            received[into.site] += into.bytes
+    rounds = Counter(event.site for event in history.all(RoundFinished))
+    alone = Counter(event.site for event in history.all(RoundAlone))
+    similar: defaultdict[str, list[float]] = defaultdict(list)
+    for compared in history.all(Compared):
+        similar[compared.site].append(compared.similarity)
+    excluded_ns: dict[str, int] = {}
+    for event in history.all(SiteExcluded):
+        excluded_ns.setdefault(event.worker, event.t_ns)
+    for site in sites:
+        yield WorkerRow(
+            site=site,
+            rounds=rounds[site],
+            compute_s=spent_ns[site, Doing.COMPUTING] / 1e9,
+            wait_s=spent_ns[site, Doing.WAITING] / 1e9,
+            sync_s=spent_ns[site, Doing.IN_TASK] / 1e9,
+            bytes_sent=sent[site] if logs_payload else None,
+            bytes_received=received[site] if logs_payload else None,
+            similarity=fmean(similar[site]) if similar[site] else None,
+            excluded_s=to_s(excluded_ns.get(site)),
+            rounds_alone=alone[site],
+        )
+
+
+def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
+    """The time that each site computed, and that it waited or synchronized without computing."""
+    spans: defaultdict[tuple[str, Doing], list[Interval]] = defaultdict(list)
+    for site, done in history.phases.items():
+        for phase in done:
+            spans[site, phase.doing].append((phase.start_ns, phase.end_ns))
+    for branch in list_computed(history):
+        spans[branch.site, Doing.COMPUTING].append((branch.start_ns, branch.end_ns))
+    spent_ns: Counter[tuple[str, Doing]] = Counter()
+    for (site, doing), intervals in tuple(spans.items()):
+        computing = spans[site, Doing.COMPUTING]
+        spent_ns[site, doing] = _measure_ns(computing)
+        if doing is not Doing.COMPUTING:
+            spent_ns[site, doing] = _measure_ns([*intervals, *computing]) - _measure_ns(computing)
+    return spent_ns
+
+
+def _measure_ns(intervals: Iterable[Interval]) -> int:
+    return sum(end_ns - start_ns for start_ns, end_ns in union(intervals))
