@@ -1,7 +1,5 @@
 """The scenarios of runs that are written down by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -10,8 +10,6 @@ the changed module and of its folder run first. A bug is killed if a test fails,
 take more processor time than `LIMIT_S`: after many bugs an agent waits without end, and time leaps.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import queue

@@ -4,8 +4,6 @@
 tests of `tests/agents` notice. `test_planted_bugs.py` checks that every change can still be made.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

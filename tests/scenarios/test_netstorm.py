@@ -1,7 +1,5 @@
 """NetStorm's policies at work: agents, wires and virtual time in one process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

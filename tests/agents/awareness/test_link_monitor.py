@@ -1,7 +1,5 @@
 """Sites that measure their links by the chunks of a run, and a controller that plans with it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

@@ -1,7 +1,5 @@
 """What a new controller learns from reports: running tasks, numbers, losses; in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

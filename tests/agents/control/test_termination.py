@@ -1,7 +1,5 @@
 """When a controller ends the run."""
 
-from __future__ import annotations
-
 import asyncio
 
 from trunkline.agents.control.termination import Termination

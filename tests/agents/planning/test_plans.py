@@ -1,7 +1,5 @@
 """Every plan builder, found by its file's name, is proved right on random overlays."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess

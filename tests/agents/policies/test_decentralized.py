@@ -1,7 +1,5 @@
 """AD-PSGD and Eager-Reduce: literal histories."""
 
-from __future__ import annotations
-
 import pytest
 from answers import Answers
 

@@ -1,7 +1,5 @@
 """FL-R2SP: literal rounds, turns, stragglers and outliers; and any run of a simulator."""
 
-from __future__ import annotations
-
 import math
 import random
 from fractions import Fraction

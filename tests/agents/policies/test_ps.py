@@ -1,7 +1,5 @@
 """Parameter servers: literal histories of pushes and pulls."""
 
-from __future__ import annotations
-
 import pytest
 from answers import Answers
 

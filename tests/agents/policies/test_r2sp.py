@@ -1,7 +1,5 @@
 """R2SP: literal turns, gaps, drops and batches; and any run that a simulator can think of."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """SAFA: literal rounds, late updates and lags; and any run of a simulator."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Background traffic in whole runs, what checks say of changed logs, garbage at a receiver."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

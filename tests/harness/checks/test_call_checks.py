@@ -1,7 +1,5 @@
 """Calls of torch.distributed in logs that are right, and in logs that cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """When a site knows that a task is over, with a pause and a kill after it."""
 
-from __future__ import annotations
-
 from hand_made import THREE_SITES
 from three_sites import added, history
 

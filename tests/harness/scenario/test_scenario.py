@@ -1,7 +1,5 @@
 """Right scenarios: what is read, what is filled in, and what `resolve` writes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -4,8 +4,6 @@ Each file of `tests/bad` ends with the lines that reading it must give, marked `
 extensions in them are those of `KNOWN`, so that a new plan or topology changes no message here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

@@ -39,7 +39,6 @@ def build(rng, *, count: int) -> Topology:
 """
 
 POLICY = """\
-from __future__ import annotations
 from dataclasses import dataclass
 from trunkline.policy import PartialReduce
 

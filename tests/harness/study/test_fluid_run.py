@@ -1,7 +1,5 @@
 """A whole run in the fluid model: small ones, whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
