@@ -58,6 +58,11 @@ def added(t_ms: float, site: str, event: str, **values: Any) -> Change:
     return lambda log: sorted([*log, new], key=lambda line: line["t_ns"])
 
 
+def changed(t_ms: float, who: str, do: str) -> Change:
+    """An agent is killed, paused, or the reverse."""
+    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
+
+
 def list_rows(
     table: dict[str, dict[str, list[Change]]],
 ) -> list[tuple[str, str, list[Change]]]:

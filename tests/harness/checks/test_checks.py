@@ -9,7 +9,17 @@ import pytest
 from hand_made import THREE_SITES, change
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from three_sites import SITES, TOPOLOGY, Change, added, altered, history, list_rows, without
+from three_sites import (
+    SITES,
+    TOPOLOGY,
+    Change,
+    added,
+    altered,
+    changed,
+    history,
+    list_rows,
+    without,
+)
 
 from trunkline.agents.events.causes import (
     FinishedTooEarly,
@@ -455,10 +465,7 @@ def test_steps_after_the_start_of_a_fault_are_named_in_words() -> None:
     changes = [added(start_ms, "runner", "fault_started", **begun)]
     _, detail = one("faults match the timeline", *changes, rules=rules)
     assert detail.startswith("the kill of kyiv by fault 0 was due at ")
-    changes += [
-        added(start_ms, "runner", "agent_changed", who="kyiv", do=do, fault=0)
-        for do in ("kill", "restart")
-    ]
+    changes += [changed(start_ms, "kyiv", do) for do in ("kill", "restart")]
     _, detail = one("faults match the timeline", *changes, rules=rules)
     assert detail.startswith("the end of fault 0 was due at ")
 
@@ -650,10 +657,7 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
     assert one(name, late) == ("pass", "each within 1.98 s")
     late = altered("task_finished", {"t_ns": 4550 * MS}, task=1, site="rome")
     assert one(name, late) == ("fail", "task 1 took 3.040 s of 1.98 s")
-    pause = [
-        added(2000 + 500 * n, "runner", "agent_changed", who="rome", do=do, fault=1)
-        for n, do in enumerate(("pause", "resume"))
-    ]
+    pause = [changed(2000, "rome", "pause"), changed(2500, "rome", "resume")]
     assert one(name, late, *pause)[0] == "pass"
     halted = added(2100, "controller", "task_halted", task=1, cause=TAKEN_OVER, members=[])
     assert one(name, late, halted)[0] == "pass"
@@ -1069,8 +1073,7 @@ def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_kille
     got = added(2600, "rome", "received", **more, start_ns=2400 * MS, end_ns=2500 * MS)
     assert one(name, got)[0] == "fail"
     for t_ms, outcome in ((2450, "pass"), (2550, "fail")):
-        kill = added(t_ms, "runner", "agent_changed", who="oslo", do="kill", fault=0)
-        assert one(name, got, kill)[0] == outcome, t_ms
+        assert one(name, got, changed(t_ms, "oslo", "kill"))[0] == outcome, t_ms
 
 
 def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_moment() -> None:
@@ -1094,11 +1097,6 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.022 s: rome had not lost oslo" in one(name, *said, wrong)[1]
     back = altered("losses_reported", {"worker": "oslo"}, t_ns=3020 * MS)
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
-
-
-def changed(t_ms: int, who: str, do: str) -> Change:
-    """An agent is killed, paused, or the reverse."""
-    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
 
 
 @pytest.mark.parametrize("found_ms", [1100, 1350])
@@ -1263,7 +1261,7 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
 def test_a_controller_begins_no_task_beyond_those_that_were_asked_for_also_after_a_loss() -> None:
     """It knows its own tasks, and those of others that its workers had joined before."""
     name = "the run ended as specified"
-    kill = added(1, "runner", "agent_changed", who="oslo", do="kill", fault=0)
+    kill = changed(1, "oslo", "kill")
     rules = change(RULES, stop=Stop(tasks=1))
     assert "task 1 began after 1 tasks of 1" in one(name, kill, rules=rules)[1]
     assert "began after" not in one(name, kill, rules=change(RULES, stop=Stop(tasks=3)))[1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hand_made import change, make_scenario
-from three_sites import Change, added, altered, list_rows, without
+from three_sites import Change, added, altered, changed, list_rows, without
 from two_servers import LOG, RULES, SUMS_LOG, SUMS_RULES, Line, history
 from wan import Wan, mesh
 
@@ -71,10 +71,6 @@ def with_roles(task: int, **changed: Any) -> Change:
         return log
 
     return change
-
-
-def killed(t_ms: int, site: str) -> Change:
-    return added(t_ms, "runner", "agent_changed", who=site, do="kill", fault=0)
 
 
 def later(t_ms: float, event: str, **match: Any) -> Change:
@@ -270,7 +266,7 @@ def test_a_kill_excuses_what_a_server_lost() -> None:
         without("task_finished", task=1, site="rome"),
         without("model_merged", task=1, site="rome"),
         without("contributed", task=3, site="rome"),
-        killed(340, "rome"),
+        changed(340, "rome", "kill"),
     ]
     assert one(CHAIN, *lost) == (
         "pass",
@@ -287,7 +283,7 @@ def test_a_server_that_was_killed_begins_again_with_the_initial_model() -> None:
     began = next(line for line in LOG if line["event"] == "server_began")
     shown = {key: began[key] for key in ("digest", "fingerprint")}
     again = added(500, "rome", "server_began", **shown)
-    assert one(CHAIN, killed(480, "rome"), again) == ("pass", "19 versions judged")
+    assert one(CHAIN, changed(480, "rome", "kill"), again) == ("pass", "19 versions judged")
     assert one(CHAIN, again)[0] == "fail"
 
 
