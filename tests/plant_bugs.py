@@ -69,10 +69,7 @@ class Copy:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.folder / "src"),
-        }
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
         command = ["prlimit", f"--cpu={LIMIT_S}", sys.executable, *arguments]
         with subprocess.Popen(
             command,
@@ -131,9 +128,7 @@ def main() -> int:
     if done.returncode:
         raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}")
     survivors = play(
-        chosen,
-        lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests),
-        arguments.jobs,
+        chosen, lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests), arguments.jobs
     )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:

@@ -63,9 +63,7 @@ def changed(t_ms: float, who: str, do: str) -> Change:
     return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
 
 
-def list_rows(
-    table: dict[str, dict[str, list[Change]]],
-) -> list[tuple[str, str, list[Change]]]:
+def list_rows(table: dict[str, dict[str, list[Change]]]) -> list[tuple[str, str, list[Change]]]:
     """A table of wrong logs as rows: the check, what it says, and the changes that it notices."""
     return [(name, said, each) for name, rows in table.items() for said, each in rows.items()]
 

@@ -209,12 +209,12 @@ BAD: dict[str, dict[str, list[Change]]] = {
     "every plan is valid": {
         "task 0: its plan at 0.210 s is not valid: it is not a plan (KeyError: 'contributors')": [
             altered("task_started", {"forest": {}}, task=0)
-        ],
+        ]
     },
     "plans match the scenario": {
         "task 1: its group has a member twice": [
             altered("task_started", {"group": ["kyiv", "rome", "kyiv"]}, task=1)
-        ],
+        ]
     },
     "connections join two live agents": {
         "controller found rome at 2.500 s: it had not lost rome": [
@@ -293,10 +293,10 @@ BAD: dict[str, dict[str, list[Change]]] = {
     "the run matches the scenario": {
         "sites is ['oslo', 'rome'] in the log, ['kyiv', 'oslo', 'rome'] in the scenario": [
             altered("run_started", {"sites": ["oslo", "rome"]})
-        ],
+        ]
     },
     "every agent exited cleanly": {
-        "rome did not exit before the run ended": [without("agent_exited", who="rome")],
+        "rome did not exit before the run ended": [without("agent_exited", who="rome")]
     },
     "every task ended once": {
         "task 1 was neither completed nor abandoned": [without("task_completed", task=1)],
@@ -323,7 +323,7 @@ BAD: dict[str, dict[str, list[Change]]] = {
     "all members hold the same result": {
         "task 1: members hold 2 different results": [
             altered("task_finished", {"digest": "result-x"}, task=1, site="kyiv")
-        ],
+        ]
     },
     "every result is the weighted sum": {
         "task 0: 1 numbers in a fingerprint at rome": [
@@ -336,40 +336,40 @@ BAD: dict[str, dict[str, list[Change]]] = {
     "abandoned tasks left models unchanged": {
         "task 2: the model of rome changed": [
             altered("task_dropped", {"digest": "half-updated"}, site="rome")
-        ],
+        ]
     },
     "every contribution counts once": {
-        "task 0: rome contributed 0 times, not 1": [without("contributed", task=0, site="rome")],
+        "task 0: rome contributed 0 times, not 1": [without("contributed", task=0, site="rome")]
     },
     "no site was left blocked": {
         "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log": [
             without("worker_finished", site="kyiv")
-        ],
+        ]
     },
     "every task stayed within its budget": {
         "task 2 took 6.600 s of 1.98 s": [
             without("task_abandoned"),
             without("task_dropped"),
             altered("run_finished", {"t_ns": 9000 * MS}),
-        ],
+        ]
     },
     "every byte arrived": {
         "task 1 on kyiv -> rome: 500000 bytes planned, 750000 sent, 750000 received": [
             altered("sent", {"bytes": 750_000}, task=1, site="kyiv", dst="rome"),
             altered("received", {"bytes": 750_000}, task=1, site="rome", src="kyiv"),
-        ],
+        ]
     },
     "links kept their rates": {
         "oslo -> bern: bytes sent on a link that does not exist": [
             altered("sent", {"dst": "bern"}, task=0, site="oslo")
-        ],
+        ]
     },
     "interface counters match the payload": {
         (
             "oslo -> rome: no interface counters; rome -> oslo: no interface counters;"
             " oslo -> kyiv: no interface counters; kyiv -> oslo: no interface counters;"
             " rome -> kyiv: no interface counters; and 1 more"
-        ): [altered("run_finished", {"links": []})],
+        ): [altered("run_finished", {"links": []})]
     },
     "the target accuracy was reached": {
         "target 85 %, best 41.50 %": [
@@ -387,22 +387,22 @@ DOUBTED: dict[str, dict[str, list[Change]]] = {
             without("task_completed"),
             without("task_started"),
             without("task_abandoned"),
-        ],
+        ]
     },
     "every result is the weighted sum": {
         "task 1: the contributions are not finite numbers": [
             altered("contributed", {"fingerprint": [NAN] * 16}, task=1, site="rome")
-        ],
+        ]
     },
     "links kept their delays": {
         "oslo -> rome: a first byte took 5.000 ms, less than the set delay of 10 ms": [
             altered("received", {"start_ns": 215 * MS}, task=0, site="rome")
-        ],
+        ]
     },
     "the host kept up": {
         f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled": [
             added(900, "kyiv", "late", seconds=0.25)
-        ],
+        ]
     },
 }
 
@@ -811,9 +811,7 @@ def test_a_site_that_loses_many_connections_at_once_goes_on_alone_after_the_last
     )
     found = {
         at_ms: one(
-            "workers followed the protocol",
-            *lost,
-            added(at_ms, "kyiv", "round_alone", iteration=1),
+            "workers followed the protocol", *lost, added(at_ms, "kyiv", "round_alone", iteration=1)
         )
         for at_ms in (2390.2, 2390.3)
     }

@@ -3,10 +3,7 @@
 from hand_made import THREE_SITES
 from three_sites import added, history
 
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskCompleted,
-)
+from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 

@@ -145,22 +145,22 @@ BAD: dict[str, dict[str, list[Change]]] = {
         "task 0: members hold 2 different results": [
             with_roles(0, receivers=["oslo", "rome"]),
             added(300, "oslo", "task_finished", task=0, digest="x", fingerprint=ZEROS),
-        ],
+        ]
     },
     SUMS: {
         "task 0: the fingerprint at oslo and rome is off by 7.5, rounding explains 0.000229": [
             altered("task_finished", {"fingerprint": ZEROS}, task=0, site="rome")
-        ],
+        ]
     },
     EXACT: {
         "task 2: the result at kyiv is not the exact sum": [
             altered("task_finished", {"digest": "x"}, task=2)
-        ],
+        ]
     },
     INPUTS: {
         "task 2: iteration 0 of kyiv is not what the seed gives": [
             altered("contributed", {"digest": "x"}, task=2, site="kyiv")
-        ],
+        ]
     },
     CHAIN: {
         "task 1 at rome: version 3 came after version 1": [
@@ -197,12 +197,12 @@ BAD: dict[str, dict[str, list[Change]]] = {
                 site="rome",
             ),
             without("model_merged", task=1, site="rome"),
-        ],
+        ]
     },
     ONCE: {
         "kyiv contributed iteration 1, which it did not compute": [
             altered("contributed", {"iteration": 1}, task=0, site="kyiv")
-        ],
+        ]
     },
     WAITS: {
         "kyiv waited after task 0 at 0.325 s and waited to the end of the log": [
@@ -210,7 +210,7 @@ BAD: dict[str, dict[str, list[Change]]] = {
             without("task_finished", task=2),
             without("round_finished", site="kyiv"),
             without("worker_finished", site="kyiv"),
-        ],
+        ]
     },
 }
 
@@ -226,17 +226,17 @@ BAD_SUMS: dict[str, dict[str, list[Change]]] = {
     WORKERS: {
         "bern at 0.250 s: round_finished: the worker was 'computing'": [
             added(250, "bern", "round_finished", rounds=1)
-        ],
+        ]
     },
     INPUTS: {
         "task 0: iteration 0 of bern is not what the seed gives": [
             altered("contributed", {"digest": "x"}, task=0, site="bern")
-        ],
+        ]
     },
     EXACT: {
         "task 1: the result at kyiv is not the exact sum": [
             altered("task_finished", {"digest": "x"}, task=1)
-        ],
+        ]
     },
     MODELS: {
         "task 1 at bern: version 2 is not made of the model before": [
@@ -249,7 +249,7 @@ BAD_SUMS: dict[str, dict[str, list[Change]]] = {
     WAITS: {
         "bern was in task 0 with iteration 0 at 0.220 s and waited to the end of the log": [
             without("task_finished", task=0, site="bern")
-        ],
+        ]
     },
 }
 

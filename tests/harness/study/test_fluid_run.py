@@ -151,11 +151,7 @@ def test_the_seed_alone_decides():
 
 
 @pytest.mark.parametrize(
-    "unknown",
-    [
-        "timeline=[{at: 1 s, do: outage n1 n2}]",
-        "stop={accuracy: 90 %}",
-    ],
+    "unknown", ["timeline=[{at: 1 s, do: outage n1 n2}]", "stop={accuracy: 90 %}"]
 )
 def test_what_the_model_does_not_know_it_does_not_say(unknown):
     overrides = ("workload={kind: training}",) if "accuracy" in unknown else ()
