@@ -67,6 +67,7 @@ NAN = float("nan")
 AGAIN = asdict(FinishedTooEarly("rome"))
 ROME_LOST = asdict(SiteLost("rome"))
 TAKEN_OVER = asdict(TakenOver())
+LINK_BROKE = asdict(LinkBroke(("rome", "kyiv")))
 
 
 def one(name: str, *changes: Change, rules: Rules = RULES) -> tuple[str, str]:
@@ -234,16 +235,7 @@ BAD: dict[str, dict[str, list[Change]]] = {
         (
             "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other; "
             "task 1: task_halted at 2.100 s does not ask kyiv, rome"
-        ): [
-            added(
-                2100,
-                "controller",
-                "task_halted",
-                task=1,
-                cause=asdict(LinkBroke(("rome", "kyiv"))),
-                members=[],
-            )
-        ],
+        ): [added(2100, "controller", "task_halted", task=1, cause=LINK_BROKE, members=[])],
     },
     "every repair was heard": {
         "task 0: rome heard a halt at 0.250 s, which no controller logged before": [
@@ -1243,12 +1235,7 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
         added(1850, "rome", "link_lost", peer="kyiv", reason=""),
         added(heard_ms, "controller", "losses_reported", worker="rome", lost=["kyiv"]),
         added(
-            2100,
-            "controller",
-            "task_halted",
-            task=1,
-            cause=asdict(LinkBroke(("rome", "kyiv"))),
-            members=["kyiv", "rome"],
+            2100, "controller", "task_halted", task=1, cause=LINK_BROKE, members=["kyiv", "rome"]
         ),
     ]
     found = one("every repair has a cause", *said)[1]

@@ -49,6 +49,7 @@ WAITS = "no site was left blocked"
 
 MS = 1_000_000
 ZEROS = [0.0] * 16
+NO_MODEL = {"base": "", "base_fingerprint": [], "step": [], "digest": "", "fingerprint": []}
 
 
 def one(name: str, *changes: Change, of: list[Line] = LOG, rules: Rules = RULES) -> tuple[str, str]:
@@ -96,18 +97,7 @@ BAD: dict[str, dict[str, list[Change]]] = {
             without("model_merged", task=0, site="rome")
         ],
         "oslo at 0.360 s: model_merged: it had no result of task 0 to merge": [
-            added(
-                360,
-                "oslo",
-                "model_merged",
-                task=0,
-                version=3,
-                base="",
-                base_fingerprint=[],
-                step=[],
-                digest="",
-                fingerprint=[],
-            )
+            added(360, "oslo", "model_merged", task=0, version=3, **NO_MODEL)
         ],
         "kyiv at 0.325 s: task_finished: it is not a receiver of the result": [
             altered(
