@@ -336,7 +336,10 @@ BAD: dict[str, dict[str, list[Change]]] = {
     "no site was left blocked": {
         "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log": [
             without("worker_finished", site="kyiv")
-        ]
+        ],
+        "oslo was ready with iteration 1 at 1.580 s and got no answer before it asked again": [
+            added(2000, "oslo", "ready", iteration=2)
+        ],
     },
     "every task stayed within its budget": {
         "task 2 took 6.600 s of 1.98 s": [
@@ -373,6 +376,11 @@ BAD: dict[str, dict[str, list[Change]]] = {
 }
 """By check: what it says of a wrong log. More kinds of wrong are in the falsified logs."""
 
+CAPTURED = [
+    {"src": "kyiv", "dst": "oslo", "packets": 90, "missed": 3},
+    {"src": "oslo", "dst": "kyiv", "packets": 70, "missed": 0},
+]
+
 DOUBTED: dict[str, dict[str, list[Change]]] = {
     "every task ended once": {
         "no task was completed, so the run shows nothing about its scheme": [
@@ -394,7 +402,16 @@ DOUBTED: dict[str, dict[str, list[Change]]] = {
     "the host kept up": {
         f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled": [
             added(900, "kyiv", "late", seconds=0.25)
-        ]
+        ],
+        f"{TOO_SLOW}; kyiv: timers were late for 25% of 2.000 s": [
+            added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)
+        ],
+        "TCP reached its memory limit at kyiv, oslo: raise net.ipv4.tcp_mem": [
+            altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})
+        ],
+        "kyiv -> oslo: the capture lacks 3 packets": [
+            added(900, "runner", "capture_ended", links=CAPTURED)
+        ],
     },
 }
 

@@ -49,7 +49,8 @@ WAITS = "no site was left blocked"
 
 MS = 1_000_000
 ZEROS = [0.0] * 16
-NO_MODEL = {"base": "", "base_fingerprint": [], "step": [], "digest": "", "fingerprint": []}
+NOTHING: Line = {"digest": "", "fingerprint": []}
+NO_MODEL: Line = {"base": "", "base_fingerprint": [], "step": [], **NOTHING}
 
 
 def one(name: str, *changes: Change, of: list[Line] = LOG, rules: Rules = RULES) -> tuple[str, str]:
@@ -95,6 +96,13 @@ BAD: dict[str, dict[str, list[Change]]] = {
     WORKERS: {
         "rome at 0.330 s: task_joined: it had not merged the result of task 0": [
             without("model_merged", task=0, site="rome")
+        ],
+        "oslo at 0.250 s: compute_started: the site is a server": [
+            added(250, "oslo", "compute_started", iteration=0)
+        ],
+        "rome at 0.220 s: contributed: the site was 'idle'": [without("server_began", site="rome")],
+        "rome at 0.330 s: contributed: it was in the task already": [
+            added(330, "rome", "contributed", task=2, iteration=1, weight=1.0, **NOTHING)
         ],
         "oslo at 0.360 s: model_merged: it had no result of task 0 to merge": [
             added(360, "oslo", "model_merged", task=0, version=3, **NO_MODEL)
@@ -171,6 +179,9 @@ BAD: dict[str, dict[str, list[Change]]] = {
         "task 1 at oslo: version 2 is off by 3.5, rounding explains 0.000465": [
             with_roles(1, keep=0.0)
         ],
+        "task 3: rome contributed version 1, but had version 2": [
+            altered("contributed", {"iteration": 1}, task=3, site="rome")
+        ],
         "task 3: rome contributed another model than it had": [
             altered("contributed", {"fingerprint": ZEROS}, task=3, site="rome")
         ],
@@ -216,7 +227,14 @@ BAD_SUMS: dict[str, dict[str, list[Change]]] = {
     WORKERS: {
         "bern at 0.250 s: round_finished: the worker was 'computing'": [
             added(250, "bern", "round_finished", rounds=1)
-        ]
+        ],
+        "bern at 0.251 s: ready: a task was still to replace its model": [
+            later(251, "ready", site="bern"),
+            later(250, "compute_finished", site="bern"),
+        ],
+        "bern at 0.220 s: contributed: it has iteration 1, not 0": [
+            altered("contributed", {"iteration": 1}, task=0, site="bern")
+        ],
     },
     INPUTS: {
         "task 0: iteration 0 of bern is not what the seed gives": [
