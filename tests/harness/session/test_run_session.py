@@ -1,5 +1,7 @@
 """Whole runs inside the embedded kernel: every plan, the same events twice, and every bad end."""
 
+from __future__ import annotations
+
 import contextlib
 import itertools
 import json
