@@ -1,7 +1,5 @@
 """Other work on the machine, for tests that nothing depends on it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -12,8 +12,6 @@ processor suffices, because the kernel and the processes of a guest take turns.
     python tests/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

@@ -4,8 +4,6 @@ No sockets and no event loop: a thousand small tasks take seconds. A link keeps 
 order of its sender's queue; which link delivers next is chance.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping

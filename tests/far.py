@@ -1,7 +1,5 @@
 """A real OpenSSH server as an ordinary child process, and the files of those who talk to it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Faults for whole runs in one process (`wan`), and runs with faults whose checks must pass."""
 
-from __future__ import annotations
-
 import asyncio
 
 from trunkline.agents import registry

@@ -1,7 +1,5 @@
 """The scenarios of runs that are written down by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +7,7 @@ from typing import Any
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.scheme_settings import Auxiliary
-from trunkline.harness.scenario.settings import (
-    Limits,
-    Scenario,
-    Stop,
-)
+from trunkline.harness.scenario.settings import Limits, Scenario, Stop
 from trunkline.topologies.model import Topology
 
 WRITTEN = load(Path(__file__).parent / "data/three_sites.yaml")

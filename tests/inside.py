@@ -1,7 +1,5 @@
 """What tests of whole runs do inside the embedded kernel, where every import is dear."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing

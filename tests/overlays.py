@@ -1,7 +1,5 @@
 """Overlays and plan requests for tests of plans."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import strategies as st

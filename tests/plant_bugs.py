@@ -10,8 +10,6 @@ the changed module and of its folder run first. A bug is killed if a test fails,
 take more processor time than `LIMIT_S`: after many bugs an agent waits without end, and time leaps.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import queue
@@ -71,10 +69,7 @@ class Copy:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(self.folder / "src"),
-        }
+        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
         command = ["prlimit", f"--cpu={LIMIT_S}", sys.executable, *arguments]
         with subprocess.Popen(
             command,
@@ -133,9 +128,7 @@ def main() -> int:
     if done.returncode:
         raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}")
     survivors = play(
-        chosen,
-        lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests),
-        arguments.jobs,
+        chosen, lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests), arguments.jobs
     )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:

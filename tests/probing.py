@@ -1,7 +1,5 @@
 """Datagrams over the links of a network in this kernel, all from one process."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -4,8 +4,6 @@
 event that breaks one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

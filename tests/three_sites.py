@@ -58,6 +58,16 @@ def added(t_ms: float, site: str, event: str, **values: Any) -> Change:
     return lambda log: sorted([*log, new], key=lambda line: line["t_ns"])
 
 
+def changed(t_ms: float, who: str, do: str) -> Change:
+    """An agent is killed, paused, or the reverse."""
+    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
+
+
+def list_rows(table: dict[str, dict[str, list[Change]]]) -> list[tuple[str, str, list[Change]]]:
+    """A table of wrong logs as rows: the check, what it says, and the changes that it notices."""
+    return [(name, said, each) for name, rows in table.items() for said, each in rows.items()]
+
+
 def _matching(log: list[Line], event: str, match: Line) -> list[Line]:
     found = [
         line for line in log if all(line.get(k) == v for k, v in {"event": event, **match}.items())

@@ -1,7 +1,5 @@
 """The goodput that a benchmark reads from what iperf3 prints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pair_goodput import read, read_goodput_mbps

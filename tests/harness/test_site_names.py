@@ -1,7 +1,5 @@
 """Sites whose names are words: nothing that is said about a run depends on how sites are called."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

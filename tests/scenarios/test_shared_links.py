@@ -1,7 +1,5 @@
 """Concurrent partial reduces whose flows share links, over agents, wires and virtual time."""
 
-from __future__ import annotations
-
 import random
 
 from wan import Wan, Wire, mesh

@@ -448,9 +448,7 @@ def test_an_unknown_region_is_refused_with_its_nearest_and_all_regions():
 # --- properties
 
 RATES = st.one_of(
-    st.floats(0.1, 1e4),
-    st.tuples(st.floats(0.1, 50), st.floats(50, 1e4)),
-    st.just("n2"),
+    st.floats(0.1, 1e4), st.tuples(st.floats(0.1, 50), st.floats(50, 1e4)), st.just("n2")
 )
 DELAYS = st.one_of(st.floats(0, 1e3), st.tuples(st.floats(0, 50), st.floats(50, 1e3)))
 

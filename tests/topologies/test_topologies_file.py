@@ -527,10 +527,7 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
         ),
         ("src,dst\na,a\n", "line 2: a -> a: expected links between two sites"),
         ("src,dst\na,b\n\na,b\n", "line 4: a -> b: expected each link once"),
-        (
-            "src,dst,delay,rtt\na,b,1,2\n",
-            "line 2: a -> b: expected either a delay or an rtt",
-        ),
+        ("src,dst,delay,rtt\na,b,1,2\n", "line 2: a -> b: expected either a delay or an rtt"),
         (
             "src,dst,rate\na,b,0e5\n",
             "line 2: a -> b: '0e5': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "

@@ -22,10 +22,7 @@ def ends_and_parameters(topo):
 
 
 def test_a_site_is_a_host_and_an_edge_is_a_link_shaped_at_each_sender():
-    links = (
-        Link("a", "b", 20.0, 30.0, 2.5, 0.02, queue_bytes=15_140),
-        Link("b", "a", 155.0, 10.0),
-    )
+    links = (Link("a", "b", 20.0, 30.0, 2.5, 0.02, queue_bytes=15_140), Link("b", "a", 155.0, 10.0))
     topo = to_topo(Topology("pair", (Site("a"), Site("b")), links))
     assert (topo.hosts(), topo.switches()) == (["a", "b"], [])
     assert ends_and_parameters(topo) == {

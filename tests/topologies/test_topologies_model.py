@@ -192,10 +192,7 @@ def test_an_impossible_overlay_is_refused_with_its_reason(sites, links, message)
         ({"jitter_ms": 3000.0, "delay_ms": 5000.0}, "jitter 3000 ms: expected 0 to 2000 ms"),
         ({"loss_percent": -0.1}, "loss -0.1 %: expected 0 to 100 %"),
         ({"loss_percent": 101.0}, "loss 101 %: expected 0 to 100 %"),
-        (
-            {"loss_percent": 100.0},
-            "loss 100 %: expected below 100 %; an outage stops a link",
-        ),
+        ({"loss_percent": 100.0}, "loss 100 %: expected below 100 %; an outage stops a link"),
         (
             {"queue_bytes": 1513},
             "queue 1513 B: expected 1514 (one packet) to 1687500000, "

@@ -1,7 +1,5 @@
 """Routers, the overlay of paths through them, and access links."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A stranger finds a file by its name, and its folder at a glance."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The list of planted bugs cannot rot: each can be planted in the present code."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

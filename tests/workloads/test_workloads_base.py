@@ -54,10 +54,7 @@ def test_only_contiguous_float32_arrays_are_recognized(array):
         fingerprint(array, 4)
 
 
-@given(
-    chunks=st.integers(1, 40),
-    weights=st.lists(st.integers(-9, 9), min_size=1, max_size=4),
-)
+@given(chunks=st.integers(1, 40), weights=st.lists(st.integers(-9, 9), min_size=1, max_size=4))
 def test_fingerprint_of_a_weighted_sum_is_the_weighted_sum_of_fingerprints(chunks, weights):
     models = [integers(seed, chunks) for seed in range(len(weights))]
     total = sum(np.float32(weight) * model for weight, model in zip(weights, models, strict=True))

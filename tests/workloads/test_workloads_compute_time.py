@@ -180,25 +180,13 @@ def test_a_site_called_like_a_number_is_found_by_its_name_first():
 @pytest.mark.parametrize(
     ("slowdown", "sites", "message"),
     [
-        (
-            {"rome": 2.0},
-            ["paris", "tokyo"],
-            "'rome': expected paris, tokyo, or a rank from 0 to 1",
-        ),
+        ({"rome": 2.0}, ["paris", "tokyo"], "'rome': expected paris, tokyo, or a rank from 0 to 1"),
         ({"rome": 2.0}, 2, "'rome': expected a rank from 0 to 1"),
         ({2: 2.0}, 2, "2: expected a rank from 0 to 1"),
         ({"-1": 2.0}, 2, "'-1': expected a rank from 0 to 1"),
-        (
-            {"tokyo": 0},
-            ["paris", "tokyo"],
-            "workload.slowdown.tokyo: 0: expected a number above 0",
-        ),
+        ({"tokyo": 0}, ["paris", "tokyo"], "workload.slowdown.tokyo: 0: expected a number above 0"),
         ({"tokyo": True}, ["paris", "tokyo"], "slowdown.tokyo: True: expected a number above 0"),
-        (
-            {"tokyo": 2, 1: 3},
-            ["paris", "tokyo"],
-            "workload.slowdown.1: 3: expected each site once",
-        ),
+        ({"tokyo": 2, 1: 3}, ["paris", "tokyo"], "workload.slowdown.1: 3: expected each site once"),
     ],
 )
 def test_a_wrong_slowdown_is_refused(slowdown, sites, message):

@@ -15,10 +15,10 @@ from trunkline.harness.scenario.settings import (
     WarmUp,
 )
 from trunkline.topologies.model import Topology
+from trunkline.workloads.base import ELEMENT_BYTES
 
 MIN_CHUNK_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
-ELEMENT_BYTES = 4
 
 CONGESTION_CONTROLS = ("cubic", "reno", "bbr")
 """The algorithms of the embedded kernel."""

@@ -1,7 +1,5 @@
 """Rates from the times of chunks, over links whose times are worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

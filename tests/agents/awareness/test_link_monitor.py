@@ -1,7 +1,5 @@
 """Sites that measure their links by the chunks of a run, and a controller that plans with it."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 
@@ -103,11 +101,7 @@ def test_without_being_asked_to_plans_do_not_follow_what_is_measured():
     assert [sends_over_the_slow_link(e) for e in wan.of("task_started")] == [True, True, True]
 
 
-WRONG_CLOCKS = {
-    "b": SiteClock(80.0, 40.0),
-    "c": SiteClock(10.0, 90.0),
-    "d": SiteClock(250.0, 0.0),
-}
+WRONG_CLOCKS = {"b": SiteClock(80.0, 40.0), "c": SiteClock(10.0, 90.0), "d": SiteClock(250.0, 0.0)}
 PATH = {("a", "b"): 1.0, ("b", "a"): 1.0, ("b", "c"): 1.0, ("c", "b"): 1.0}
 
 

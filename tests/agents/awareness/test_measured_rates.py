@@ -1,7 +1,5 @@
 """Rates as plans see them when estimates are off."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers and controller in one event loop, over socket pairs: every plan gives the exact sums."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

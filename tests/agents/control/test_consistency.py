@@ -1,7 +1,5 @@
 """NetStorm's Figure 8: what happens if one site goes by an old tree, and how asking prevents it."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

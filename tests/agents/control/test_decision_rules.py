@@ -8,15 +8,7 @@ import pytest
 from wan import Wan, mesh
 
 from trunkline.agents.control.decision_rules import DecisionError, DecisionRules
-from trunkline.agents.policies.policy import (
-    Exclude,
-    Proceed,
-    Ready,
-    Start,
-    Traits,
-    Wake,
-    average,
-)
+from trunkline.agents.policies.policy import Exclude, Proceed, Ready, Start, Traits, Wake, average
 
 SITES = ("a", "b", "s")
 RULES = DecisionRules("mine.py", SITES, ("s",), Traits())
@@ -38,19 +30,13 @@ NAN, INF = float("nan"), float("inf")
         ({"weights": {}}, "expected a weight for at least one member of the group"),
         ({"weights": {"a": 1.0, "b": 1.0}}, "and for no others"),
         ({"weights": None}, "Start.weights = None"),
-        (
-            {"weights": {"a": NAN}},
-            "Start.weights = {'a': nan}: expected a number from -3.402823e",
-        ),
+        ({"weights": {"a": NAN}}, "Start.weights = {'a': nan}: expected a number from -3.402823e"),
         ({"weights": {"a": -INF}}, "for each member"),
         ({"weights": {"a": "1"}}, "for each member"),
         ({"weights": {"a": True}}, "for each member"),
         ({"weights": {"a": 10**400}}, "for each member"),
         ({"weights": {"a": 1e-300}}, "to 3.402823e+38 (float32) as the largest"),
-        (
-            {"scale": NAN},
-            "Start.scale = nan: expected 0, or a number of a size from 1.175494e-38",
-        ),
+        ({"scale": NAN}, "Start.scale = nan: expected 0, or a number of a size from 1.175494e-38"),
         ({"scale": INF}, "Start.scale = inf"),
         ({"scale": 1e300}, "Start.scale = 1e+300"),
         ({"scale": 1e-300}, "Start.scale = 1e-300"),
@@ -65,10 +51,7 @@ NAN, INF = float("nan"), float("inf")
         ({"momentum": "0.9"}, "Start.momentum = '0.9'"),
         ({"then": "stay"}, "Start.then = 'stay': expected 'proceed' or 'wait'"),
         ({"kept": "initial"}, "expected 'model'; 'initial' too if the policy has `keeps_initial"),
-        (
-            {"batches": {"s": 8}},
-            "Start.batches = {'s': 8}: expected a whole number from 1 for ea",
-        ),
+        ({"batches": {"s": 8}}, "Start.batches = {'s': 8}: expected a whole number from 1 for ea"),
         ({"batches": {"b": 8}}, "for each of a"),
         ({"batches": {"a": 3.5}}, "Start.batches = {'a': 3.5}"),
         ({"batches": {"a": 0}}, "Start.batches = {'a': 0}"),

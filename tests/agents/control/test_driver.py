@@ -6,13 +6,7 @@ import pytest
 
 from trunkline.agents.control.driver import Driver, Postponed
 from trunkline.agents.events.causes import NoPlan
-from trunkline.agents.planning.plan import (
-    Block,
-    Plan,
-    PlanError,
-    WrongPlanError,
-    check,
-)
+from trunkline.agents.planning.plan import Block, Plan, PlanError, WrongPlanError, check
 from trunkline.agents.policies.policy import Ready
 from trunkline.agents.policies.preduce import PartialReduce
 

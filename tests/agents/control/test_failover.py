@@ -4,8 +4,6 @@ Whatever happens, the checks of a run must hold: no wrong or half result, no con
 counted twice, no agent stuck, budgets kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 

@@ -1,7 +1,5 @@
 """FL-R2SP and SAFA in whole runs in one process, with clients that are lost, late or outliers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import wan as wans

@@ -1,7 +1,5 @@
 """The replay of plans knows what a controller knows, and says what differs."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Policies that know time: wakes, ticks and the ends of tasks, in the driver and in whole runs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

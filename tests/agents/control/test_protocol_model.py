@@ -5,8 +5,6 @@
 seed, and the message ends with the steps that led to it.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from dataclasses import replace

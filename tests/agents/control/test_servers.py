@@ -246,11 +246,7 @@ FAULTS = {
 )
 @pytest.mark.parametrize(
     ("create", "options"),
-    [
-        (r2sp.create, {}),
-        (r2sp.create, {"strict": True, "batch": 32}),
-        (ps.create, {"mode": "asp"}),
-    ],
+    [(r2sp.create, {}), (r2sp.create, {"strict": True, "batch": 32}), (ps.create, {"mode": "asp"})],
 )
 def test_servers_and_workers_go_on_after_each_kind_of_fault(fault, backup, create, options):
     servers = ("s1", "s2")

@@ -1,7 +1,5 @@
 """What a new controller learns from reports: running tasks, numbers, losses; in virtual time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -64,14 +62,7 @@ def test_no_number_is_given_twice_when_all_who_took_part_were_started_again(lost
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=32.0)
     terms = [(2.0, kill("controller")), (11.0, restart("controller")), (18.0, kill("controller"))]
     others = [(14.0 + 0.4 * n, do(who)) for n, who in enumerate(lost) for do in (kill, restart)]
-    run(
-        wan,
-        (1.8, kill("s2")),
-        *terms[:2],
-        (13.5, restart("s2")),
-        *others,
-        *terms[2:],
-    )
+    run(wan, (1.8, kill("s2")), *terms[:2], (13.5, restart("s2")), *others, *terms[2:])
     by_backup = times(e for e in wan.of("task_started") if e["site"] == "backup")
     assert by_backup[0] < 11.0
     assert by_backup[-1] > 18.0

@@ -1,7 +1,5 @@
 """The controller's supervision of tasks whose receivers are servers."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

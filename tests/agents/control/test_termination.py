@@ -1,7 +1,5 @@
 """When a controller ends the run."""
 
-from __future__ import annotations
-
 import asyncio
 
 from trunkline.agents.control.termination import Termination
@@ -9,25 +7,25 @@ from trunkline.agents.events.causes import Ending, RoundsDone
 from trunkline.agents.wire.agent_settings import ControllerSettings
 
 SITES = ("a", "b")
+SETTINGS = ControllerSettings(
+    sites=SITES,
+    rates_mbps={},
+    delays_ms={},
+    model_bytes=4,
+    chunk_bytes=4,
+    seed=1,
+    policy_name="ps",
+    plan_name="ps",
+    task_s=10.0,
+)
 
 
 def test_the_run_ends_only_when_no_task_is_running() -> None:
     """A push may still be under way when the last worker has done its rounds."""
-    settings = ControllerSettings(
-        sites=SITES,
-        rates_mbps={},
-        delays_ms={},
-        model_bytes=4,
-        chunk_bytes=4,
-        seed=1,
-        policy_name="ps",
-        plan_name="ps",
-        task_s=10.0,
-    )
 
     async def finish() -> None:
         running, said = {1}, []
-        ending = Termination(settings, {*SITES}, lambda: bool(running), said.append)
+        ending = Termination(SETTINGS, {*SITES}, lambda: bool(running), said.append)
         ending.begin()
         for site in SITES:
             ending.mark_done(site)
@@ -42,21 +40,9 @@ def test_the_run_ends_only_when_no_task_is_running() -> None:
 
 
 def test_the_end_names_sites_that_were_excluded() -> None:
-    settings = ControllerSettings(
-        sites=SITES,
-        rates_mbps={},
-        delays_ms={},
-        model_bytes=4,
-        chunk_bytes=4,
-        seed=1,
-        policy_name="fl_r2sp",
-        plan_name="ps",
-        task_s=10.0,
-    )
-
     async def finish() -> None:
         said: list[Ending] = []
-        ending = Termination(settings, {*SITES}, lambda: False, said.append)
+        ending = Termination(SETTINGS, {*SITES}, lambda: False, said.append)
         ending.begin()
         ending.exclude()
         for site in SITES:

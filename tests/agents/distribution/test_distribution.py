@@ -189,8 +189,7 @@ def simulate(model, handout, cluster):
                 rate = cluster.intra_mbps
                 if each.source == SERVER:
                     rate = min(
-                        cluster.inter_mbps,
-                        (cluster.server_mbps or float("inf")) / cluster.racks,
+                        cluster.inter_mbps, (cluster.server_mbps or float("inf")) / cluster.racks
                     )
                 running[number] = now + cluster.startup_s + bits / (1e6 * rate)
         for worker, branches in got.items():
@@ -275,9 +274,7 @@ def packings(count):
 
 @settings(max_examples=60)
 @given(
-    st.lists(BRANCHES, min_size=1, max_size=7),
-    st.integers(1, 3),
-    st.sampled_from([0.0, 0.02, 0.1]),
+    st.lists(BRANCHES, min_size=1, max_size=7), st.integers(1, 3), st.sampled_from([0.0, 0.02, 0.1])
 )
 def test_no_other_packing_is_faster_than_that_of_ipart(branches, workers, startup_s):
     model = LayeredModel(tuple(Base(str(n), (each,)) for n, each in enumerate(branches)))
@@ -286,8 +283,7 @@ def test_no_other_packing_is_faster_than_that_of_ipart(branches, workers, startu
         compute_forward_end(
             model,
             Handout(
-                workers,
-                tuple(Transfer(SERVER, w, pack) for pack in packs for w in range(workers)),
+                workers, tuple(Transfer(SERVER, w, pack) for pack in packs for w in range(workers))
             ),
             cluster,
         )

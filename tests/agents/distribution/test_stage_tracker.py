@@ -15,10 +15,7 @@ def branch(name, elements):
 
 
 MODEL = LayeredModel(
-    (
-        Base("stem", (branch("only", 4),)),
-        Base("mixed", (branch("left", 8), branch("right", 3))),
-    )
+    (Base("stem", (branch("only", 4),)), Base("mixed", (branch("left", 8), branch("right", 3))))
 )
 CHUNKS = cut_tensors(4, (4, 8, 3))
 

@@ -10,11 +10,7 @@ from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.run_events import AgentExited, LinkTotals, RunFinished
-from trunkline.agents.events.task_events import (
-    Sent,
-    TaskDropped,
-    TaskFinished,
-)
+from trunkline.agents.events.task_events import Sent, TaskDropped, TaskFinished
 
 READY = '{"t_ns": 7, "site": "oslo", "event": "ready", "iteration": 2}'
 

@@ -1,7 +1,5 @@
 """Algorithm 3 and the two bounds of a path queue, against what can be worked out by hand."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Models cut into chunks, along their tensors, and chunks of all sizes shared fairly."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

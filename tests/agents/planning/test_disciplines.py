@@ -1,7 +1,5 @@
 """The order in which a link's flows are served, on scripted contentions."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Max-min fair rates, and the fluid model of overlay links that share links."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

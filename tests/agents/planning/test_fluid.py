@@ -1,7 +1,5 @@
 """The fluid model of early contributions, whole blocks and paths: worked out by hand, and laws."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What plans go by, and what new rates change of it."""
 
-from __future__ import annotations
-
 from overlays import request
 
 from trunkline.agents.planning.plan_rates import PlanRates

@@ -1,7 +1,5 @@
 """Every plan builder, found by its file's name, is proved right on random overlays."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import subprocess
@@ -206,10 +204,7 @@ def stars(*blocks, count=2, contributors=("a", "b"), receivers=("a", "b")):
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (
-            stars(Block(((0, 1),), "a", (("b", "a"),), (("a", "b"),))),
-            r"a misses chunks \[1\]",
-        ),
+        (stars(Block(((0, 1),), "a", (("b", "a"),), (("a", "b"),))), r"a misses chunks \[1\]"),
         (
             stars(
                 Block(((0, 2),), "a", (("b", "a"),), (("a", "b"),)),
@@ -222,10 +217,7 @@ def stars(*blocks, count=2, contributors=("a", "b"), receivers=("a", "b")):
             stars(Block(((0, 2),), "a", (("b", "a"), ("c", "a")), (("a", "b"),))),
             "c is in the in-tree and has nothing to send",
         ),
-        (
-            stars(Block(((0, 2),), "a", (("b", "a"),), (("a", "b"), ("a", "b")))),
-            "reaches b twice",
-        ),
+        (stars(Block(((0, 2),), "a", (("b", "a"),), (("a", "b"), ("a", "b")))), "reaches b twice"),
         (
             stars(Block(((0, 2),), "a", (("b", "c"), ("c", "b")), (("a", "b"),))),
             "the in-tree has a cycle",

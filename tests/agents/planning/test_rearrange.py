@@ -1,7 +1,5 @@
 """Algorithm 2 on ranges, against the paper's own steps on single chunks."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

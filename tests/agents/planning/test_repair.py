@@ -1,7 +1,5 @@
 """What counts as hit by a loss, and what can still be used."""
 
-from __future__ import annotations
-
 import pytest
 from overlays import mesh
 

@@ -1,7 +1,5 @@
 """The plans that synchronize over trees, against trees and shares worked out by hand."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,8 +1,7 @@
 """AD-PSGD and Eager-Reduce: literal histories."""
 
-from __future__ import annotations
-
 import pytest
+from answers import Answers
 
 from trunkline.agents.policies import ad_psgd, eager_reduce
 from trunkline.agents.policies.policy import (
@@ -31,35 +30,19 @@ class Drawn:
         return site
 
 
-class History:
-    """A policy and what it decides: of a task the group, with `*` at active members."""
-
-    def __init__(self, policy):
-        self.policy, self.state = policy, policy.initial
-
-    def give(self, *events):
-        found = []
-        for event in events:
-            self.state, decisions = self.policy.step(self.state, event)
-            found += map(tell, decisions)
-        return found
-
-    def ready(self, sites, iteration):
-        return self.give(*(Ready(site, iteration) for site in sites))
-
-
 def tell(decision):
+    """Of a task the group, with `*` at active members."""
     if isinstance(decision, Proceed):
         return f"proceed {decision.site}"
     return " ".join(site + "*" * (site not in decision.passive) for site in decision.group)
 
 
 def pairs(*choices):
-    return History(ad_psgd.create(ABCD, rng=Drawn(*choices)))
+    return Answers(ad_psgd.create(ABCD, rng=Drawn(*choices)), tell)
 
 
 def eager(**options):
-    return History(eager_reduce.create(ABCD, **options))
+    return Answers(eager_reduce.create(ABCD, **options), tell)
 
 
 def end(sites, completed=True, at_s=0.0, **report):
@@ -151,7 +134,7 @@ def test_eager_reduce_has_all_workers_once_most_are_ready():
     policy = eager_reduce.create(ABCD, momentum=0.9)
     traits = Traits(timed=True, gives="update", accumulates=True, promises=())
     assert Traits.of(policy) == traits
-    run = History(policy)
+    run = Answers(policy, tell)
     assert run.ready("da", 0) == []
     _, decisions = policy.step(run.state, Ready("b", 0))
     assert decisions == (

@@ -1,12 +1,11 @@
 """FL-R2SP: literal rounds, turns, stragglers and outliers; and any run of a simulator."""
 
-from __future__ import annotations
-
 import math
 import random
 from fractions import Fraction
 
 import pytest
+from answers import Answers
 from hypothesis import given
 from hypothesis import strategies as st
 from simulator import Simulator
@@ -31,25 +30,10 @@ SERVERS = ("x", "y")
 SEEDS = st.integers(0, 2**32)
 
 
-class History:
-    """A policy and what it decides: `push ac * 0.25 + 0.5`, `pull a`, `exclude a`, `wake 3`."""
-
-    def __init__(self, sites="abcd", groups=2, **options):
-        self.policy = fl_r2sp.create(tuple(sites), servers=SERVERS, groups=groups, **options)
-        self.state = self.policy.initial
-
-    def give(self, *events):
-        found = []
-        for event in events:
-            self.state, decisions = self.policy.step(self.state, event)
-            found += map(tell, decisions)
-        return found
-
-    def ready(self, sites, iteration, at_s=0.0, given=False):
-        return self.give(*(Ready(site, iteration, at_s, given) for site in sites))
-
-    def end(self, sites, at_s=0.0, took_s=0.0, completed=True):
-        return self.give(Ended(0, (*sites, *SERVERS), completed, at_s, {"duration_s": took_s}))
+def play(sites="abcd", groups=2, **options):
+    """The policy answers `push ac * 0.25 + 0.5`, `pull a`, `exclude a`, `wake 3`."""
+    policy = fl_r2sp.create(tuple(sites), servers=SERVERS, groups=groups, **options)
+    return Answers(policy, tell, SERVERS)
 
 
 def tell(decision):
@@ -77,7 +61,7 @@ def test_a_push_mixes_the_mean_of_a_groups_models_into_that_of_the_servers():
 
 
 def test_one_group_replaces_the_model_by_the_mean_and_waits_for_no_gap():
-    run = History(groups=1, fraction=0.75)
+    run = play(groups=1, fraction=0.75)
     assert run.ready("ab", 0, at_s=1.0) == []
     assert run.ready("d", 0, at_s=2.0) == ["push abd * 0.333333 + 0"]
     assert run.end("abd", at_s=2.1, took_s=0.1) == ["pull abd"]
@@ -85,7 +69,7 @@ def test_one_group_replaces_the_model_by_the_mean_and_waits_for_no_gap():
 
 
 def test_a_new_controller_does_not_take_the_age_of_the_run_for_a_round():
-    run = History(fraction=1.0)
+    run = play(fraction=1.0)
     assert run.ready("ac", 7, at_s=60.0) == ["push ac * 0.25 + 0.5"]
     assert run.ready("bd", 5, at_s=60.1) == ["push bd * 0.25 + 0.5"]
     assert run.end("ac", at_s=60.2, took_s=0.2) == ["pull ac"]
@@ -95,12 +79,12 @@ def test_a_new_controller_does_not_take_the_age_of_the_run_for_a_round():
 
 
 def test_clients_are_in_the_group_of_their_number_modulo_m():
-    run = History("abcdefg", groups=3)
+    run = play("abcdefg", groups=3)
     assert [run.policy.numbers[site] for site in "abcdefg"] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_only_the_earliest_share_counts_and_a_straggler_gets_the_latest_model_at_once():
-    run = History("abcdef", groups=2, fraction=0.6, patience=10)  # a c e and b d f
+    run = play("abcdef", groups=2, fraction=0.6, patience=10)  # a c e and b d f
     assert run.ready("ce", 0, at_s=1.0) == ["push ce * 0.25 + 0.5"]
     assert run.end("ce", at_s=1.1, took_s=0.1) == ["pull ce"]
     assert run.ready("a", 0, at_s=1.3) == ["pull a"]
@@ -111,7 +95,7 @@ def test_only_the_earliest_share_counts_and_a_straggler_gets_the_latest_model_at
 
 
 def test_a_client_that_is_ready_during_the_push_or_before_the_turn_pulls_with_its_group():
-    run = History("abcdef", groups=2, fraction=0.5, patience=10)
+    run = play("abcdef", groups=2, fraction=0.5, patience=10)
     assert run.ready("bd", 0, at_s=1.0) == ["wake 10"]  # it is the turn of a, c and e
     assert run.ready("f", 0, at_s=1.1) == []
     assert run.ready("ac", 0, at_s=2.0) == ["push ac * 0.25 + 0.5", "wake 2.75"]
@@ -122,7 +106,7 @@ def test_a_client_that_is_ready_during_the_push_or_before_the_turn_pulls_with_it
 
 
 def test_the_time_of_a_round_is_that_to_the_collection_and_turns_are_a_share_of_it_apart():
-    run = History("abcd", groups=2, fraction=1.0, patience=10)
+    run = play("abcd", groups=2, fraction=1.0, patience=10)
     assert run.ready("ac", 0, at_s=2.0) == ["push ac * 0.25 + 0.5"]
     assert run.ready("bd", 0, at_s=2.5) == ["wake 3.125"]  # (2 + 2.5) / 2 / 2 after 2
     assert run.state.round_s.value == 2.25
@@ -135,7 +119,7 @@ def test_the_time_of_a_round_is_that_to_the_collection_and_turns_are_a_share_of_
 
 @pytest.mark.parametrize("gone", [Lost, Left])
 def test_a_group_without_clients_does_not_stop_the_rotation(gone):
-    run = History("abc", groups=3, fraction=1.0)
+    run = play("abc", groups=3, fraction=1.0)
     assert run.ready("b", 0, at_s=1.0) == ["wake 3"]
     assert run.give(gone("a", 1.5)) == ["push b * 0.333333 + 0.666667"]
     run.end("b", at_s=1.6, took_s=0.1)
@@ -145,7 +129,7 @@ def test_a_group_without_clients_does_not_stop_the_rotation(gone):
 
 
 def test_lost_clients_are_not_counted_and_a_group_goes_on_without_them():
-    run = History("abcdef", groups=2, fraction=1.0)
+    run = play("abcdef", groups=2, fraction=1.0)
     assert run.ready("ac", 0, at_s=1.0) == []
     assert run.give(Lost("e", 1.5)) == ["push ac * 0.25 + 0.5"]
     assert run.give(Lost("a", 1.6)) == []
@@ -154,7 +138,7 @@ def test_lost_clients_are_not_counted_and_a_group_goes_on_without_them():
 
 
 def test_the_rotation_goes_on_without_a_group_that_is_late():
-    run = History("ab", groups=2, patience=2.0)
+    run = play("ab", groups=2, patience=2.0)
     assert run.ready("b", 0, at_s=1.0) == ["wake 2"]
     assert run.give(Tick(2.0)) == ["push b * 0.5 + 0.5"]
     run.end("b", at_s=2.1, took_s=0.1)
@@ -163,7 +147,7 @@ def test_the_rotation_goes_on_without_a_group_that_is_late():
 
 
 def test_a_client_that_comes_back_has_an_old_model_and_pulls_first():
-    run = History("ab", groups=2, patience=50)
+    run = play("ab", groups=2, patience=50)
     assert run.ready("a", 0, at_s=1.0) == ["push a * 0.5 + 0.5"]
     assert run.end("a", at_s=1.1, took_s=0.1) == ["pull a"]
     assert run.give(Lost("a", 2.0), Joined("a", 9.0)) == []
@@ -173,7 +157,7 @@ def test_a_client_that_comes_back_has_an_old_model_and_pulls_first():
 
 
 def test_a_push_that_was_given_up_is_pushed_again_in_the_next_turn():
-    run = History("abcd", groups=2, fraction=1.0)
+    run = play("abcd", groups=2, fraction=1.0)
     assert run.ready("ac", 0, at_s=1.0) == ["push ac * 0.25 + 0.5"]
     assert run.end("ac", at_s=1.2, completed=False) == []
     assert run.ready("bd", 0, at_s=2.0) == ["push bd * 0.25 + 0.5"]
@@ -183,7 +167,7 @@ def test_a_push_that_was_given_up_is_pushed_again_in_the_next_turn():
 
 
 def test_no_task_starts_while_a_server_is_lost():
-    run = History("ab", groups=2, patience=50)
+    run = play("ab", groups=2, patience=50)
     assert run.give(Lost("y", 0.5)) + run.ready("a", 0, at_s=1.0) == []
     assert run.give(Joined("y", 2.0)) == ["push a * 0.5 + 0.5"]
 
@@ -194,13 +178,13 @@ def test_no_task_starts_while_a_server_is_lost():
 )
 def test_a_share_is_a_whole_number_of_clients(fraction, clients, needed):
     sites = tuple(f"c{number}" for number in range(clients))
-    run = History(sites, groups=1, fraction=fraction)
+    run = play(sites, groups=1, fraction=fraction)
     for number, site in enumerate(sites[:needed], start=1):
         assert (run.ready([site], 0) != []) == (number == needed)
 
 
 def test_a_client_is_excluded_when_its_updates_point_elsewhere_three_times_in_a_row():
-    run = History("abcd", groups=1, fraction=1.0)
+    run = play("abcd", groups=1, fraction=1.0)
     low, high = Compared("a", 0.49), Compared("a", 0.5)
     assert run.give(low, low, high, low, low) == []
     assert run.give(low, low) == ["exclude a"]
@@ -210,14 +194,14 @@ def test_a_client_is_excluded_when_its_updates_point_elsewhere_three_times_in_a_
 
 
 def test_a_client_that_waits_is_excluded_and_its_group_goes_on_without_it():
-    run = History("abc", groups=1, fraction=1.0, strikes=1)
+    run = play("abc", groups=1, fraction=1.0, strikes=1)
     assert run.ready("ab", 0) == []
     assert run.give(Compared("a", -1.0)) == ["exclude a"]
     assert run.ready("c", 0) == ["push bc * 0.5 + 0"]
 
 
 def test_without_a_least_similarity_no_client_is_excluded():
-    run = History(similarity=None, strikes=1)
+    run = play(similarity=None, strikes=1)
     assert not Traits.of(run.policy).compares
     assert run.give(Compared("a", -1.0)) == []
 

@@ -1,7 +1,5 @@
 """The group filter: the last groups connect all sites, and no site waits for ever."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Policies are pure: events in, decisions out."""
 
-from __future__ import annotations
-
 import pytest
 
 from trunkline.agents.policies import bsp, preduce

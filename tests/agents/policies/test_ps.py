@@ -1,8 +1,7 @@
 """Parameter servers: literal histories of pushes and pulls."""
 
-from __future__ import annotations
-
 import pytest
+from answers import Answers
 
 from trunkline.agents.policies import ps
 from trunkline.agents.policies.policy import Ended, Joined, Left, Lost, Ready, Start, Traits
@@ -11,26 +10,9 @@ ABC = ("a", "b", "c")
 SERVERS = ("x", "y")
 
 
-class History:
-    """A policy and what it decides, task by task: `push ab * 0.5`, `pull ab`."""
-
-    def __init__(self, sites=ABC, **options):
-        self.policy = ps.create(sites, servers=SERVERS, **options)
-        self.state = self.policy.initial
-
-    def give(self, *events):
-        """What the policy decides on these events."""
-        found = []
-        for event in events:
-            self.state, decisions = self.policy.step(self.state, event)
-            found += map(tell, decisions)
-        return found
-
-    def ready(self, sites, iteration, given=False):
-        return self.give(*(Ready(site, iteration, given=given) for site in sites))
-
-    def end(self, sites, completed=True, at_s=0.0, **report):
-        return self.give(Ended(0, (*sites, *SERVERS), completed, at_s, report))
+def play(sites=ABC, **options):
+    """The policy answers task by task: `push ab * 0.5`, `pull ab`."""
+    return Answers(ps.create(sites, servers=SERVERS, **options), tell, SERVERS)
 
 
 def tell(start):
@@ -66,7 +48,7 @@ def test_a_push_adds_updates_and_a_pull_replaces_models():
 
 
 def test_bsp_pushes_and_pulls_with_all_workers():
-    run = History()
+    run = play()
     assert run.ready("ca", 0) == []
     assert run.ready("b", 0) == ["push abc * 0.333333"]
     assert run.end("abc") == ["pull abc"]
@@ -75,7 +57,7 @@ def test_bsp_pushes_and_pulls_with_all_workers():
 
 
 def test_bsp_waits_for_no_worker_that_is_lost_or_has_left():
-    run = History()
+    run = play()
     assert run.ready("ab", 0) == []
     assert run.give(Lost("c")) == ["push ab * 0.5"]
     assert run.end("ab") == ["pull ab"]
@@ -89,7 +71,7 @@ def test_bsp_waits_for_no_worker_that_is_lost_or_has_left():
 
 
 def test_a_push_that_was_given_up_begins_again_when_all_its_workers_are_ready_again():
-    run = History()
+    run = play()
     assert run.ready("abc", 0) == ["push abc * 0.333333"]
     assert run.end("abc", completed=False) == []
     assert run.ready("ac", 0) == []
@@ -101,7 +83,7 @@ def test_a_push_that_was_given_up_begins_again_when_all_its_workers_are_ready_ag
 
 
 def test_no_task_starts_while_a_server_is_lost():
-    run = History(mode="asp")
+    run = play(mode="asp")
     assert run.give(Lost("y")) + run.ready("ab", 0) == []
     assert run.ready("c", 0, given=True) == []
     assert run.give(Joined("y")) == ["push a * 0.333333", "push b * 0.333333", "pull c"]
@@ -112,7 +94,7 @@ def test_no_task_starts_while_a_server_is_lost():
 
 @pytest.mark.parametrize("mode", ["bsp", "bk", "asp", "ssp", "hete"])
 def test_after_a_takeover_workers_whose_updates_are_given_only_pull(mode):
-    run = History(mode=mode)
+    run = play(mode=mode)
     assert run.end("abc") == []  # a push that the new controller does not know
     pulls = run.ready("b", 7, given=True)
     assert pulls == ([] if mode == "ssp" else ["pull b"])  # a and c may be at iteration 0
@@ -122,33 +104,33 @@ def test_after_a_takeover_workers_whose_updates_are_given_only_pull(mode):
 
 
 def test_the_late_end_of_an_earlier_task_with_the_same_group_does_not_end_a_push():
-    run = History(mode="asp")
+    run = play(mode="asp")
     assert run.give(Ready("a", 7, at_s=20.0)) == ["push a * 0.333333"]
-    assert run.end("a", at_s=20.1, duration_s=5.0) == []
+    assert run.end("a", at_s=20.1, took_s=5.0) == []
     assert run.end("a", completed=False) == []
-    assert run.end("a", at_s=30.0, duration_s=10.05) == ["pull a"]  # clocks differ a little
+    assert run.end("a", at_s=30.0, took_s=10.05) == ["pull a"]  # clocks differ a little
 
 
 def test_a_push_that_never_began_is_forgotten():
-    run = History(mode="asp")
+    run = play(mode="asp")
     for _ in range(3):  # the links do not connect the group: no end, but ready again
         assert run.ready("a", 0) == ["push a * 0.333333"]
     assert [push.iterations for push in run.state.pushes] == [{"a": 0}]
 
 
 def test_a_push_counts_although_its_worker_is_lost():
-    run = History(mode="hete")
+    run = play(mode="hete")
     assert run.ready("a", 0) == ["push a * 1"]
     run.give(Lost("a"), Joined("a"))
     run.end("a")
     assert run.state.updates == 1
     run.ready("a", 1)
     run.give(Lost("a"), Joined("a"), Ready("a", 1, at_s=3.0))
-    assert run.end("a", at_s=5.0, duration_s=2.0) == ["pull a"]  # of the later one of two pushes
+    assert run.end("a", at_s=5.0, took_s=2.0) == ["pull a"]  # of the later one of two pushes
 
 
 def test_asp_lets_no_worker_wait_for_others():
-    run = History(mode="asp", share=0.5, momentum=0.9)
+    run = play(mode="asp", share=0.5, momentum=0.9)
     assert run.ready("b", 0) == ["push b * 0.5"]
     assert run.ready("a", 0) == ["push a * 0.5"]
     assert run.end("b") == ["pull b"]
@@ -157,7 +139,7 @@ def test_asp_lets_no_worker_wait_for_others():
 
 
 def test_ssp_stops_the_pulls_of_workers_that_are_too_far_ahead():
-    run = History(mode="ssp", bound=1)
+    run = play(mode="ssp", bound=1)
     for iteration in (0, 1):
         assert run.ready("a", iteration) == ["push a * 0.333333"]
         ended = run.end("a")
@@ -169,19 +151,19 @@ def test_ssp_stops_the_pulls_of_workers_that_are_too_far_ahead():
 
 @pytest.mark.parametrize("event", [Lost("c"), Left("c")])
 def test_ssp_waits_for_no_worker_that_is_gone(event):
-    run = History(("a", "c"), mode="ssp", bound=0)
+    run = play(("a", "c"), mode="ssp", bound=0)
     assert run.ready("a", 0) + run.end("a") == ["push a * 0.5"]
     assert run.give(event) == ["pull a"]
 
 
 def test_with_bound_0_ssp_has_rounds():
-    run = History(("a", "b"), mode="ssp", bound=0)
+    run = play(("a", "b"), mode="ssp", bound=0)
     assert run.ready("ab", 0) + run.end("b") == ["push a * 0.5", "push b * 0.5"]
     assert run.end("a") == ["pull b", "pull a"]
 
 
 def test_hete_divides_an_update_by_the_updates_since_its_pull():
-    run = History(mode="hete")
+    run = play(mode="hete")
     assert run.ready("a", 0) + run.end("a") == ["push a * 1", "pull a"]
     assert run.ready("a", 1) + run.end("a") == ["push a * 1", "pull a"]
     assert run.ready("b", 0) + run.end("b") == ["push b * 0.5", "pull b"]
@@ -191,7 +173,7 @@ def test_hete_divides_an_update_by_the_updates_since_its_pull():
 
 
 def test_the_model_of_a_worker_that_comes_back_counts_as_the_initial_one():
-    run = History(mode="hete")
+    run = play(mode="hete")
     for iteration in range(4):
         assert run.ready("a", iteration) + run.end("a") == ["push a * 1", "pull a"]
     run.give(Lost("a"), Joined("a"))
@@ -199,7 +181,7 @@ def test_the_model_of_a_worker_that_comes_back_counts_as_the_initial_one():
 
 
 def test_bk_pushes_the_first_updates_of_a_round_and_drops_the_others():
-    run = History(mode="bk")
+    run = play(mode="bk")
     assert run.ready("c", 0) == []
     assert run.ready("a", 0) == ["push ac * 0.5"]
     assert run.ready("b", 0) == []  # a pull would give the old model
@@ -211,7 +193,7 @@ def test_bk_pushes_the_first_updates_of_a_round_and_drops_the_others():
 
 
 def test_bk_drops_a_late_update_although_its_pull_was_given_up():
-    run = History(mode="bk")
+    run = play(mode="bk")
     assert run.ready("ac", 0) + run.end("ac") == ["push ac * 0.5", "pull ac"]
     assert run.ready("b", 0) == ["pull b"]
     assert run.end("b", completed=False) == []
@@ -221,7 +203,7 @@ def test_bk_drops_a_late_update_although_its_pull_was_given_up():
 
 
 def test_bk_needs_no_more_workers_than_there_are():
-    run = History(("a", "b", "c", "d"), mode="bk", backups=1)
+    run = play(("a", "b", "c", "d"), mode="bk", backups=1)
     assert run.ready("ab", 0) == []
     assert run.give(Left("c"), Lost("d")) == ["push ab * 0.5"]
     assert run.end("ab") == ["pull ab"]

@@ -1,10 +1,9 @@
 """R2SP: literal turns, gaps, drops and batches; and any run that a simulator can think of."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
+from answers import Answers
 from hypothesis import given
 from hypothesis import strategies as st
 from simulator import Simulator
@@ -29,30 +28,10 @@ SERVERS = ("x", "y")
 SEEDS = st.integers(0, 2**32)
 
 
-class History:
-    """A policy and what it decides, turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
-
-    def __init__(self, sites=ABC, at_once=1, **options):
-        self.policy = r2sp.create(sites, servers=SERVERS, at_once=at_once, **options)
-        self.state = self.policy.initial
-
-    def give(self, *events):
-        found = []
-        for event in events:
-            self.state, decisions = self.policy.step(self.state, event)
-            found += map(tell, decisions)
-        return found
-
-    def ready(self, sites, iteration, at_s=0.0, given=False):
-        return self.give(*(Ready(site, iteration, at_s, given) for site in sites))
-
-    def end(self, site, at_s=0.0, took_s=0.0, completed=True):
-        return self.give(Ended(0, (site, *SERVERS), completed, at_s, {"duration_s": took_s}))
-
-    def turn(self, site, at_s, push_s, pull_s):
-        """The end of the push and then of the pull of a site whose turn starts at `at_s`."""
-        done = self.end(site, at_s + push_s, push_s)
-        return done + self.end(site, at_s + push_s + pull_s, pull_s)
+def play(sites=ABC, at_once=1, **options):
+    """The policy answers turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
+    policy = r2sp.create(sites, servers=SERVERS, at_once=at_once, **options)
+    return Answers(policy, tell, SERVERS)
 
 
 def tell(decision):
@@ -78,7 +57,7 @@ def test_a_worker_pushes_in_its_turn_and_pulls_as_soon_as_the_servers_have_its_u
 
 
 def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
-    run = History(relaxation=0)
+    run = play(relaxation=0)
     assert run.ready("cb", 0, at_s=1.0) == ["wake 3"]  # b and c wait for a, until it is late
     assert run.ready("a", 0, at_s=1.5) == ["push a * 0.333333"]
     assert run.end("a", 2.0, 0.5) == ["pull a", "push b * 0.333333"]
@@ -89,7 +68,7 @@ def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
 
 
 def test_as_many_pushes_run_at_once_as_there_are_servers_and_pulls_keep_the_order():
-    run = History(relaxation=0, at_once=None)
+    run = play(relaxation=0, at_once=None)
     assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333", "push b * 0.333333"]
     assert run.end("b", 1.5, 0.5) == []  # b would miss the update of a, and c would overtake a
     assert run.end("a", 2.5, 1.5) == ["pull b", "pull a", "push c * 0.333333"]
@@ -97,7 +76,7 @@ def test_as_many_pushes_run_at_once_as_there_are_servers_and_pulls_keep_the_orde
 
 
 def test_a_strict_pull_waits_for_all_pushes_that_run_when_its_own_has_ended():
-    run = History(("a", "b", "c", "d"), relaxation=0, at_once=2, strict=True)
+    run = play(("a", "b", "c", "d"), relaxation=0, at_once=2, strict=True)
     assert run.ready("abcd", 0, at_s=1.0) == ["push a * 0.25", "push b * 0.25"]
     assert run.end("a", 1.5, 0.5) == ["push c * 0.25"]  # the pull of a waits for b
     assert run.end("b", 1.6, 0.6) == ["pull a", "push d * 0.25"]
@@ -110,7 +89,7 @@ def test_a_strict_pull_waits_for_all_pushes_that_run_when_its_own_has_ended():
 
 
 def test_a_strict_turn_waits_for_a_push_that_no_other_may_overtake():
-    run = History(("a", "b"), relaxation=0, at_once=2, strict=True)
+    run = play(("a", "b"), relaxation=0, at_once=2, strict=True)
     assert run.ready("a", 0, at_s=1.0) == ["push a * 0.5"]
     assert run.turn("a", 1.0, 0.1, 0.1) == ["pull a"]
     assert run.ready("b", 0, at_s=1.3) == ["push b * 0.5"]  # it misses the update of a
@@ -119,7 +98,7 @@ def test_a_strict_turn_waits_for_a_push_that_no_other_may_overtake():
 
 
 def test_turns_are_apart_by_the_share_of_a_push_if_transfers_take_most_of_the_time():
-    run = History(("a", "b", "c"), relaxation=0.5, at_once=2)
+    run = play(("a", "b", "c"), relaxation=0.5, at_once=2)
     assert run.ready("abc", 0, at_s=0.1) == ["push a * 0.333333", "wake 0.116667"]
     assert run.give(Tick(0.2)) == ["push b * 0.333333"]
     assert run.end("a", 2.1, 2.0) == ["pull a", "push c * 0.333333"]
@@ -127,7 +106,7 @@ def test_turns_are_apart_by_the_share_of_a_push_if_transfers_take_most_of_the_ti
 
 
 def test_turns_are_a_relaxed_share_of_the_iteration_time_apart():
-    run = History(("a", "b"), relaxation=0.5)
+    run = play(("a", "b"), relaxation=0.5)
     assert run.ready("ab", 0, at_s=2.0) == ["push a * 0.5"]
     assert run.end("a", 2.1, 0.1) == ["pull a", "wake 2.5"]  # 0.5 * 2 s / 2 workers after 2 s
     assert run.give(Tick(2.5)) == ["push b * 0.5"]
@@ -135,7 +114,7 @@ def test_turns_are_a_relaxed_share_of_the_iteration_time_apart():
 
 
 def test_the_iteration_time_is_a_mean_over_workers_of_moving_averages():
-    run = History(("a", "b"), relaxation=1)
+    run = play(("a", "b"), relaxation=1)
     run.ready("ab", 0, at_s=1.0)
     run.turn("a", 1.0, 0.5, 0.5)  # a computes from 2.0 on
     run.give(Tick(1.5))
@@ -157,7 +136,7 @@ def test_the_newest_value_of_a_moving_average_weighs_a_tenth():
 
 @pytest.mark.parametrize("event", [Lost("a", 1.2), Left("a", 1.2)])
 def test_the_rotation_skips_workers_that_are_gone(event):
-    run = History(relaxation=0)
+    run = play(relaxation=0)
     run.ready("b", 0, at_s=1.0)
     assert run.give(event) == ["push b * 0.333333"]
     assert run.ready("c", 0, at_s=1.3) == []
@@ -165,13 +144,13 @@ def test_the_rotation_skips_workers_that_are_gone(event):
 
 
 def test_a_push_ends_its_turn_if_its_worker_is_lost():
-    run = History(relaxation=0)
+    run = play(relaxation=0)
     assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333"]
     assert run.give(Lost("a", 1.1)) == ["push b * 0.333333"]
 
 
 def test_a_worker_that_is_late_loses_its_turn_and_an_update_that_is_too_stale():
-    run = History(("a", "b"), relaxation=0, patience=2)
+    run = play(("a", "b"), relaxation=0, patience=2)
     assert run.ready("b", 0, at_s=1.0) == ["wake 2"]
     assert run.give(Tick(2.0)) == ["push b * 0.5"]
     assert run.turn("b", 2.0, 0.1, 0.1) == ["pull b"]
@@ -184,7 +163,7 @@ def test_a_worker_that_is_late_loses_its_turn_and_an_update_that_is_too_stale():
 
 
 def test_a_push_that_was_given_up_begins_again_in_the_next_turn():
-    run = History(relaxation=0)
+    run = play(relaxation=0)
     assert run.ready("abc", 0, at_s=1.0) == ["push a * 0.333333"]
     assert run.end("a", 1.5, 0.5, completed=False) == []
     assert run.ready("a", 0, at_s=1.5) == ["push b * 0.333333"]
@@ -193,13 +172,13 @@ def test_a_push_that_was_given_up_begins_again_in_the_next_turn():
 
 
 def test_no_task_starts_while_a_server_is_lost():
-    run = History(relaxation=0)
+    run = play(relaxation=0)
     assert run.give(Lost("y")) + run.ready("ab", 0) + run.ready("c", 0, given=True) == []
     assert run.give(Joined("y")) == ["pull c", "push a * 0.333333"]
 
 
 def test_a_new_controller_measures_only_what_it_has_seen_from_its_start():
-    run = History(relaxation=1)
+    run = play(relaxation=1)
     assert run.end("b", 100.0, 5.0) == []  # a task that it does not know
     assert run.ready("b", 7, at_s=100.0, given=True) == ["pull b"]
     assert run.ready("a", 7, at_s=100.0) == ["push a * 0.333333"]
@@ -207,7 +186,7 @@ def test_a_new_controller_measures_only_what_it_has_seen_from_its_start():
 
 
 def test_a_worker_that_comes_back_only_pulls_once_its_model_is_too_old():
-    run = History(("a", "b"), relaxation=0)
+    run = play(("a", "b"), relaxation=0)
     assert run.give(Lost("b", 0.5)) + run.ready("a", 0, at_s=1.0) == ["push a * 0.5"]
     assert run.turn("a", 1.0, 0.1, 0.1) + run.ready("a", 1, at_s=2.0) == ["pull a", "push a * 0.5"]
     assert run.turn("a", 2.0, 0.1, 0.1) == ["pull a"]
@@ -231,7 +210,7 @@ SPEEDS = {"a": 429, "b": 628, "c": 917}
     ],
 )
 def test_tuned_batches_make_all_iterations_as_long_as_the_slowest(moving_s, batches):
-    run, found = History(relaxation=0, batch=512), dict.fromkeys("abc", 512)
+    run, found = play(relaxation=0, batch=512), dict.fromkeys("abc", 512)
     events = [(512 / speed, site, 0, "ready") for site, speed in SPEEDS.items()]
     for _ in range(40):
         events.sort()
@@ -253,7 +232,7 @@ def test_tuned_batches_make_all_iterations_as_long_as_the_slowest(moving_s, batc
 
 
 def test_an_update_counts_in_proportion_to_its_batch():
-    run = History(("a", "b"), relaxation=0, batch=100)
+    run = play(("a", "b"), relaxation=0, batch=100)
     run.ready("b", 0, at_s=1.0)
     assert run.ready("a", 0, at_s=3.0) == ["push a * 0.5"]
     assert run.turn("a", 3.0, 0.5, 0.5) == ["pull a, 100", "push b * 0.5"]

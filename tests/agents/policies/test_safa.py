@@ -1,39 +1,22 @@
 """SAFA: literal rounds, late updates and lags; and any run of a simulator."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
+from answers import Answers
 from hypothesis import given
 from hypothesis import strategies as st
 from simulator import Simulator
 
 from trunkline.agents.policies import safa
-from trunkline.agents.policies.policy import Ended, Joined, Lost, Ready, Start, Traits
+from trunkline.agents.policies.policy import Joined, Lost, Ready, Start, Traits
 
 SERVERS = ("x",)
 
 
-class History:
-    """A policy and what it decides, task by task: `push ab * 0.5`, `pull ab`."""
-
-    def __init__(self, sites="abcd", **options):
-        self.policy = safa.create(tuple(sites), servers=SERVERS, **options)
-        self.state = self.policy.initial
-
-    def give(self, *events):
-        found = []
-        for event in events:
-            self.state, decisions = self.policy.step(self.state, event)
-            found += map(tell, decisions)
-        return found
-
-    def ready(self, sites, iteration):
-        return self.give(*(Ready(site, iteration) for site in sites))
-
-    def end(self, sites, completed=True):
-        return self.give(Ended(0, (*sites, *SERVERS), completed))
+def play(sites="abcd", **options):
+    """The policy answers task by task: `push ab * 0.5`, `pull ab`."""
+    return Answers(safa.create(tuple(sites), servers=SERVERS, **options), tell, SERVERS)
 
 
 def tell(start):
@@ -53,7 +36,7 @@ def test_a_round_adds_the_mean_of_the_first_updates():
 
 
 def test_a_late_update_is_pushed_alone_and_at_once_and_no_round_waits_for_it():
-    run = History(fraction=0.5)
+    run = play(fraction=0.5)
     assert run.ready("ab", 0) == ["push ab * 0.5"]
     assert run.end("ab") == ["pull ab"]
     assert run.ready("c", 0) == ["push c * 0.5"]
@@ -63,7 +46,7 @@ def test_a_late_update_is_pushed_alone_and_at_once_and_no_round_waits_for_it():
 
 
 def test_a_worker_that_is_ready_during_the_push_of_a_round_is_late_by_one():
-    run = History(fraction=0.5)
+    run = play(fraction=0.5)
     assert run.ready("abc", 0) == ["push ab * 0.5"]
     assert run.end("ab") == ["pull ab", "push c * 0.5"]
     assert run.end("c") == ["pull c"]
@@ -73,7 +56,7 @@ def test_a_worker_that_is_ready_during_the_push_of_a_round_is_late_by_one():
 
 @pytest.mark.parametrize(("lag", "then"), [(0, "pull d"), (1, "pull d"), (2, "push d * 0.5")])
 def test_an_update_that_has_missed_more_rounds_than_the_lag_is_dropped(lag, then):
-    run = History(fraction=0.5, lag=lag)
+    run = play(fraction=0.5, lag=lag)
     for iteration in range(2):
         assert run.ready("ab", iteration) == ["push ab * 0.5"]
         assert run.end("ab") == ["pull ab"]
@@ -81,7 +64,7 @@ def test_an_update_that_has_missed_more_rounds_than_the_lag_is_dropped(lag, then
 
 
 def test_a_round_needs_no_more_workers_than_there_are():
-    run = History("abc", fraction=1.0)
+    run = play("abc", fraction=1.0)
     assert run.ready("ab", 0) == []
     assert run.give(Lost("c")) == ["push ab * 0.5"]
     assert run.end("ab") == ["pull ab"]
@@ -89,7 +72,7 @@ def test_a_round_needs_no_more_workers_than_there_are():
 
 
 def test_a_round_that_was_given_up_begins_again_when_its_workers_are_ready():
-    run = History(fraction=0.5)
+    run = play(fraction=0.5)
     assert run.ready("ab", 0) + run.end("ab", completed=False) == ["push ab * 0.5"]
     assert run.ready("c", 0) + run.ready("a", 0) == []
     assert run.ready("b", 0) == ["push ac * 0.5"]
@@ -97,7 +80,7 @@ def test_a_round_that_was_given_up_begins_again_when_its_workers_are_ready():
 
 
 def test_no_task_starts_while_a_server_is_lost():
-    run = History("ab", fraction=0.5)
+    run = play("ab", fraction=0.5)
     assert run.give(Lost("x"), Ready("a", 0)) == []
     assert run.give(Joined("x")) == ["push a * 1"]
 

@@ -1,7 +1,5 @@
 """Every policy, played at random: no worker is stranded, and what a policy promises holds."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Weights of a group's models by their staleness: exact, as the paper's equation (9) has them."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Auxiliary paths in memory: every contribution counts once, on any choice of paths."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from fabric import CHUNK_BYTES, Fabric, exact, integers, request

@@ -1,7 +1,5 @@
 """Contributions that are sent early: which of them a site keeps, takes in and forgets."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Executors of a whole overlay in one process: every plan, every order, arbitrary weights."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The model of a site: what it contributes, what it keeps, what results make of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from wan import Integers

@@ -1,7 +1,5 @@
 """Agents find each other over real TCP on loopback; strangers and taken ports are told apart."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """Connections with several lanes: one order of frames, whichever lane carries them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

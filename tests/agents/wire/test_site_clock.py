@@ -1,7 +1,5 @@
 """Clocks that are wrong, set right by others' answers over links that are worked out by hand."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

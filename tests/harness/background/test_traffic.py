@@ -1,7 +1,5 @@
 """Background traffic in whole runs, what checks say of changed logs, garbage at a receiver."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -123,15 +121,13 @@ FALSIFICATIONS = {
     "a report of sent packets is missing": of_kind("background_sent", lambda line: None),
     "nothing was sent": without("background_sent"),
     "more packets were sent": of_kind(
-        "background_sent",
-        lambda x: x | {"packets": 2 * x["packets"], "bytes": 2 * x["bytes"]},
+        "background_sent", lambda x: x | {"packets": 2 * x["packets"], "bytes": 2 * x["bytes"]}
     ),
     "bytes are not those of the packets": of_kind(
         "background_sent", lambda x: x | {"bytes": x["bytes"] - 1}
     ),
     "more packets arrived than were sent": of_kind(
-        "background_received",
-        lambda x: x | {"packets": 2 * x["packets"], "bytes": 2 * x["bytes"]},
+        "background_received", lambda x: x | {"packets": 2 * x["packets"], "bytes": 2 * x["bytes"]}
     ),
     "a report overlaps the one before it": of_kind(
         "background_received", lambda x: x | {"since_ns": 0}, which=-1

@@ -1,7 +1,5 @@
 """Calls of torch.distributed in logs that are right, and in logs that cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -165,10 +163,7 @@ def test_a_program_may_leave_its_group_and_make_one_of_the_same_name() -> None:
     found = judge(collectives_take_time, [*left, *later(alone, 4)])
     assert found.outcome == "fail"  # n2 never began these
     found = judge(collectives_take_time, [*left, *later(alone, 4)[:1]])
-    assert (found.outcome, found.detail) == (
-        "unknown",
-        "group 0 has its former ranks again at n1",
-    )
+    assert (found.outcome, found.detail) == ("unknown", "group 0 has its former ranks again at n1")
 
 
 def test_a_member_without_calls_is_doubted() -> None:

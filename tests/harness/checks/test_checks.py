@@ -9,7 +9,17 @@ import pytest
 from hand_made import THREE_SITES, change
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from three_sites import SITES, TOPOLOGY, Change, added, altered, history, without
+from three_sites import (
+    SITES,
+    TOPOLOGY,
+    Change,
+    added,
+    altered,
+    changed,
+    history,
+    list_rows,
+    without,
+)
 
 from trunkline.agents.events.causes import (
     FinishedTooEarly,
@@ -57,6 +67,7 @@ NAN = float("nan")
 AGAIN = asdict(FinishedTooEarly("rome"))
 ROME_LOST = asdict(SiteLost("rome"))
 TAKEN_OVER = asdict(TakenOver())
+LINK_BROKE = asdict(LinkBroke(("rome", "kyiv")))
 
 
 def one(name: str, *changes: Change, rules: Rules = RULES) -> tuple[str, str]:
@@ -195,453 +206,214 @@ HEARD = [
     added(260, site, "halt_heard", task=0, finished=False) for site in ("kyiv", "oslo", "rome")
 ]
 
-BAD: list[tuple[str, list[Change], str, str]] = [
-    (
-        "every plan is valid",
-        [altered("task_started", {"forest": {}}, task=0)],
-        "fail",
-        "task 0: its plan at 0.210 s is not valid: it is not a plan (KeyError: 'contributors')",
-    ),
-    (
-        "plans match the scenario",
-        [altered("task_started", {"group": ["kyiv", "rome", "kyiv"]}, task=1)],
-        "fail",
-        "task 1: its group has a member twice",
-    ),
-    (
-        "connections join two live agents",
-        [added(2500, "controller", "worker_found", worker="rome")],
-        "fail",
-        "controller found rome at 2.500 s: it had not lost rome",
-    ),
-    (
-        "connections join two live agents",
-        [added(1, "rome", "controller_found", controller="backup")],
-        "fail",
-        "task 0 of the controller: rome joined it, but followed the backup; "
-        "task 1 of the controller: rome joined it, but followed the backup; "
-        "task 2 of the controller: rome joined it, but followed the backup",
-    ),
-    (
-        "every repair has a cause",
-        [added(2100, "controller", "task_halted", task=1, cause=ROME_LOST, members=[])],
-        "fail",
-        "task 1: task_halted at 2.100 s: the controller had not lost rome; "
-        "task 1: task_halted at 2.100 s does not ask kyiv, rome",
-    ),
-    (
-        "every repair has a cause",
-        [
-            added(
-                2100,
-                "controller",
-                "task_halted",
-                task=1,
-                cause=asdict(LinkBroke(("rome", "kyiv"))),
-                members=[],
-            )
+BAD: dict[str, dict[str, list[Change]]] = {
+    "every plan is valid": {
+        "task 0: its plan at 0.210 s is not valid: it is not a plan (KeyError: 'contributors')": [
+            altered("task_started", {"forest": {}}, task=0)
+        ]
+    },
+    "plans match the scenario": {
+        "task 1: its group has a member twice": [
+            altered("task_started", {"group": ["kyiv", "rome", "kyiv"]}, task=1)
+        ]
+    },
+    "connections join two live agents": {
+        "controller found rome at 2.500 s: it had not lost rome": [
+            added(2500, "controller", "worker_found", worker="rome")
         ],
-        "fail",
-        "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other; "
-        "task 1: task_halted at 2.100 s does not ask kyiv, rome",
-    ),
-    (
-        "every repair was heard",
-        [added(250, "rome", "halt_heard", task=0, finished=True)],
-        "fail",
-        "task 0: rome heard a halt at 0.250 s, which no controller logged before",
-    ),
-    (
-        "every repair was heard",
-        [added(250, "rome", "blocks_heard", task=0, blocks=2)],
-        "fail",
-        "task 0: rome heard of 2 blocks at 0.250 s, which no controller logged before",
-    ),
-    (
-        "every repair was heard",
-        [
+        (
+            "task 0 of the controller: rome joined it, but followed the backup; "
+            "task 1 of the controller: rome joined it, but followed the backup; "
+            "task 2 of the controller: rome joined it, but followed the backup"
+        ): [added(1, "rome", "controller_found", controller="backup")],
+    },
+    "every repair has a cause": {
+        (
+            "task 1: task_halted at 2.100 s: the controller had not lost rome; "
+            "task 1: task_halted at 2.100 s does not ask kyiv, rome"
+        ): [added(2100, "controller", "task_halted", task=1, cause=ROME_LOST, members=[])],
+        (
+            "task 1: task_halted at 2.100 s: rome and kyiv had not lost each other; "
+            "task 1: task_halted at 2.100 s does not ask kyiv, rome"
+        ): [added(2100, "controller", "task_halted", task=1, cause=LINK_BROKE, members=[])],
+    },
+    "every repair was heard": {
+        "task 0: rome heard a halt at 0.250 s, which no controller logged before": [
+            added(250, "rome", "halt_heard", task=0, finished=True)
+        ],
+        "task 0: rome heard of 2 blocks at 0.250 s, which no controller logged before": [
+            added(250, "rome", "blocks_heard", task=0, blocks=2)
+        ],
+        (
+            "task 0: rome heard a halt at 0.260 s, and answered that it had finished,"
+            " which is wrong; task 0: oslo finished at 1.480 s, halted and without new blocks"
+        ): [
             added(250, "controller", "task_halted", task=0, cause=TAKEN_OVER, members=["rome"]),
             *HEARD,
             altered("halt_heard", {"finished": True}, site="rome", task=0),
         ],
-        "fail",
-        "task 0: rome heard a halt at 0.260 s, and answered that it had finished, which is wrong; "
-        "task 0: oslo finished at 1.480 s, halted and without new blocks",
-    ),
-    (
-        "every repair was heard",
-        [
+        (
+            "task 0: oslo finished at 1.480 s, halted and without new blocks; "
+            "task 0: task_halted at 0.250 s was not heard by rome; "
+            "task 0: task_completed at 1.480 s, before rome answered a halt"
+        ): [
             added(250, "controller", "task_halted", task=0, cause=TAKEN_OVER, members=["rome"]),
             *HEARD,
             without("halt_heard", site="rome", task=0),
         ],
-        "fail",
-        "task 0: oslo finished at 1.480 s, halted and without new blocks; "
-        "task 0: task_halted at 0.250 s was not heard by rome; "
-        "task 0: task_completed at 1.480 s, before rome answered a halt",
-    ),
-    (
-        "every repair was heard",
-        [altered("halt_heard", {"t_ns": 4389 * MS}, site="rome")],
-        "fail",
-        "task 2: rome heard a halt at 4.389 s, which no controller logged before",
-    ),
-    (
-        "every repair was heard",
-        [altered("halt_heard", {"t_ns": 4391 * MS}, site="rome")],
-        "fail",
-        "task 2: task_abandoned at 4.400 s, before rome answered a halt",
-    ),
-    (
-        "every repair was heard",
-        [
-            added(250, "controller", "task_replanned", task=0, cause=TAKEN_OVER, **ANEW),
-            added(260, "rome", "blocks_heard", task=0, blocks=2),
+        "task 2: task_abandoned at 4.400 s, before rome answered a halt": [
+            altered("halt_heard", {"t_ns": 4391 * MS}, site="rome")
         ],
-        "fail",
-        "task 0: task_replanned at 0.250 s was not heard by oslo",
-    ),
-    (
-        "every repair was heard",
-        [
+        "task 0: rome heard of 2 blocks at 0.270 s twice": [
             added(250, "controller", "task_replanned", task=0, cause=TAKEN_OVER, **ANEW),
             *(added(260, site, "blocks_heard", task=0, blocks=2) for site in ("oslo", "rome")),
             added(270, "rome", "blocks_heard", task=0, blocks=2),
         ],
-        "fail",
-        "task 0: rome heard of 2 blocks at 0.270 s twice",
-    ),
-    (
-        "the log is complete",
-        [without("run_started")],
-        "fail",
-        "run_started is in the log 0 times; the log does not begin with run_started",
-    ),
-    (
-        "the run matches the scenario",
-        [altered("run_started", {"sites": ["oslo", "rome"]})],
-        "fail",
-        "sites is ['oslo', 'rome'] in the log, ['kyiv', 'oslo', 'rome'] in the scenario",
-    ),
-    (
-        "the log is complete",
-        [without("run_finished")],
-        "fail",
-        "run_finished is in the log 0 times; the log does not end with run_finished",
-    ),
-    (
-        "the log is complete",
-        [added(1000, "rome", "task_joined", task=7)],
-        "fail",
-        "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False)"
-        " belongs to no task or starts one again",
-    ),
-    (
-        "every task ended once",
-        [without("task_completed"), without("task_started"), without("task_abandoned")],
-        "unknown",
-        "no task was completed, so the run shows nothing about its scheme",
-    ),
-    (
-        "every agent exited cleanly",
-        [without("agent_exited", who="rome")],
-        "fail",
-        "rome did not exit before the run ended",
-    ),
-    (
-        "every agent exited cleanly",
-        [altered("agent_exited", {"code": 1}, who="controller")],
-        "fail",
-        "controller exited with code 1",
-    ),
-    (
-        "every agent exited cleanly",
-        [altered("agent_exited", {"signal": 9}, who="kyiv")],
-        "fail",
-        "kyiv was ended by signal 9",
-    ),
-    (
-        "every agent exited cleanly",
-        [added(100, "kyiv", "agent_failed", reason="port 7000 is taken")],
-        "fail",
-        "kyiv gave up: port 7000 is taken",
-    ),
-    (
-        "every task ended once",
-        [without("task_completed", task=1)],
-        "fail",
-        "task 1 was neither completed nor abandoned",
-    ),
-    (
-        "every task ended once",
-        [added(4400, "controller", "task_completed", task=2)],
-        "fail",
-        "task 2 was ended 2 times by the controller; "
-        "task 2 was completed, and no member that counts had the result",
-    ),
-    (
-        "all members agreed on the outcome",
-        [without("task_finished", task=0, site="oslo")],
-        "fail",
-        "task 0: oslo was not told how it ended",
-    ),
-    (
-        "all members agreed on the outcome",
-        [added(2290, "oslo", "task_finished", task=1, digest="result-1", fingerprint=[])],
-        "fail",
-        "task 1: oslo took part but is not a member",
-    ),
-    (
-        "all members agreed on the outcome",
-        [
+    },
+    "the log is complete": {
+        "run_started is in the log 0 times; the log does not begin with run_started": [
+            without("run_started")
+        ],
+        "run_finished is in the log 0 times; the log does not end with run_finished": [
+            without("run_finished")
+        ],
+        (
+            "rome at 1.000 s: TaskJoined(t_ns=1000000000, site='rome', task=7, unchanged=False)"
+            " belongs to no task or starts one again"
+        ): [added(1000, "rome", "task_joined", task=7)],
+    },
+    "the run matches the scenario": {
+        "sites is ['oslo', 'rome'] in the log, ['kyiv', 'oslo', 'rome'] in the scenario": [
+            altered("run_started", {"sites": ["oslo", "rome"]})
+        ]
+    },
+    "every agent exited cleanly": {
+        "rome did not exit before the run ended": [without("agent_exited", who="rome")]
+    },
+    "every task ended once": {
+        "task 1 was neither completed nor abandoned": [without("task_completed", task=1)],
+        (
+            "task 2 was ended 2 times by the controller; "
+            "task 2 was completed, and no member that counts had the result"
+        ): [added(4400, "controller", "task_completed", task=2)],
+    },
+    "all members agreed on the outcome": {
+        "task 1: oslo took part but is not a member": [
+            added(2290, "oslo", "task_finished", task=1, digest="result-1", fingerprint=[])
+        ],
+        (
+            "task 2: oslo gave up what rome finished, and was not lost;"
+            " task 2: rome ended it 2 times"
+        ): [
             added(3000, "rome", "task_finished", task=2, digest="result-2", fingerprint=[]),
             altered("task_dropped", {"t_ns": 4370 * MS}, site="oslo"),
         ],
-        "fail",
-        "task 2: oslo gave up what rome finished, and was not lost; task 2: rome ended it 2 times",
-    ),
-    (
-        "all members agreed on the outcome",
-        [without("contributed", task=0, site="rome")],
-        "fail",
-        "task 0: rome ended it but did not take part",
-    ),
-    (
-        "all members agreed on the outcome",
-        [
-            without("task_finished", task=1),
-            added(2300, "kyiv", "agent_changed", who="kyiv", do="kill", fault=1),
+        "task 0: rome ended it but did not take part": [
+            without("contributed", task=0, site="rome")
         ],
-        "fail",
-        "task 1: rome was not told how it ended",
-    ),
-    (
-        "all members hold the same result",
-        [altered("task_finished", {"digest": "result-x"}, task=1, site="kyiv")],
-        "fail",
-        "task 1: members hold 2 different results",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("task_finished", {"fingerprint": [6.0, 12.01, 18.0, 24.0] + [0.0] * 12}, task=0)],
-        "fail",
-        "task 0: the fingerprint at rome is off by 0.01, rounding explains 0.0011;"
-        " task 0: the fingerprint at oslo is off by 0.01, rounding explains 0.0011",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("task_started", {"weights": {"oslo": 1.0, "rome": 2.0}}, task=0)],
-        "fail",
-        "task 0: the fingerprint at rome is off by 4, rounding explains 0.00128;"
-        " task 0: the fingerprint at oslo is off by 4, rounding explains 0.00128",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("task_finished", {"fingerprint": [NAN] * 16}, task=1, site="rome")],
-        "fail",
-        "task 1: the fingerprint at rome is off by nan, rounding explains 0.000595",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("task_finished", {"fingerprint": [3.5, NAN] + [0.0] * 14}, task=1, site="rome")],
-        "fail",
-        "task 1: the fingerprint at rome is off by 13, rounding explains 0.000595",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("task_finished", {"fingerprint": [6.0]}, task=0, site="rome")],
-        "fail",
-        "task 0: 1 numbers in a fingerprint at rome",
-    ),
-    (
-        "every result is the weighted sum",
-        [without("contributed", task=1, site="kyiv")],
-        "fail",
-        "task 1: the sum cannot be recomputed from its contributions",
-    ),
-    (
-        "every result is the weighted sum",
-        [altered("contributed", {"fingerprint": [NAN] * 16}, task=1, site="rome")],
-        "unknown",
-        "task 1: the contributions are not finite numbers",
-    ),
-    (
-        "abandoned tasks left models unchanged",
-        [altered("task_dropped", {"digest": "half-updated"}, site="rome")],
-        "fail",
-        "task 2: the model of rome changed",
-    ),
-    (
-        "every contribution counts once",
-        [without("contributed", task=0, site="rome")],
-        "fail",
-        "task 0: rome contributed 0 times, not 1",
-    ),
-    (
-        "every contribution counts once",
-        [
-            added(
-                1520,
-                "oslo",
-                "contributed",
-                task=1,
-                iteration=1,
-                digest="oslo-1",
-                fingerprint=[],
-                weight=1.0,
-            )
+    },
+    "all members hold the same result": {
+        "task 1: members hold 2 different results": [
+            altered("task_finished", {"digest": "result-x"}, task=1, site="kyiv")
+        ]
+    },
+    "every result is the weighted sum": {
+        "task 0: 1 numbers in a fingerprint at rome": [
+            altered("task_finished", {"fingerprint": [6.0]}, task=0, site="rome")
         ],
-        "fail",
-        "task 1: oslo contributed 1 times, not 0",
-    ),
-    (
-        "every contribution counts once",
-        [altered("contributed", {"iteration": 0}, task=1, site="rome")],
-        "fail",
-        "iteration 0 of rome is in tasks 0, 1",
-    ),
-    (
-        "every contribution counts once",
-        [altered("contributed", {"iteration": 5}, task=1, site="kyiv")],
-        "fail",
-        "kyiv contributed iteration 5, which it did not compute",
-    ),
-    (
-        "every contribution counts once",
-        [altered("contributed", {"weight": 2.0}, task=0, site="oslo")],
-        "fail",
-        "task 0: oslo has weight 2.0, not 1.0",
-    ),
-    (
-        "no site was left blocked",
-        [without("worker_finished", site="kyiv")],
-        "fail",
-        "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log",
-    ),
-    (
-        "no site was left blocked",
-        [without("task_finished", task=0, site="oslo"), without("round_finished", site="oslo")],
-        "fail",
-        "oslo was in task 0 with iteration 0 at 0.210 s and went on without an answer",
-    ),
-    (
-        "no site was left blocked",
-        [added(2000, "oslo", "ready", iteration=2)],
-        "fail",
-        "oslo was ready with iteration 1 at 1.580 s and went on without an answer",
-    ),
-    (
-        "every task stayed within its budget",
-        [altered("task_abandoned", {"t_ns": 5500 * MS})],
-        "fail",
-        "task 2 took 3.100 s of 1.98 s",
-    ),
-    (
-        "every task stayed within its budget",
-        [
+        "task 1: the sum cannot be recomputed from its contributions": [
+            without("contributed", task=1, site="kyiv")
+        ],
+    },
+    "abandoned tasks left models unchanged": {
+        "task 2: the model of rome changed": [
+            altered("task_dropped", {"digest": "half-updated"}, site="rome")
+        ]
+    },
+    "every contribution counts once": {
+        "task 0: rome contributed 0 times, not 1": [without("contributed", task=0, site="rome")]
+    },
+    "no site was left blocked": {
+        "kyiv was ready with iteration 1 at 2.390 s and waited to the end of the log": [
+            without("worker_finished", site="kyiv")
+        ],
+        "oslo was ready with iteration 1 at 1.580 s and went on without an answer": [
+            added(2000, "oslo", "ready", iteration=2)
+        ],
+    },
+    "every task stayed within its budget": {
+        "task 2 took 6.600 s of 1.98 s": [
             without("task_abandoned"),
             without("task_dropped"),
             altered("run_finished", {"t_ns": 9000 * MS}),
-        ],
-        "fail",
-        "task 2 took 6.600 s of 1.98 s",
-    ),
-    (
-        "every byte arrived",
-        [altered("received", {"bytes": 750_000}, task=0, site="rome")],
-        "fail",
-        "task 0 on oslo -> rome: 1000000 bytes planned, 1000000 sent, 750000 received",
-    ),
-    (
-        "every byte arrived",
-        [
+        ]
+    },
+    "every byte arrived": {
+        "task 1 on kyiv -> rome: 500000 bytes planned, 750000 sent, 750000 received": [
             altered("sent", {"bytes": 750_000}, task=1, site="kyiv", dst="rome"),
             altered("received", {"bytes": 750_000}, task=1, site="rome", src="kyiv"),
-        ],
-        "fail",
-        "task 1 on kyiv -> rome: 500000 bytes planned, 750000 sent, 750000 received",
-    ),
-    (
-        "links kept their rates",
-        [
-            altered("sent", {"end_ns": 700 * MS}, task=0, site="oslo"),
-            altered("received", {"end_ns": 710 * MS}, task=0, site="rome"),
-        ],
-        "unknown",
-        "oslo -> rome: 1000000 bytes from 0.210 s to 0.700 s are more than 8 Mbit/s",
-    ),
-    (
-        "links kept their rates",
-        [
-            altered("sent", {"dst": "bern"}, task=0, site="oslo"),
-        ],
-        "fail",
-        "oslo -> bern: bytes sent on a link that does not exist",
-    ),
-    (
-        "links kept their delays",
-        [altered("received", {"start_ns": 215 * MS}, task=0, site="rome")],
-        "unknown",
-        "oslo -> rome: a first byte took 5.000 ms, less than the set delay of 10 ms",
-    ),
-    (
-        "interface counters match the payload",
-        [altered("run_finished", {"links": []})],
-        "fail",
-        "oslo -> rome: no interface counters; rome -> oslo: no interface counters;"
-        " oslo -> kyiv: no interface counters; kyiv -> oslo: no interface counters;"
-        " rome -> kyiv: no interface counters; and 1 more",
-    ),
-    (
-        "the host kept up",
-        [added(900, "kyiv", "late", seconds=0.25)],
-        "unknown",
-        f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled",
-    ),
-    (
-        "the host kept up",
-        [added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)],
-        "unknown",
-        f"{TOO_SLOW}; kyiv: timers were late for 25% of 2.000 s",
-    ),
-    (
-        "the host kept up",
-        [altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})],
-        "unknown",
-        "TCP reached its memory limit at kyiv, oslo: raise net.ipv4.tcp_mem",
-    ),
-    (
-        "the host kept up",
-        [
-            added(
-                900,
-                "runner",
-                "capture_ended",
-                links=[
-                    {"src": "kyiv", "dst": "oslo", "packets": 90, "missed": 3},
-                    {"src": "oslo", "dst": "kyiv", "packets": 70, "missed": 0},
-                ],
-            )
-        ],
-        "unknown",
-        "kyiv -> oslo: the capture lacks 3 packets",
-    ),
-    (
-        "the target accuracy was reached",
-        [
+        ]
+    },
+    "links kept their rates": {
+        "oslo -> bern: bytes sent on a link that does not exist": [
+            altered("sent", {"dst": "bern"}, task=0, site="oslo")
+        ]
+    },
+    "interface counters match the payload": {
+        (
+            "oslo -> rome: no interface counters; rome -> oslo: no interface counters;"
+            " oslo -> kyiv: no interface counters; kyiv -> oslo: no interface counters;"
+            " rome -> kyiv: no interface counters; and 1 more"
+        ): [altered("run_finished", {"links": []})]
+    },
+    "the target accuracy was reached": {
+        "target 85 %, best 41.50 %": [
             without("evaluated", task=1),
             altered("stopping", {"cause": asdict(TargetReached(85.1, 85.0))}),
         ],
-        "fail",
-        "target 85 %, best 41.50 %",
-    ),
-    (
-        "the target accuracy was reached",
-        [without("evaluated")],
-        "fail",
-        "target 85 %, but nothing was evaluated",
-    ),
+        "target 85 %, but nothing was evaluated": [without("evaluated")],
+    },
+}
+"""By check: what it says of a wrong log. More kinds of wrong are in the falsified logs."""
+
+CAPTURED = [
+    {"src": "kyiv", "dst": "oslo", "packets": 90, "missed": 3},
+    {"src": "oslo", "dst": "kyiv", "packets": 70, "missed": 0},
 ]
+
+DOUBTED: dict[str, dict[str, list[Change]]] = {
+    "every task ended once": {
+        "no task was completed, so the run shows nothing about its scheme": [
+            without("task_completed"),
+            without("task_started"),
+            without("task_abandoned"),
+        ]
+    },
+    "every result is the weighted sum": {
+        "task 1: the contributions are not finite numbers": [
+            altered("contributed", {"fingerprint": [NAN] * 16}, task=1, site="rome")
+        ]
+    },
+    "links kept their delays": {
+        "oslo -> rome: a first byte took 5.000 ms, less than the set delay of 10 ms": [
+            altered("received", {"start_ns": 215 * MS}, task=0, site="rome")
+        ]
+    },
+    "the host kept up": {
+        f"{TOO_SLOW}; computing took 1.780 s, 0.250 s longer than modelled": [
+            added(900, "kyiv", "late", seconds=0.25)
+        ],
+        f"{TOO_SLOW}; kyiv: timers were late for 25% of 2.000 s": [
+            added(900, "kyiv", "timers_late", seconds=0.5, of_s=2.0)
+        ],
+        "TCP reached its memory limit at kyiv, oslo: raise net.ipv4.tcp_mem": [
+            altered("run_finished", {"short_of_memory": ["kyiv", "oslo"]})
+        ],
+        "kyiv -> oslo: the capture lacks 3 packets": [
+            added(900, "runner", "capture_ended", links=CAPTURED)
+        ],
+    },
+}
 
 
 REAL = altered("run_started", {"clock": "real"})
@@ -702,10 +474,7 @@ def test_steps_after_the_start_of_a_fault_are_named_in_words() -> None:
     changes = [added(start_ms, "runner", "fault_started", **begun)]
     _, detail = one("faults match the timeline", *changes, rules=rules)
     assert detail.startswith("the kill of kyiv by fault 0 was due at ")
-    changes += [
-        added(start_ms, "runner", "agent_changed", who="kyiv", do=do, fault=0)
-        for do in ("kill", "restart")
-    ]
+    changes += [changed(start_ms, "kyiv", do) for do in ("kill", "restart")]
     _, detail = one("faults match the timeline", *changes, rules=rules)
     assert detail.startswith("the end of fault 0 was due at ")
 
@@ -724,11 +493,18 @@ def test_a_run_that_another_condition_ended_need_not_have_reached_its_accuracy()
     assert found == ("pass", "target 85 %, best 41.50 %")
 
 
-@pytest.mark.parametrize(("name", "changes", "outcome", "detail"), BAD)
+@pytest.mark.parametrize(("name", "detail", "changes"), list_rows(BAD))
 def test_a_bad_history_fails_its_check_with_the_reason(
-    name: str, changes: list[Change], outcome: str, detail: str
+    name: str, detail: str, changes: list[Change]
 ) -> None:
-    assert one(name, *changes) == (outcome, detail)
+    assert one(name, *changes) == ("fail", detail)
+
+
+@pytest.mark.parametrize(("name", "detail", "changes"), list_rows(DOUBTED))
+def test_a_history_that_proves_nothing_is_unknown(
+    name: str, detail: str, changes: list[Change]
+) -> None:
+    assert one(name, *changes) == ("unknown", detail)
 
 
 GAVE_UP = added(2300, "rome", "task_dropped", task=1, cause=None, digest="rome-1")
@@ -890,10 +666,7 @@ def test_a_budget_does_not_run_while_an_agent_is_stopped_and_lasts_twice_for_gif
     assert one(name, late) == ("pass", "each within 1.98 s")
     late = altered("task_finished", {"t_ns": 4550 * MS}, task=1, site="rome")
     assert one(name, late) == ("fail", "task 1 took 3.040 s of 1.98 s")
-    pause = [
-        added(2000 + 500 * n, "runner", "agent_changed", who="rome", do=do, fault=1)
-        for n, do in enumerate(("pause", "resume"))
-    ]
+    pause = [changed(2000, "rome", "pause"), changed(2500, "rome", "resume")]
     assert one(name, late, *pause)[0] == "pass"
     halted = added(2100, "controller", "task_halted", task=1, cause=TAKEN_OVER, members=[])
     assert one(name, late, halted)[0] == "pass"
@@ -939,7 +712,7 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "server versions form a chain",
         "models follow from results",
     }
-    assert {name for name, *_ in BAD} == CHECKS.keys() - real
+    assert BAD.keys() | DOUBTED.keys() == CHECKS.keys() - real
 
 
 def test_a_check_that_cannot_judge_a_log_fails_and_says_why() -> None:
@@ -1047,9 +820,7 @@ def test_a_site_that_loses_many_connections_at_once_goes_on_alone_after_the_last
     )
     found = {
         at_ms: one(
-            "workers followed the protocol",
-            *lost,
-            added(at_ms, "kyiv", "round_alone", iteration=1),
+            "workers followed the protocol", *lost, added(at_ms, "kyiv", "round_alone", iteration=1)
         )
         for at_ms in (2390.2, 2390.3)
     }
@@ -1309,8 +1080,7 @@ def test_a_chunk_that_a_site_forwards_after_its_report_is_excused_if_it_is_kille
     got = added(2600, "rome", "received", **more, start_ns=2400 * MS, end_ns=2500 * MS)
     assert one(name, got)[0] == "fail"
     for t_ms, outcome in ((2450, "pass"), (2550, "fail")):
-        kill = added(t_ms, "runner", "agent_changed", who="oslo", do="kill", fault=0)
-        assert one(name, got, kill)[0] == outcome, t_ms
+        assert one(name, got, changed(t_ms, "oslo", "kill"))[0] == outcome, t_ms
 
 
 def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_moment() -> None:
@@ -1334,11 +1104,6 @@ def test_a_worker_tells_a_new_controller_of_a_connection_that_breaks_at_that_mom
     assert "backup at 3.022 s: rome had not lost oslo" in one(name, *said, wrong)[1]
     back = altered("losses_reported", {"worker": "oslo"}, t_ns=3020 * MS)
     assert "backup at 3.020 s: oslo had not lost kyiv" in one(name, *said, back)[1]
-
-
-def changed(t_ms: int, who: str, do: str) -> Change:
-    """An agent is killed, paused, or the reverse."""
-    return added(t_ms, "runner", "agent_changed", who=who, do=do, fault=0)
 
 
 @pytest.mark.parametrize("found_ms", [1100, 1350])
@@ -1490,12 +1255,7 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
         added(1850, "rome", "link_lost", peer="kyiv", reason=""),
         added(heard_ms, "controller", "losses_reported", worker="rome", lost=["kyiv"]),
         added(
-            2100,
-            "controller",
-            "task_halted",
-            task=1,
-            cause=asdict(LinkBroke(("rome", "kyiv"))),
-            members=["kyiv", "rome"],
+            2100, "controller", "task_halted", task=1, cause=LINK_BROKE, members=["kyiv", "rome"]
         ),
     ]
     found = one("every repair has a cause", *said)[1]
@@ -1506,7 +1266,7 @@ def test_a_controller_repairs_its_task_at_the_moment_in_which_it_hears_of_the_lo
 def test_a_controller_begins_no_task_beyond_those_that_were_asked_for_also_after_a_loss() -> None:
     """It knows its own tasks, and those of others that its workers had joined before."""
     name = "the run ended as specified"
-    kill = added(1, "runner", "agent_changed", who="oslo", do="kill", fault=0)
+    kill = changed(1, "oslo", "kill")
     rules = change(RULES, stop=Stop(tasks=1))
     assert "task 1 began after 1 tasks of 1" in one(name, kill, rules=rules)[1]
     assert "began after" not in one(name, kill, rules=change(RULES, stop=Stop(tasks=3)))[1]

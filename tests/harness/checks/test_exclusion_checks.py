@@ -1,7 +1,5 @@
 """Exclusions are judged: a falsified log of a run with an outlier does not pass."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,14 +1,9 @@
 """When a site knows that a task is over, with a pause and a kill after it."""
 
-from __future__ import annotations
-
 from hand_made import THREE_SITES
 from three_sites import added, history
 
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskCompleted,
-)
+from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 

@@ -1,7 +1,5 @@
 """The policy is replayed from the log: a falsified one does not fit its decisions."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

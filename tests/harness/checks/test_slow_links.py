@@ -1,7 +1,5 @@
 """A link whose quickest first chunks are late was slower than set."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What a site sent, but could not log: an early contribution, a chunk of a task that is over."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line: what it prints, and the exit code of every way a command can end."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Options become pydantic types once: comparisons read hundreds of scenarios."""
 
-from __future__ import annotations
-
 from trunkline.harness.config.options import make_type
 from trunkline.harness.scenario.settings import Stop
 

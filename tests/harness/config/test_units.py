@@ -1,7 +1,5 @@
 """Quantities: every unit, every refusal, and a round trip for any number."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

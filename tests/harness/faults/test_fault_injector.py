@@ -5,12 +5,7 @@ import select
 import time
 from dataclasses import replace
 
-from trunkline.agents.events.fault_events import (
-    AgentChanged,
-    FaultEnded,
-    FaultStarted,
-    LinkChanged,
-)
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted, LinkChanged
 from trunkline.harness.faults.fault_injector import FaultInjector
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.timeline import Entry, Timeline

@@ -122,10 +122,7 @@ def test_other_spellings_mean_the_same(text, same):
         ("outage", "a site is missing: expected outage SITE SITE [both|one-way]"),
         ("outage oslo paris", "paris: expected one of rome, kyiv"),
         ("outage oslo 5s", "5s: expected one of rome, kyiv"),
-        (
-            "outage oslo rome twice",
-            "twice: expected one of both, one-way, blackhole, carrier, for",
-        ),
+        ("outage oslo rome twice", "twice: expected one of both, one-way, blackhole, carrier, for"),
         ("outage oslo rome for", "a time is missing: expected outage"),
         ("outage oslo rome for 5", "for: 5: a unit is missing: expected a time such as 50 s"),
         ("outage oslo rome for -1 s", "for: -1s: expected a time of 0 or more"),
@@ -316,10 +313,7 @@ def steps_of(text):
 
 
 def test_a_csv_trace_s_first_row_names_its_columns_in_any_order():
-    assert steps_of("time,rate,loss\n0,20,1\n2,30") == (
-        Step(0.0, 20.0, None, 1.0),
-        Step(2.0, 30.0),
-    )
+    assert steps_of("time,rate,loss\n0,20,1\n2,30") == (Step(0.0, 20.0, None, 1.0), Step(2.0, 30.0))
     assert steps_of("Rate, Time\n20,0") == (Step(0.0, 20.0),)
     assert steps_of("# seconds, Mbit/s\n0,20,,1") == (Step(0.0, 20.0, None, 1.0),)
 

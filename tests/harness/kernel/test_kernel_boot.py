@@ -58,8 +58,7 @@ def test_of_the_environment_only_what_was_asked_for_reaches_the_program(
 
 
 @pytest.mark.parametrize(
-    ("hystart", "expected"),
-    [(True, "1 3"), (False, "0 3"), ("train", "1 1"), ("delay", "1 2")],
+    ("hystart", "expected"), [(True, "1 3"), (False, "0 3"), ("train", "1 1"), ("delay", "1 2")]
 )
 def test_hystart_is_as_the_network_s_options_say(embedded, hystart, expected):
     completed = embedded.run(

@@ -6,8 +6,6 @@ Verdict and tables would take minutes more, and there QEMU 7.2 fails: a `vpgathe
 argsort for AVX2 ends with a general protection fault.
 """
 
-from __future__ import annotations
-
 import compileall
 import os
 import sys

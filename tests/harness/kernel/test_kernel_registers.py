@@ -1,7 +1,5 @@
 """The guest keeps the registers of its threads, whatever processor it meets."""
 
-from __future__ import annotations
-
 import errno
 import json
 import signal

@@ -1,7 +1,5 @@
 """The shell and `inject`: a session typed through a pipe, replayed; and the parts of both."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What a terminal shows of a run while it goes on, and that it is as before afterwards."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import io

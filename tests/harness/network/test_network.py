@@ -62,10 +62,7 @@ def test_a_link_changes_only_what_is_given():
         ({"rate_mbps": 0.0}, "link a -> b: rate 0 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
         ({"rate_mbps": math.inf}, "link a -> b: rate inf Mbit/s: expected 0.001 to 1000000 Mbit/s"),
         ({"delay_ms": -1.0}, "link a -> b: delay -1 ms: expected 0 to 60000 ms"),
-        (
-            {"jitter_ms": 11.0},
-            "link a -> b: jitter 11 ms: expected 0 to the link's delay, 10 ms",
-        ),
+        ({"jitter_ms": 11.0}, "link a -> b: jitter 11 ms: expected 0 to the link's delay, 10 ms"),
         ({"loss_percent": 101.0}, "link a -> b: loss 101 %: expected 0 to 100 %"),
     ],
 )

@@ -18,11 +18,7 @@ from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.site_functions import SiteProcess
-from trunkline.harness.network.interface import (
-    NetworkError,
-    NetworkOptions,
-    site_ipv6_address,
-)
+from trunkline.harness.network.interface import NetworkError, NetworkOptions, site_ipv6_address
 from trunkline.topologies.model import Link, Site, Topology
 
 HEADERS = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
@@ -48,10 +44,7 @@ LOSSY = Topology(
 FAST = Topology(
     "fast",
     (Site("a"), Site("b")),
-    (
-        Link("a", "b", 200.0, delay_ms=1.0, queue_bytes=500_000),
-        Link("b", "a", 200.0, delay_ms=1.0),
-    ),
+    (Link("a", "b", 200.0, delay_ms=1.0, queue_bytes=500_000), Link("b", "a", 200.0, delay_ms=1.0)),
 )
 OTHER = NetworkOptions(offloads=True, mtu=9000, initial_window=4)
 

@@ -1,7 +1,5 @@
 """What the results of a run count after a warm-up."""
 
-from __future__ import annotations
-
 import pytest
 from three_sites import SITES, history
 

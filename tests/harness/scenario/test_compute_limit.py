@@ -1,7 +1,5 @@
 """Code of a user's that never returns is reported while its scenario is read."""
 
-from __future__ import annotations
-
 import signal
 import threading
 

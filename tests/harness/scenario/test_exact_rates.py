@@ -1,7 +1,5 @@
 """Plans that know all rates exactly know those that the timeline has set, and no later ones."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

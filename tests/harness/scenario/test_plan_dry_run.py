@@ -1,7 +1,5 @@
 """What a plan will refuse at run time is refused before anything runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from trunkline.agents import registry

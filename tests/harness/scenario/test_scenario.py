@@ -1,7 +1,5 @@
 """Right scenarios: what is read, what is filled in, and what `resolve` writes."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -28,12 +26,7 @@ from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.scheme_settings import Awareness, Component, Scheme
 from trunkline.harness.scenario.sections import timeline_section
-from trunkline.harness.scenario.settings import (
-    Capture,
-    Limits,
-    Outputs,
-    Stop,
-)
+from trunkline.harness.scenario.settings import Capture, Limits, Outputs, Stop
 from trunkline.topologies.model import Link, Site, Topology
 
 ROOT = Path(__file__).parents[3]

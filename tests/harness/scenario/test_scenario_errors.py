@@ -4,8 +4,6 @@ Each file of `tests/bad` ends with the lines that reading it must give, marked `
 extensions in them are those of `KNOWN`, so that a new plan or topology changes no message here.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 
@@ -140,10 +138,7 @@ def test_an_override_hides_the_problem_that_it_repairs(known):
             lambda path: path.write_bytes(b"name: a\0"),
             "not YAML: unacceptable character #x0000: special characters are not allowed",
         ),
-        (
-            lambda path: path.write_text("#" * 10_000_001),
-            "expected 10000000 characters or fewer",
-        ),
+        (lambda path: path.write_text("#" * 10_000_001), "expected 10000000 characters or fewer"),
         (lambda path: path.write_text("[" * 5000), "expected less nesting"),
     ],
     ids=["missing", "folder", "not UTF-8", "control character", "too long", "too deep"],

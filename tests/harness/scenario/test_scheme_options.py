@@ -1,7 +1,5 @@
 """Options of policies and plans: all that are out of bounds are reported at once."""
 
-from __future__ import annotations
-
 import pytest
 
 from trunkline.harness.config.document import ScenarioErrors

@@ -39,7 +39,6 @@ def build(rng, *, count: int) -> Topology:
 """
 
 POLICY = """\
-from __future__ import annotations
 from dataclasses import dataclass
 from trunkline.policy import PartialReduce
 
@@ -388,11 +387,7 @@ def test_a_workload_may_be_computed_in_layers(file):
         ("times(rank, sites,", "times(sites,", "compute_times in the form compute_times(rank, s"),
         ("return LayeredModel(", "return (", "expected a LayeredModel"),
         ("def tensor_bytes(", "def sizes(", "expected a file with layers and a function ten"),
-        (
-            "def compute_times(",
-            "def times(",
-            "expected a file with layers and a function com",
-        ),
+        ("def compute_times(", "def times(", "expected a file with layers and a function com"),
     ],
 )
 def test_layers_that_do_not_fit_are_refused_before_the_run(file, old, new, said):
@@ -454,10 +449,7 @@ def test_a_change_that_is_no_model_is_refused(file):
         ("return state", "scheme.policy: step gave frozenset(): expected a pair: the state, "),
         ("return state, [Proceed('s0')]", "a pair: the state, and a tuple of Start, Proceed and W"),
         ("return state, ('s0',)", "a pair: the state, and a tuple of Start, Proceed and Wake"),
-        (
-            "return state, (average(('s9',)),)",
-            "scheme.policy: Start.group = ('s9',): expected a ",
-        ),
+        ("return state, (average(('s9',)),)", "scheme.policy: Start.group = ('s9',): expected a "),
         (
             "return state, (Proceed('s2'),)",
             "Proceed.site = 's2': expected a site that is ready: s0",

@@ -1,7 +1,5 @@
 """Agents whose processes do not end as they should."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

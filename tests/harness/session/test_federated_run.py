@@ -1,7 +1,5 @@
 """FL-R2SP in the embedded kernel: sums are exact to the byte, also when a client is killed."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from trunkline.harness.runs import runner

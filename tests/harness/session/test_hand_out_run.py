@@ -1,7 +1,5 @@
 """OWL in the embedded kernel: a rack is cut off while its workers compute what arrives."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

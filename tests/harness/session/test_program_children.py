@@ -3,8 +3,6 @@
 Booting a guest and starting sessions is dear, so all runs here share one guest.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

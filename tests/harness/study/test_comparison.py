@@ -1,7 +1,5 @@
 """Means, intervals and paired ratios of a comparison's trials, and how they are shown."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

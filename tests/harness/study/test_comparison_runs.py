@@ -1,7 +1,5 @@
 """A comparison runs what is missing, keeps what is finished and hides nothing that went wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A whole run in the fluid model: small ones, whose numbers can be worked out by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -153,11 +151,7 @@ def test_the_seed_alone_decides():
 
 
 @pytest.mark.parametrize(
-    "unknown",
-    [
-        "timeline=[{at: 1 s, do: outage n1 n2}]",
-        "stop={accuracy: 90 %}",
-    ],
+    "unknown", ["timeline=[{at: 1 s, do: outage n1 n2}]", "stop={accuracy: 90 %}"]
 )
 def test_what_the_model_does_not_know_it_does_not_say(unknown):
     overrides = ("workload={kind: training}",) if "accuracy" in unknown else ()

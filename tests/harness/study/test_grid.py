@@ -1,7 +1,5 @@
 """What `--vary` means, and what of it is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

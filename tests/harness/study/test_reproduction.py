@@ -1,7 +1,5 @@
 """Every figure is a sound comparison, and the command shows claim, fluid model and measurement."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import get_args, get_type_hints
 

@@ -1,7 +1,5 @@
 """Soaking: seeds, random faults, and shrinking a failure to what causes it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What times the calls of torch.distributed: with PyTorch's Gloo on this host, and with fakes."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
