@@ -23,7 +23,8 @@ RATE_MBPS = 100
 OURS = """
 import json, sys, time
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 count, rate = int(sys.argv[1]), float(sys.argv[2])
 names = [f"h{i}" for i in range(count)]
 links = tuple(Link(src, dst, rate) for src in names for dst in names if src != dst)

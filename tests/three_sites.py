@@ -12,7 +12,8 @@ from typing import Any
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 DATA = Path(__file__).parent / "data"
 LOG = DATA / "three_sites.jsonl"

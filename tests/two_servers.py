@@ -21,7 +21,8 @@ from trunkline.agents.policies.policy import Traits
 from trunkline.harness.checks.model_replay import Source, replay
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 from trunkline.workloads.base import Vector, digest, fingerprint
 
 Line = dict[str, Any]

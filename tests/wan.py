@@ -45,7 +45,8 @@ from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario import settings
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 from trunkline.workloads.base import digest
 from trunkline.workloads.layered.model import LayeredModel
 from trunkline.workloads.synthetic import is_exact

@@ -13,7 +13,8 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-from trunkline.topologies.model import Link, LinkOverride, Site, Topology, TopologyError
+from trunkline.topologies.links import Link, LinkOverride, TopologyError
+from trunkline.topologies.model import Site, Topology
 
 __all__ = [
     "Link",

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trunkline.topologies.model import Link, Topology, TopologyError, compute_queue_bytes
+from trunkline.topologies.links import Link, TopologyError, compute_queue_bytes
+from trunkline.topologies.model import Topology
 
 GATEWAY = "-gw"
 

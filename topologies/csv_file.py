@@ -22,8 +22,9 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.matrix import Pair
-from trunkline.topologies.model import TopologyError, check_link_count
+from trunkline.topologies.model import check_link_count
 from trunkline.topologies.network_file import (
     RATE,
     TIME,

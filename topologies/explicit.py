@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.topologies.link_options import Sites, parse_sites
-from trunkline.topologies.model import Link, Topology, TopologyError
+from trunkline.topologies.links import Link, TopologyError
+from trunkline.topologies.model import Topology
 
 
 def build(

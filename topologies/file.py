@@ -15,8 +15,9 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
 
 from trunkline.topologies import csv_file, graph_file
 from trunkline.topologies.access import attach_sites
+from trunkline.topologies.links import Link, TopologyError, check_values
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Link, Site, Topology, TopologyError, check_values
+from trunkline.topologies.model import Site, Topology
 from trunkline.topologies.network_file import (
     NOTED,
     RATE,

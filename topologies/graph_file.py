@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from trunkline.topologies.model import TopologyError
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.network_file import (
     RATE,
     TIME,

@@ -14,15 +14,9 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
 from trunkline.topologies import csv_file
+from trunkline.topologies.links import Link, TopologyError
 from trunkline.topologies.matrix import Matrix, MatrixName, Pair, load_matrix
-from trunkline.topologies.model import (
-    MAX_SITES,
-    Link,
-    Site,
-    Topology,
-    TopologyError,
-    check_link_count,
-)
+from trunkline.topologies.model import MAX_SITES, Site, Topology, check_link_count
 from trunkline.topologies.network_file import RATE, TIME, ReadFile, Unit, list_some
 
 Sites = int | list[str] | dict[str, str]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, get_args
 
-from trunkline.topologies.model import TopologyError
+from trunkline.topologies.links import TopologyError
 
 MatrixName = Literal["intercloud", "skyplane"]
 Pair = tuple[str, str]

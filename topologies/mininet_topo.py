@@ -28,7 +28,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trunkline.topologies.model import PACKET_BYTES, Link, Topology, TopologyError
+from trunkline.topologies.links import PACKET_BYTES, Link, TopologyError
+from trunkline.topologies.model import Topology
 
 MAX_RATE_MBPS = 1000.0
 """`TCIntf.bwParamMax`: stock Mininet leaves a faster link unshaped and only prints a line."""

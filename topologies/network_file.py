@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.matrix import Pair
-from trunkline.topologies.model import MAX_SITES, TopologyError, check_link_count, check_site_name
+from trunkline.topologies.model import MAX_SITES, check_link_count, check_site_name
 
 ReadFile = Callable[[str], str]
 """Reads a text file by its name. Raises TopologyError if it cannot."""

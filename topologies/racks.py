@@ -16,16 +16,9 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
+from trunkline.topologies.links import Link, TopologyError, check_values
 from trunkline.topologies.mininet_topo import mininet_topo
-from trunkline.topologies.model import (
-    MAX_SITES,
-    Link,
-    Site,
-    Topology,
-    TopologyError,
-    check_link_count,
-    check_values,
-)
+from trunkline.topologies.model import MAX_SITES, Site, Topology, check_link_count
 
 ALPHA = 0.5
 """The default ratio of the rates between racks to those within a rack, as in the OWL paper."""

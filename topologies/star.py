@@ -18,8 +18,9 @@ from trunkline.topologies.link_options import (
     build_overlay,
     parse_sites,
 )
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Topology, TopologyError
+from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import ReadFile
 
 

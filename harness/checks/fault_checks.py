@@ -51,7 +51,7 @@ from trunkline.harness.faults.timeline import (
     Timeline,
 )
 from trunkline.harness.record.history import History
-from trunkline.topologies.model import CHANGEABLE
+from trunkline.topologies.links import CHANGEABLE
 
 SILENT = 0.5
 """A peer that is alive counts as lost after a timeout without a byte. Its last one may have come so

@@ -27,7 +27,8 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 if TYPE_CHECKING:
     from trunkline.harness.study.fluid_counts import Expectation

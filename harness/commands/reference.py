@@ -29,7 +29,7 @@ from trunkline.harness.scenario.settings import (
     TimelineEntry,
 )
 from trunkline.topologies.access import AccessLink
-from trunkline.topologies.model import Link, LinkOverride
+from trunkline.topologies.links import Link, LinkOverride
 
 SECTIONS = {
     "topology": "required: the sites and links: a `builder`, its options and `overrides`.",

@@ -27,7 +27,8 @@ from trunkline.harness.faults.timeline import (
 )
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes.timer import Alarm
-from trunkline.topologies.model import CHANGEABLE, Link, Topology
+from trunkline.topologies.links import CHANGEABLE, Link
+from trunkline.topologies.model import Topology
 
 
 class Agents(Protocol):

@@ -17,7 +17,8 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.topologies.model import Topology, TopologyError, check_values
+from trunkline.topologies.links import TopologyError, check_values
+from trunkline.topologies.model import Topology
 
 
 def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:

@@ -36,7 +36,8 @@ from trunkline.harness.faults.fault_types import (
 )
 from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut
-from trunkline.topologies.model import MAX_QUEUE_S, Link, Topology
+from trunkline.topologies.links import MAX_QUEUE_S, Link
+from trunkline.topologies.model import Topology
 
 LINK_KINDS = ("outages_s", "oneways_s", "losses_s", "slowdowns_s")
 CHURN_KINDS = ("outages_s", "pauses_s", "kills_s", "controller_s", *LINK_KINDS[1:])

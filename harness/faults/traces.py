@@ -19,7 +19,7 @@ from itertools import pairwise
 from trunkline.harness.config import units
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, QuantityError
 from trunkline.harness.faults.fault_types import FaultError, Step
-from trunkline.topologies.model import Link, TopologyError, check_values
+from trunkline.topologies.links import Link, TopologyError, check_values
 
 WINDOW_MS = 100
 OPPORTUNITY_BYTES = 1500

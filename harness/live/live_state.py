@@ -26,7 +26,8 @@ from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.harness.record.lives import LivesSoFar
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 WINDOW_S = 5.0
 """The load of a link is averaged over this much of the run's time."""

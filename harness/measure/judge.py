@@ -18,7 +18,8 @@ from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BY
 from trunkline.harness.measure.measurement_plan import PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Observation
 from trunkline.harness.network.interface import NetworkOptions, payload_share
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 UNITS_OF = {
     "goodput": "Mbit/s",

@@ -32,7 +32,8 @@ from trunkline.harness.network.interface import (
     TCP_IP_HEADER_BYTES,
     NetworkOptions,
 )
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 UDP_IP_HEADER_BYTES = 28
 PROBE_BYTES = 64

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from trunkline.agents.planning.plan import Directed
-from trunkline.topologies.model import Link, Topology, TopologyError, check_values
+from trunkline.topologies.links import Link, TopologyError, check_values
+from trunkline.topologies.model import Topology
 
 Cut = Literal["blackhole", "carrier"]
 """How a link fails. `blackhole`: packets of one direction no longer arrive, also those under way,

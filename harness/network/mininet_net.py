@@ -46,7 +46,8 @@ from trunkline.harness.network.interface import (
 from trunkline.harness.network.namespace import Namespace, check_rights
 from trunkline.harness.network.netlink import RefusedError, Request
 from trunkline.harness.processes import ownership
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 _SOCKET_BUFFER_BYTES = 256 << 20
 """The largest buffer of a TCP socket. Its payload in flight is then at least 112 MB, which is

@@ -53,7 +53,7 @@ from trunkline.harness.network.netlink import (
     attributes,
     number,
 )
-from trunkline.topologies.model import Link
+from trunkline.topologies.links import Link
 
 _NEW_QDISC, _DELETE_QDISC, _GET_QDISC, _NEW_FILTER, _DELETE_FILTER, _NEW_ACTION, _GET_ACTION = (
     36,

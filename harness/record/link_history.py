@@ -17,7 +17,8 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
-from trunkline.topologies.model import CHANGEABLE, Link, Topology
+from trunkline.topologies.links import CHANGEABLE, Link
+from trunkline.topologies.model import Topology
 
 
 @dataclass(frozen=True, slots=True)

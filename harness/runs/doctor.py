@@ -27,7 +27,7 @@ from trunkline.harness.kernel.probes import (
 from trunkline.harness.network import shaping
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.namespace import Namespace, check_rights
-from trunkline.topologies.model import Link
+from trunkline.topologies.links import Link
 from trunkline.workloads import datasets
 
 SLEEP_S = 100

@@ -38,7 +38,8 @@ from trunkline.harness.scenario.user_results import (
     describe_excess,
     instance_of,
 )
-from trunkline.topologies.model import Topology, TopologyError
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.model import Topology
 from trunkline.workloads.base import Workload
 
 SUFFIX = ".py"

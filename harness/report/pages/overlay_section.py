@@ -28,7 +28,8 @@ from trunkline.harness.report.pages.site_layout import (
     has_regions,
     place_sites,
 )
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 SCRIPT = Path(__file__).with_name("scrub.js").read_text(encoding="utf-8")
 

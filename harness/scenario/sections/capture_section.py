@@ -8,7 +8,8 @@ from dataclasses import replace
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config.document import Document
 from trunkline.harness.scenario.settings import Capture
-from trunkline.topologies.model import LinkOverride, Topology, TopologyError
+from trunkline.topologies.links import LinkOverride, TopologyError
+from trunkline.topologies.model import Topology
 
 
 def read(source: Document, capture: Capture, topology: Topology) -> Capture:

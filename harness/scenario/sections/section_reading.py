@@ -26,7 +26,7 @@ from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.access import AccessLink
-from trunkline.topologies.model import LinkOverride, TopologyError
+from trunkline.topologies.links import LinkOverride, TopologyError
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),

@@ -16,7 +16,8 @@ from trunkline.harness.scenario.sections.section_reading import (
 )
 from trunkline.topologies import explicit
 from trunkline.topologies.access import add_access_links
-from trunkline.topologies.model import Topology, TopologyError
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.model import Topology
 
 
 def read(reader: SectionReader, seed: int) -> Topology | None:

@@ -12,7 +12,8 @@ from trunkline.harness.background.flows import (
     list_flows,
     schedule,
 )
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 MTU = 1500
 SEEDS = range(1, 11)

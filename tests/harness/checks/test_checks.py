@@ -55,7 +55,8 @@ from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Capture, Failover, Stop
-from trunkline.topologies.model import Link, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 from trunkline.workloads.base import Vector, fingerprint
 
 STOP = Stop(time_s=4.4, accuracy_percent=85.0)

@@ -22,7 +22,8 @@ from trunkline.harness.checks.verdict import Check
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.settings import Stop
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 NOT_HERE = {
     "the log is complete",

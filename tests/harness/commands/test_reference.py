@@ -25,7 +25,7 @@ from trunkline.harness.scenario.settings import (
     Stop,
     TimelineEntry,
 )
-from trunkline.topologies.model import Link, LinkOverride
+from trunkline.topologies.links import Link, LinkOverride
 
 PAGES = Path(__file__).parents[3] / "docs" / "reference"
 ENTRIES = {"topologies": "build", "workloads": "build", "policies": "create", "plans": "build"}

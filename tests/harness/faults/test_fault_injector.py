@@ -12,7 +12,8 @@ from trunkline.harness.faults.timeline import Entry, Timeline
 from trunkline.harness.network.interface import InMemoryNetwork
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 FAULT_EVENTS = (FaultStarted, FaultEnded)
 

@@ -27,7 +27,8 @@ from trunkline.harness.faults.fault_types import (
     Step,
     Trace,
 )
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 SITES = ("oslo", "rome", "kyiv", "5s")
 LINKS = [(a, b) for a in SITES for b in SITES if a != b and {a, b} != {"oslo", "5s"}]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.timeline import AgentStep, Began, Ended, Entry, LinkStep, Timeline
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 SITES = ("a", "b", "c")
 TOPOLOGY = Topology(

@@ -18,7 +18,8 @@ from trunkline.harness.network.interface import NetworkError, NetworkOptions
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.scenario.loading import parse
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 PAIR = Topology(
     "pair",

@@ -13,7 +13,8 @@ from trunkline.agents.events.run_events import LinkCapture
 from trunkline.harness.network import capture
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 SNAP_BYTES = 60
 PAYLOAD_BYTES = 1000

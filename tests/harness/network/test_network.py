@@ -15,7 +15,8 @@ from trunkline.harness.network.interface import (
     site_address,
     site_ipv6_address,
 )
-from trunkline.topologies.model import Link, Site, Topology, TopologyError
+from trunkline.topologies.links import Link, TopologyError
+from trunkline.topologies.model import Site, Topology
 
 LINK = Link("a", "b", 50.0, delay_ms=10.0, loss_percent=1.0)
 PAIR = Topology("pair", (Site("a"), Site("b")), (LINK, Link("b", "a", 5.0)))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from probing import datagrams
 
-from trunkline.topologies.model import Link, Site, Topology, TopologyError, check_values
+from trunkline.topologies.links import Link, TopologyError, check_values
+from trunkline.topologies.model import Site, Topology
 
 PACKETS = 20_000
 QUEUE = {"queue_bytes": 8_000_000}

@@ -19,7 +19,8 @@ from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import NetworkError, NetworkOptions, site_ipv6_address
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 HEADERS = 14 + 20 + 8  # of Ethernet, IPv4 and UDP
 

@@ -10,7 +10,8 @@ import pytest
 
 from trunkline.harness.network.interface import NetworkError, NetworkOptions
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +27,8 @@ ATTEMPT = """
 import os
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.network.interface import NetworkError
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 links = (Link("a", "b", 50.0), Link("b", "a", 50.0))
 network = MininetNetwork(Topology("pair", (Site("a"), Site("b")), links))
 if os.geteuid() == 0:

@@ -14,7 +14,8 @@ from probing import PORT, QUIET_S, datagrams, receiver, sender, wait_until
 
 from trunkline.harness.measure.measurement_plan import Train
 from trunkline.harness.measure.site_functions import SiteProcess
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 MS = 10**6
 PAIR = Topology(

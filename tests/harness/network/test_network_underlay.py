@@ -19,7 +19,8 @@ from trunkline.harness.background.flows import Background, leave_rates, list_flo
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import payload_share
 from trunkline.topologies.access import AccessLink, add_access_links
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 PORT = 6100
 LEAVES = tuple(f"n{number}" for number in range(1, 9))

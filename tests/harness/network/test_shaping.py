@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trunkline.harness.network import shaping
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.netlink import CHANGE, CREATE, REPLACE, attribute, attributes
-from trunkline.topologies.model import Link
+from trunkline.topologies.links import Link
 
 LINK = Link("a", "b", 50.0, 10.0, jitter_ms=0.5, loss_percent=1.0, queue_bytes=100_000)
 

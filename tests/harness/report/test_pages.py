@@ -48,7 +48,8 @@ from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.topologies import explicit, file, full_mesh, internet2, matrix
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 from trunkline.topologies.regions import find_region
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"

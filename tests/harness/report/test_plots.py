@@ -22,7 +22,8 @@ from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_a
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 
 def bars(axes: Axes, name: str) -> list[tuple[float, float, int]]:

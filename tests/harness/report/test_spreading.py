@@ -28,7 +28,8 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.link_load import compute_loads
 from trunkline.harness.report.spreading import spread
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 MS = 1_000_000
 SITES = "a", "b", "c"

@@ -28,7 +28,8 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: ne
 NETWORK = """
 import sys
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 links = tuple(Link(src, dst, 50.0) for src, dst in ("ab", "ba"))
 network = MininetNetwork(Topology("pair", (Site("a"), Site("b")), links))
 network.start()

@@ -7,7 +7,8 @@ from hypothesis import given
 from overlays import overlays
 
 from trunkline.harness.scenario.failover_timeouts import find_longest_round_trip_ms
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 
 def network(delays_ms):

@@ -27,7 +27,8 @@ from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.scheme_settings import Awareness, Component, Scheme
 from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import Capture, Limits, Outputs, Stop
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 ROOT = Path(__file__).parents[3]
 SCENARIOS = sorted((ROOT / "scenarios").glob("*.yaml"))

@@ -16,7 +16,8 @@ from trunkline.harness.report.explanations.link_loads import (
     Slowdown,
 )
 from trunkline.harness.report.spreading import find_pace_mbps
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 S = 10**9
 HOP = ("a", "b")

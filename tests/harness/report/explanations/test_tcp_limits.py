@@ -9,7 +9,8 @@ import pytest
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.transfers import Transfer
 from trunkline.harness.report.explanations.tcp_limits import TcpLimits, Trouble
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 S = 10**9
 ENDS = ("a", "b")

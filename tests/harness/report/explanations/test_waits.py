@@ -14,7 +14,8 @@ from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import describe_wait
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import find_waits
-from trunkline.topologies.model import Link, Site, Topology
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 MS = 1_000_000
 
