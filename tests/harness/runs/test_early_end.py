@@ -7,18 +7,21 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
+SCENARIO = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 100 kB, compute: 50 ms}
+scheme: allreduce
+stop: {rounds: 3}
+"""
 MOMENTS = 8
 
 # Counts the lines of Python that run between the two, and sends itself the signal at one of them;
 # each attempt is a forked process. It prints [how the attempt ended, what it left] per attempt.
 ATTEMPTS = """
 import json, os, shutil, signal, sys, tempfile
-from pathlib import Path
 from trunkline.harness.commands import main
 from trunkline.harness.kernel import boot
 from trunkline.harness.kernel.process import Signals
@@ -91,9 +94,15 @@ print(json.dumps([len(finalizers), wrong, left]))
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_run_at_any_moment_before_its_kernel_starts(number, code, tmp_path):
     """Also in finalizers, where Python drops exceptions. The first attempt has no signal."""
-    command = [sys.executable, "-c", ATTEMPTS, str(SCENARIO), str(int(number)), str(MOMENTS)]
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    scenario = str(tmp_path / "small.yaml")
+    command = [sys.executable, "-c", ATTEMPTS, scenario, str(int(number)), str(MOMENTS)]
     done = subprocess.run(
-        [*command, str(tmp_path)], capture_output=True, text=True, check=True, env={**os.environ}
+        [*command, str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ},
     )
     finalizers, wrong, left = json.loads(done.stdout)
     assert finalizers > 0
