@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,10 +21,13 @@ MOMENTS = 8
 # each attempt is a forked process. It prints [how the attempt ended, what it left] per attempt.
 ATTEMPTS = """
 import json, os, shutil, signal, sys, tempfile
+from pathlib import Path
 from trunkline.harness.commands import main
 from trunkline.harness.kernel import boot
 from trunkline.harness.kernel.process import Signals
 from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load
 
 scenario, number, moments, home = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 expected = 128 + number
@@ -33,6 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ign
 tempfile.tempdir = f"{home}/temporary"
 os.makedirs(tempfile.tempdir)
 create = RunFolder.create.__func__
+load(scenario)  # so that attempts need not import what comes before the folder
 
 def attempt(at, finalizers=()):
     lines = 0
@@ -96,14 +99,9 @@ def test_a_signal_ends_a_run_at_any_moment_before_its_kernel_starts(number, code
     """Also in finalizers, where Python drops exceptions. The first attempt has no signal."""
     (tmp_path / "small.yaml").write_text(SCENARIO)
     scenario = str(tmp_path / "small.yaml")
-    command = [sys.executable, "-c", ATTEMPTS, scenario, str(int(number)), str(MOMENTS)]
-    done = subprocess.run(
-        [*command, str(tmp_path / "home")],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ},
-    )
+    words = scenario, str(int(number)), str(MOMENTS), str(tmp_path / "home")
+    command = [sys.executable, "-c", ATTEMPTS, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     finalizers, wrong, left = json.loads(done.stdout)
     assert finalizers > 0
     assert wrong == []
