@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from broken_receiver import run_again_and_broken
 from inside import run_all
 
 from trunkline.agents.events import event_reading
@@ -46,20 +47,6 @@ NAME = "background traffic matches its schedule"
 def folder(home: Path, name: str, text: str = TEXT) -> None:
     (home / name / "log").mkdir(parents=True)
     (home / name / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
-
-
-def run_with_a_broken_receiver(home: str) -> dict:
-    def fail(self: Sink) -> None:
-        raise RuntimeError("planted")
-
-    Sink._receive_packets = fail  # type: ignore[method-assign]
-    return run_all(home, ["broken"])["codes"]
-
-
-def run_again_and_broken(home: str) -> dict:
-    """Inside: the second run, and then the one with a broken receiver."""
-    done = run_all(home, ["second"])
-    return {**done, "codes": done["codes"] | run_with_a_broken_receiver(home)}
 
 
 @pytest.fixture(scope="module")

@@ -3,64 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 from pathlib import Path
-from unittest import mock
 
 import pytest
-from inside import run_all
 from test_run_session import MESH, SMALL, folder
+from ways_to_end import end_in_every_way
 
-from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.report import outputs
-from trunkline.harness.session import agent_main, run_session
-from trunkline.harness.session.supervisor import Supervisor
-
-
-def kill_a_worker(home: str) -> dict:
-    """Inside: SIGKILL the worker of n2 as soon as a task has started."""
-
-    def assassin(self, logged):
-        original(self, logged)
-        if isinstance(logged.event, TaskStarted):
-            victims = [child for child in supervisors[0]._forked if child.name == "n2"]
-            os.kill(victims[0].process.pid, signal.SIGKILL)
-
-    supervisors = []
-    start, original = Supervisor.start, run_session.EventLog.write
-    with (
-        mock.patch.object(
-            Supervisor, "start", lambda self: (supervisors.append(self), start(self))
-        ),
-        mock.patch.object(run_session.EventLog, "write", assassin),
-    ):
-        return run_all(home, ["killed"])
-
-
-def take_a_port(home: str) -> dict:
-    """Inside: the controller is to listen where its site's worker listens already."""
-    with mock.patch.object(agent_main, "CONTROLLER_PORT", agent_main.WORKER_PORT):
-        return run_all(home, ["port"])
-
-
-def fill_a_disk(text: str) -> dict:
-    """Inside: the run's folder is on a file system of 64 KiB."""
-    small = Path(os.environ["TMPDIR"]) / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=True)
-    folder(small, "disk", text)
-    return run_all(str(small), ["disk"])
-
-
-def end_in_every_way(home: str, names: list[str], text_for_disk: str) -> dict:
-    """Inside: all runs of the fixture `done`."""
-    done = run_all(home, names, ["scipy.optimize"])
-    for also in (fill_a_disk(text_for_disk), take_a_port(home), kill_a_worker(home)):
-        done = {"codes": done["codes"] | also["codes"], "left": done["left"] + also["left"]}
-    return done
-
+from trunkline.harness.scenario.loading import parse, resolve
 
 LATE = MESH.replace("20 ms", "500 ms")
 ENDS = {
@@ -83,7 +33,8 @@ def done(embedded, tmp_path_factory):
     for name in ENDS.keys() - {"disk"}:
         folder(home, name, ENDS[name])
     names = ["budget", "late", "warm"]
-    return home, embedded.call(end_in_every_way, str(home), names, ENDS["disk"], visible=[home])
+    disk = resolve(parse(ENDS["disk"], "test.yaml"))
+    return home, embedded.call(end_in_every_way, str(home), names, disk, visible=[home])
 
 
 @pytest.fixture
