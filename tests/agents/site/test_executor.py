@@ -106,7 +106,7 @@ def stars(hubs, count, pipelined=True):
     to=st.sampled_from("abcde"),
     pipelined=st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=300)
 def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
     seed, before, withdrawn, to, pipelined
 ):
