@@ -93,14 +93,14 @@ def test_every_plan_passes_on_a_mesh(embedded, tmp_path):
     assert max(itertools.accumulate(running)) == 2
 
 
-TRAINING = f"""
+TRAINING = """
 name: small
-topology: {OVERLAY}
-workload: {{kind: training, channels: 2, hidden: 16, local_steps: 2}}
-scheme: {{policy: preduce, plan: crew, chunk: 4 KiB}}
-network: {{mtu: 1500}}
-stop: {{tasks: 3}}
-outputs: {{plots: false}}
+topology: {builder: internet2, sites: 5}
+workload: {kind: training, channels: 2, hidden: 16, local_steps: 2}
+scheme: {policy: preduce, plan: crew, chunk: 4 KiB}
+network: {mtu: 1500}
+stop: {tasks: 3}
+outputs: {plots: false}
 """
 PROGRAM = """
 name: small
