@@ -10,16 +10,16 @@ BURSTS = """
 import os, time
 parent = os.getppid()
 while os.getppid() == parent:
-    until_s = time.monotonic() + 0.02
+    until_s = time.monotonic() + 0.01
     while time.monotonic() < until_s:
         pass
-    time.sleep(0.01)
+    time.sleep(0.02)
 """
 
 
 @contextlib.contextmanager
 def all_processors_busy() -> Iterator[None]:
-    """Burn on every processor, 20 of every 30 milliseconds, so that it comes and goes."""
+    """Burn on every processor, 10 of every 30 milliseconds, so that it comes and goes."""
     burner = [sys.executable, "-c", BURSTS]
     burners = [subprocess.Popen(burner) for _ in os.sched_getaffinity(0)]
     try:

@@ -1,16 +1,28 @@
 """What tests of whole runs do inside the embedded kernel, where every import is dear."""
 
 import contextlib
+import gc
+import importlib
 import io
 import multiprocessing
 import os
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trunkline.harness.processes.fork import fork
+from trunkline.harness.scenario.loading import parse
 from trunkline.harness.session import program_children, run_session
 
 INTERRUPTED = 130
+
+ANY = """
+topology: {builder: full_mesh, sites: 2, rates: 1 Mbit/s, delays: 1 ms}
+workload: {kind: synthetic}
+scheme: {policy: bsp, plan: ring}
+stop: {tasks: 1}
+"""
+"""A scenario whose reading imports all kinds."""
 
 
 def leftovers() -> list[str]:
@@ -21,8 +33,21 @@ def leftovers() -> list[str]:
     return [command for command in commands if command]  # kernel threads have none
 
 
-def run_all(home: str, names: list[str]) -> dict:
+def prepare(modules: Iterable[str] = ()) -> None:
+    """Import once what every session would import, and freeze it: a page that is written is dear.
+
+    That sessions can do without, tests of `trunkline run` show, such as those of the same seed.
+    """
+    parse(ANY, "any.yaml")
+    for module in modules:
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+def run_all(home: str, names: list[str], modules: Sequence[str] = ()) -> dict:
     """Run each folder's session; the codes, and the processes that are left."""
+    prepare(modules)
     codes = {name: _run(home, name) for name in names}
     return {"codes": codes, "left": leftovers()}
 
@@ -51,9 +76,12 @@ def run_each(home: str, names: list[str]) -> dict:
     return done
 
 
-def run_programs(home: str, names: list[str], ended: dict[str, int]) -> dict:
-    """`run_each`; then start a session for each of `ended`, and send it that signal meanwhile."""
+def run_programs(home: str, names: list[str], torch: list[str], ended: dict[str, int]) -> dict:
+    """`run_each`, also for those with torch; then send each of `ended` its signal meanwhile."""
+    prepare()
     done = run_each(home, names)
+    prepare(["torch.distributed", "torch.nn.parallel"])
+    done |= run_each(home, torch)
     for name, number in ended.items():
         process = multiprocessing.get_context("fork").Process(target=_end, args=(home, name))
         process.start()

@@ -207,7 +207,7 @@ def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path:
             session = fence.text
     ((line, shown),) = typed(session)
     said = re.findall(r"^[\d.]+ s> (.*)$", shown, re.MULTILINE)
-    process = command(tmp_path, *shlex.split(line)[1:])
+    process = command(tmp_path, *shlex.split(line)[1:], "--set", "outputs.plots=false")
     try:
         output, errors = process.communicate("\n".join(said) + "\n", timeout=600)
     finally:
@@ -232,7 +232,8 @@ def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, t
                 shown[f"run{len(shown)}"] = text
                 run_dir = tmp_path / f"run{len(shown) - 1}"
                 (run_dir / "log").mkdir(parents=True)
-                read = loading.load(tmp_path / arguments.file, arguments.set)
+                changes = (*arguments.set, "outputs.plots=false")
+                read = loading.load(tmp_path / arguments.file, changes)
                 (run_dir / "resolved.yaml").write_text(loading.resolve(read))
     done = embedded.call(run_all, str(tmp_path), [*shown], visible=[tmp_path])
     assert done == {"codes": dict.fromkeys(shown, 0), "left": []}

@@ -23,6 +23,7 @@ from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.processes.fork import fork
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.scenario import extensions
 from trunkline.harness.scenario.loading import parse
@@ -636,9 +637,17 @@ def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, c
 
 @pytest.fixture
 def tab(tmp_path):
-    """What Tab offers for a command line, by the protocol of argcomplete."""
+    """What Tab offers for a command line, by the protocol of argcomplete.
 
-    def offer(line):
+    A fork of this process answers, or a `process` of its own, which imports everything again.
+    """
+
+    def complete(env):
+        os.chdir(ROOT)
+        os.environ.update(env)
+        return main.main([])
+
+    def offer(line, process=False):
         answer = tmp_path / "answer"
         env = {
             **os.environ,
@@ -650,8 +659,11 @@ def tab(tmp_path):
             "COMP_LINE": line,
             "COMP_POINT": str(len(line)),
         }
-        command = [sys.executable, "-m", "trunkline.harness.commands.main"]
-        subprocess.run(command, cwd=ROOT, env=env, check=True)
+        if process:
+            command = [sys.executable, "-m", "trunkline.harness.commands.main"]
+            subprocess.run(command, cwd=ROOT, env=env, check=True)
+        else:
+            assert fork(lambda: complete(env)).wait() == 0
         return answer.read_text().split("\n")
 
     return offer
@@ -679,7 +691,7 @@ def test_tab_completes_commands_scenarios_and_settings(line, words, tab):
 
 def test_tab_completes_runs_by_the_name_of_their_scenario(run_dir, tab):
     runs = run_dir.parents[1]
-    assert tab(f"trunkline report --runs {runs} q") == ["quickstart "]
+    assert tab(f"trunkline report --runs {runs} q", process=True) == ["quickstart "]
     assert str(run_dir) in tab(f"trunkline report --runs {runs} {runs}/q")
 
 

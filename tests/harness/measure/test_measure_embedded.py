@@ -15,8 +15,8 @@ topology:
   builder: explicit
   sites: [a, b]
   links:
-  - {src: a, dst: b, rate: 100 Mbit/s, delay: 20 ms, jitter: 5 ms, loss: 1 %}
-  - {src: b, dst: a, rate: 20 Mbit/s, delay: 5 ms, queue: 60 kB}
+  - {src: a, dst: b, rate: 25 Mbit/s, delay: 20 ms, jitter: 5 ms, loss: 1 %}
+  - {src: b, dst: a, rate: 10 Mbit/s, delay: 5 ms, queue: 60 kB}
 workload: {kind: synthetic}
 scheme: {policy: bsp, plan: ring}
 stop: {rounds: 1}

@@ -11,7 +11,6 @@ from probing import datagrams
 
 from trunkline.agents.events.run_events import LinkCapture
 from trunkline.harness.network import capture
-from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
@@ -176,6 +175,8 @@ def test_a_file_has_one_direction_also_after_an_outage(found):
 
 
 def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(embedded, tmp_path):
+    from trunkline.harness.report import outputs  # not at the top, which the guest imports too
+
     run_dir = tmp_path / "captured"
     (run_dir / "log").mkdir(parents=True)
     (run_dir / "resolved.yaml").write_text(resolve(parse(SCENARIO, "test.yaml")))

@@ -43,8 +43,10 @@ FILES = [
 ]
 
 
-def run_folder(path: Path, log: str) -> Path:
-    (path / "resolved.yaml").write_text(SCENARIO.read_text())
+def run_folder(path: Path, log: str, *, plots: bool = False) -> Path:
+    """Figures take seconds, so only those tests that look at them have them made."""
+    option = "" if plots else "outputs: {plots: false}\n"
+    (path / "resolved.yaml").write_text(SCENARIO.read_text() + option)
     (path / "events.jsonl").write_text(log)
     return path
 
@@ -57,7 +59,7 @@ def contents(path: Path) -> dict[str, bytes]:
 def test_a_report_is_built_from_the_log_and_the_scenario_and_again_the_same(
     tmp_path: Path,
 ) -> None:
-    verdict = outputs.build(run_folder(tmp_path, LOG.read_text()))
+    verdict = outputs.build(run_folder(tmp_path, LOG.read_text(), plots=True))
     assert (verdict.outcome, verdict.problems) == ("pass", ())
     first = contents(tmp_path)
     assert sorted(first) == FILES
@@ -71,7 +73,6 @@ def test_a_report_is_built_from_the_log_and_the_scenario_and_again_the_same(
 
 def test_a_report_can_do_without_figures(tmp_path: Path) -> None:
     folder = run_folder(tmp_path, LOG.read_text())
-    (folder / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
     outputs.build(folder)
     assert sorted(contents(folder)) == [name for name in FILES if not name.startswith("plots")]
 
@@ -164,7 +165,7 @@ def test_synthetic_results_are_recomputed_to_the_byte(tmp_path: Path) -> None:
 
 
 def test_a_run_that_never_began_fails_and_has_empty_tables(tmp_path: Path) -> None:
-    verdict = outputs.build(run_folder(tmp_path, ""))
+    verdict = outputs.build(run_folder(tmp_path, "", plots=True))
     assert verdict.outcome == "fail"
     assert verdict.problems[0].startswith("the log is complete: run_started is in the log 0 times;")
     assert (tmp_path / "tables/tasks.csv").read_text().count("\n") == 1

@@ -435,7 +435,8 @@ def compared(folder: Path, *changes: tuple[str, str]) -> Page:
         run_dir = folder / str(number)
         run_dir.mkdir()
         assert old in SCENARIO.read_text()
-        (run_dir / "resolved.yaml").write_text(SCENARIO.read_text().replace(old, new))
+        text = SCENARIO.read_text().replace(old, new) + "outputs: {plots: false}\n"
+        (run_dir / "resolved.yaml").write_text(text)
         header = to_line(make_header(load(run_dir / "resolved.yaml")))
         _, *lines = LOG.read_bytes().splitlines(keepends=True)
         (run_dir / "events.jsonl").write_bytes(b"".join([header, *lines]))

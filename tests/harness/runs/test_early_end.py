@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
+SCENARIO = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 100 kB, compute: 50 ms}
+scheme: allreduce
+stop: {rounds: 3}
+"""
 MOMENTS = 8
 
 # Counts the lines of Python that run between the two, and sends itself the signal at one of them;
@@ -23,6 +26,8 @@ from trunkline.harness.commands import main
 from trunkline.harness.kernel import boot
 from trunkline.harness.kernel.process import Signals
 from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load
 
 scenario, number, moments, home = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 expected = 128 + number
@@ -30,6 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ign
 tempfile.tempdir = f"{home}/temporary"
 os.makedirs(tempfile.tempdir)
 create = RunFolder.create.__func__
+load(scenario)  # so that attempts need not import what comes before the folder
 
 def attempt(at, finalizers=()):
     lines = 0
@@ -91,10 +97,11 @@ print(json.dumps([len(finalizers), wrong, left]))
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_run_at_any_moment_before_its_kernel_starts(number, code, tmp_path):
     """Also in finalizers, where Python drops exceptions. The first attempt has no signal."""
-    command = [sys.executable, "-c", ATTEMPTS, str(SCENARIO), str(int(number)), str(MOMENTS)]
-    done = subprocess.run(
-        [*command, str(tmp_path)], capture_output=True, text=True, check=True, env={**os.environ}
-    )
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    scenario = str(tmp_path / "small.yaml")
+    words = scenario, str(int(number)), str(MOMENTS), str(tmp_path / "home")
+    command = [sys.executable, "-c", ATTEMPTS, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     finalizers, wrong, left = json.loads(done.stdout)
     assert finalizers > 0
     assert wrong == []

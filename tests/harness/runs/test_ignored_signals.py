@@ -17,7 +17,7 @@ name: small
 topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 5 ms}
 workload: {kind: synthetic, model: 1 MB, compute: 0.1 s}
 scheme: {policy: bsp, plan: ring}
-stop: {tasks: 60}
+stop: {tasks: 5}
 outputs: {plots: false}
 """
 DEADLINE_S = 120

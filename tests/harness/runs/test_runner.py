@@ -33,7 +33,8 @@ def run(monkeypatch, tmp_path):
 
         monkeypatch.setattr(runner.boot, "run", boot)
         heard = []
-        return runner.run(load(SCENARIO), SCENARIO, tmp_path, heard.append), heard
+        scenario = load(SCENARIO, ("outputs.plots=false",))  # figures take seconds
+        return runner.run(scenario, SCENARIO, tmp_path, heard.append), heard
 
     return run
 
@@ -64,6 +65,7 @@ def test_a_warning_why_the_clock_stands_still_is_shown(run):
 SPIN = """
 topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
 workload: {kind: program, command: [python3, -c, "while True: pass"]}
+outputs: {plots: false}
 """
 
 

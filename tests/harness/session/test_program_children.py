@@ -206,10 +206,9 @@ def runs(embedded, tmp_path_factory):
     (home / "timed.py").write_text(TIMED)
     (home / "beside.py").write_text("VALUE = 5\n")
     (home / "log" / "log" / "n2.out").mkdir()
-    names = [*GOOD, *BAD, *REFUSED, *WHOLE]
-    seen = embedded.call(
-        inside.run_programs, str(home), names, ENDED, visible=[home], timeout_s=500
-    )
+    names = [*GOOD, *BAD, *REFUSED]
+    options = {"visible": [home], "timeout_s": 500}
+    seen = embedded.call(inside.run_programs, str(home), names, list(WHOLE), ENDED, **options)
     return Runs(home, seen)
 
 

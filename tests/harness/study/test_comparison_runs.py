@@ -105,7 +105,9 @@ def test_every_cell_has_the_same_seeds(scenario):
     ]
 
 
-def test_progress_begins_with_the_planning_and_counts_trials_that_were_done_before(scenario):
+def test_progress_begins_with_the_planning_and_counts_trials_that_were_done_before(
+    scenario, started
+):
     planned, heard = [], []
     axes = read_axes(["scheme.plan=crew,ring"])
     comparison_runs.plan(scenario, axes, 2, on_progress=lambda *now: planned.append(now))

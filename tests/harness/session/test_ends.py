@@ -1,0 +1,82 @@
+"""Every way in which a run ends inside the embedded kernel; all runs here share one guest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_run_session import MESH, SMALL, folder
+from ways_to_end import end_in_every_way
+
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import parse, resolve
+
+LATE = MESH.replace("20 ms", "500 ms")
+ENDS = {
+    "killed": SMALL % (MESH, "bsp", "ring"),
+    "port": SMALL % (MESH, "bsp", "ring"),
+    "disk": (SMALL % (MESH, "preduce", "a2a")).replace("tasks: 3", "tasks: 100"),
+    "budget": (SMALL % (MESH, "preduce", "a2a")).replace("tasks: 3", "tasks: 1000")
+    + "limits: {run: 1.5 s, task: 1 s}\n",
+    "late": (SMALL % (LATE, "preduce", "crew")).replace("tasks: 3", "time: 5 s"),
+    "warm": (SMALL % (MESH, "bsp", "crew")).replace("tasks: 3", "time: 2 s")
+    + "warm_up: {time: 1 s}\ntimeline:\n- {at: 0 s, do: outage n3 n4 for 30 s}\n",
+}
+"""Runs that end in ways of their own, in one guest."""
+
+
+@pytest.fixture(scope="module")
+def done(embedded, tmp_path_factory):
+    """The folder of the runs of ENDS, their codes, and what is left of them."""
+    home = tmp_path_factory.mktemp("ends")
+    for name in ENDS.keys() - {"disk"}:
+        folder(home, name, ENDS[name])
+    names = ["budget", "late", "warm"]
+    disk = resolve(parse(ENDS["disk"], "test.yaml"))
+    return home, embedded.call(end_in_every_way, str(home), names, disk, visible=[home])
+
+
+@pytest.fixture
+def ends(done):
+    return done[0]
+
+
+def test_a_run_that_cannot_go_on_fails_also_with_a_full_disk_and_nothing_is_left(done):
+    codes = {"killed": 1, "port": 1, "disk": 1, "budget": 1, "late": 0, "warm": 0}
+    assert done[1] == {"codes": codes, "left": []}
+
+
+def read_events(run_dir: Path) -> list[dict]:
+    return [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+
+
+def test_a_killed_worker_ends_the_run_and_is_named(ends):
+    exited = [event for event in read_events(ends / "killed") if event["event"] == "agent_exited"]
+    assert {"who": "n2", "code": 0, "signal": 9}.items() <= exited[0].items()
+    assert outputs.build(ends / "killed").outcome == "fail"
+
+
+def test_a_taken_port_ends_the_run_and_is_named(ends):
+    log = (ends / "port" / "events.jsonl").read_text()
+    assert "cannot listen on 10.0.0.1 port 7400: Address already in use" in log
+
+
+def test_a_run_over_its_budget_is_ended_and_says_so(ends):
+    last = read_events(ends / "budget")[-1]
+    assert last["reason"] == "the run took longer than the 1.5 s of limits.run"
+
+
+def test_stop_time_counts_from_the_start_of_the_run_however_late_sites_connect(ends):
+    """Two seconds for a connection over 500 ms; a lost SYN costs as much."""
+    events = read_events(ends / "late")
+    first = next(event["t_ns"] for event in events if event["event"] == "compute_started")
+    stopped = next(event["t_ns"] for event in events if event["event"] == "stopping")
+    assert first > 1e9
+    assert stopped == pytest.approx(5e9, rel=0.002)
+
+
+def test_faults_last_until_the_end_of_a_run_with_a_warm_up(ends):
+    events = read_events(ends / "warm")
+    ended = [event["t_ns"] for event in events if event["event"] == "fault_ended"]
+    assert ended == [pytest.approx(3e9, rel=0.002)]
