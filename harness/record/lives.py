@@ -156,7 +156,7 @@ class Lives:
         found = {}
         for who, moments in self.moments.items():
             moved = [moment for moment in moments if moment.step.moves]
-            ends_ns = [moment.t_ns for moment in moved[1:]] + [self.end_ns]
+            ends_ns = [*(moment.t_ns for moment in moved[1:]), self.end_ns][: len(moved)]
             found[who] = tuple(
                 Phase(moment.doing, moment.t_ns, end_ns, moment.task, moment.event)
                 for moment, end_ns in zip(moved, ends_ns, strict=True)
