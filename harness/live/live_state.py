@@ -239,8 +239,9 @@ class RunState:
         )
 
     def activity_of(self, site: str) -> tuple[str, int]:
-        """What a site does now, and since when."""
-        return self.activities.get(site, ("not begun", self.now_ns))
+        """What a site does now, and since when; a fault may have stopped it."""
+        activity, since_ns = self.activities.get(site, ("not begun", self.now_ns))
+        return self.stopped.get(site, activity), since_ns
 
     def loads_mbps(self) -> list[tuple[Directed, float]]:
         """The links that carried something in the last WINDOW_S, the busiest first."""
@@ -274,7 +275,8 @@ def describe(
         start_ns = state.faults[number].t_ns if number in state.faults else now_ns
         lasts_s = (now_ns - start_ns) / 1e9
         lines.append((f"fault {number}", f"{write(fault)}, since {lasts_s:.1f} s"))
-    lines += state.stopped.items()
+    sites = state.topology.site_names
+    lines += [(who, how) for who, how in state.stopped.items() if who not in sites]
     lines += [
         (f"{link.src} -> {link.dst}", ", ".join(_describe_changes(given, link, cuts)))
         for given, link, cuts in changed

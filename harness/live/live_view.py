@@ -29,7 +29,14 @@ LEAST_BAR = 4
 BAR = 12
 """The width of a link's bar, in columns."""
 
-STYLES = {"computing": "cyan", "waiting": "dim", "in task": "yellow", "finished": "green"}
+STYLES = {
+    "computing": "cyan",
+    "waiting": "dim",
+    "in task": "yellow",
+    "finished": "green",
+    "dead": "bold red",
+    "paused": "bold red",
+}
 """The first words of a site's activity -> its style."""
 
 Clock = Callable[[], float]
@@ -162,8 +169,6 @@ class View:
         return table
 
     def _draw_activity(self, site: str) -> Text:
-        if site in self.state.stopped:
-            return Text(self.state.stopped[site], style="bold red")
         activity, _ = self.state.activity_of(site)
         style = next((style for start, style in STYLES.items() if activity.startswith(start)), "")
         return Text(activity, style=style)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -77,6 +78,12 @@ topology: {builder: full_mesh, sites: 3}
 workload: synthetic
 stop: {rounds: 1}
 """
+
+
+@cache
+def shipped_schema():
+    """The validator of the schema, which takes a second to make."""
+    return pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
 
 
 def test_every_key_of_a_file_reaches_the_scenario_in_python_units():
@@ -373,7 +380,7 @@ def test_a_table_of_layers_beside_the_scenario_is_resolved_without_the_file(nets
     assert scenario.model_bytes == 408 and scenario.scheme.chunk_bytes == 408
     again = parse(resolve(scenario), "elsewhere/resolved.yaml")
     assert again == scenario and resolve(again) == resolve(scenario)
-    schema = pytest.importorskip("jsonschema").Draft202012Validator(json_schema())
+    schema = shipped_schema()
     for each in (LAYERED, resolve(scenario)):
         assert not list(schema.iter_errors(document.read(each, "x.yaml").data))
 
@@ -547,20 +554,17 @@ def test_the_schema_names_every_extension_and_writes_quantities_as_patterns():
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_schema_accepts_every_shipped_scenario_and_its_resolved_form(path):
-    jsonschema = pytest.importorskip("jsonschema")
-    validator = jsonschema.Draft202012Validator(json_schema())
     for text in (path.read_text(), resolve(load(path))):
-        assert not list(validator.iter_errors(document.read(text, path.name).data))
+        assert not list(shipped_schema().iter_errors(document.read(text, path.name).data))
 
 
 @pytest.mark.parametrize(
     "assignment", ["stop.tiem=3 s", "stop.time=50", "scheme.plan=rign", "seed=-1", "topology.x=1"]
 )
 def test_the_schema_refuses_what_is_wrong_in_form(assignment):
-    jsonschema = pytest.importorskip("jsonschema")
     source = document.read(SCENARIOS[-1].read_text(), "x.yaml")
     source.set(assignment)
-    assert not jsonschema.Draft202012Validator(json_schema()).is_valid(source.data)
+    assert not shipped_schema().is_valid(source.data)
 
 
 @pytest.mark.parametrize(
