@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from trunkline.agents.events.causes import (
     SiteLost,
     SiteWithdrew,
 )
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval, is_dead
@@ -59,10 +60,31 @@ class FaultSearch:
     ) -> int | None:
         """The harm behind a cause, or behind what happened to these sites.
 
-        It acted in that span of time, or so shortly before that nobody had noticed it yet.
+        It acted in that span of time, or so shortly before that nobody had noticed it yet. A loss
+        that is in the log has a fault shortly before it.
         """
-        names = self._list_touching(cause.after if isinstance(cause, NoCandidate) else cause, sites)
-        return self.find(names, HARMS, span[0] - self.detection_ns, span[1])
+        loss = cause.after if isinstance(cause, NoCandidate) else cause
+        lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
+        since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
+        return self.find(self._list_touching(loss, sites), HARMS, since_ns, span[1])
+
+    def _list_losses(
+        self, cause: Cause | None, sites: Collection[str], end_ns: int
+    ) -> Iterator[int]:
+        """When agents noticed the loss that is the cause, until a time."""
+        match cause:
+            case SiteLost(site):
+                found = [each for each in self.history.all(WorkerLost) if each.worker == site]
+                yield from (each.t_ns for each in found if each.t_ns <= end_ns)
+            case LinkBroke(pair):
+                yield from self._list_broken({frozenset(pair)}, end_ns)
+            case LostAlone(peer):
+                yield from self._list_broken({frozenset({peer, site}) for site in sites}, end_ns)
+
+    def _list_broken(self, pairs: Collection[frozenset[str]], end_ns: int) -> Iterator[int]:
+        for each in self.history.all(LinkLost):
+            if frozenset({each.site, each.peer}) in pairs and each.t_ns <= end_ns:
+                yield each.t_ns
 
     def describe(self, cause: Cause | None, fault: int | None) -> str:
         """A cause in words; of a loss without a fault they say so."""

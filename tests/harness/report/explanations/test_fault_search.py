@@ -3,6 +3,7 @@
 import pytest
 
 from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import (
     AgentChanged,
@@ -86,6 +87,17 @@ def test_two_sites_lose_each_other_by_their_link_or_a_stop_of_one() -> None:
     assert search(cut, other).find_behind(LostAlone("it"), ("fr",), SPAN) == 1
     pause = fault(2, "pause uk for 1 s", "uk", at_ms=1400, end_ms=2400)
     assert search(cut, pause).find_behind(LinkBroke(("fr", "uk")), (), SPAN) == 2
+
+
+def test_a_loss_that_is_in_the_log_has_a_fault_shortly_before_it() -> None:
+    """A fault that was over long before did not do it, however long it lasted."""
+    early = fault(0, "pause fr for 4 s", "fr", at_ms=1100, end_ms=5100)
+    late = fault(1, "pause uk for 1 s", "uk", at_ms=8000, end_ms=9000)
+    lost = LinkLost(8400 * MS, "fr", "uk", "uk was silent for 0.4 s")
+    found = search(early, late, [lost])
+    assert found.find_behind(LinkBroke(("uk", "fr")), (), (1000 * MS, 8500 * MS)) == 1
+    gone = WorkerLost(8450 * MS, "controller", "uk", "silent")
+    assert search(early, late, [gone]).find_behind(SiteLost("uk"), (), (0, 8500 * MS)) == 1
 
 
 def test_the_end_of_a_kill_is_no_harm() -> None:
