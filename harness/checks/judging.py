@@ -97,6 +97,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "every program exited cleanly": ("programs", program_checks.programs_exited),
     "links kept their rates": ("links", network_checks.interfaces_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
+    "every site took part": ("sites", program_checks.sites_took_part),
     "programs reported in order": ("reports", program_checks.programs_follow_the_protocol),
     "calls followed each other": ("calls", call_checks.calls_follow_each_other),
     "calls ended after all had begun": ("calls", call_checks.collectives_take_time),

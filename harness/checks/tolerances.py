@@ -40,6 +40,7 @@ class Tolerances:
         worker_ns: a worker that has computed takes its next step within this time.
         policy_ns: a controller logs an event for its policy within this time.
         background_ns: background traffic may be sent this much later than by its schedule.
+        arrival_ns: its packets arrive within the delay of their path with full queues and this.
         stop_ns: a run stops at most this much after its condition holds.
         kill_ns: the exit of a killed agent is noticed at most this much after the kill.
         reaped_ns: a run is finished at most this much after its last process.
@@ -49,6 +50,7 @@ class Tolerances:
     worker_ns: int
     policy_ns: int
     background_ns: int
+    arrival_ns: int
     stop_ns: int
     kill_ns: int
     reaped_ns: int
@@ -67,6 +69,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
         worker_ns=MS // 10,
         policy_ns=MS // 10,
         background_ns=MS,
+        arrival_ns=2 * MS,
         stop_ns=1_000 * MS,
         kill_ns=100 * MS,
         reaped_ns=500 * MS,
@@ -76,6 +79,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
         worker_ns=100 * MS,
         policy_ns=100 * MS,
         background_ns=100 * MS,
+        arrival_ns=1_000 * MS,
         stop_ns=2_000 * MS,
         kill_ns=2_000 * MS,
         reaped_ns=10_000 * MS,

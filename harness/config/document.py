@@ -167,8 +167,12 @@ def parse_path(text: str) -> KeyPath | None:
 
 
 def show_path(path: KeyPath) -> str:
-    """Write a key path as text: ("overrides", 0, "rate") is `overrides[0].rate`."""
-    return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in path).lstrip(".")
+    """Write a key path as text: ("overrides", 0, "rate") is `overrides[0].rate`.
+
+    Keys that cannot be printed are quoted as values are.
+    """
+    parts = (f"[{k}]" if isinstance(k, int) else f".{show(k)}" for k in path)
+    return "".join(parts).removeprefix(".")
 
 
 def show(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,22 +97,25 @@ class _FailedError(Exception):
 
 
 def run(
-    spec: Soak, folder: Path, at_once: int, on_progress: OnProgress
+    spec: Soak, folder: Path, at_once: int, on_progress: OnProgress, keep: int | None = 0
 ) -> tuple[pd.DataFrame, Finished | None]:
     """Run all, up to `at_once` at a time, until one fails.
 
-    Returns the table of runs, which is also `tables/runs.csv`, and the run that failed. Runs that
-    pass are removed, the folders of others stay.
+    Returns the table of runs, which is also `tables/runs.csv`, and the run that failed. The folders
+    of the last `keep` runs that passed stay (None: of all), as do those of runs that did not.
     """
     output = RunFolder(folder)
     output.prepare("runs", "tables")
     rows: list[dict[str, Any]] = []
     failed: list[Finished] = []
+    passed: deque[Path] = deque()
 
     def on_finished(result: Finished) -> None:
         rows.append(describe_run(result))
         if result.outcome == "pass" and result.run_dir is not None:
-            RunFolder(result.run_dir).remove()
+            passed.append(result.run_dir)
+        while keep is not None and len(passed) > keep:
+            RunFolder(passed.popleft()).remove()
         output.write_table("runs", pd.DataFrame(rows))
         if result.outcome in FAILURES:
             failed.append(result)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import (
@@ -13,8 +14,11 @@ from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
 )
-from trunkline.agents.events.task_events import Contributed, TaskDropped, TaskFinished
+from trunkline.agents.events.task_events import Contributed, Received, TaskDropped, TaskFinished
 from trunkline.harness.checks.computing.compute_checks import Slack
+from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.network.network_checks import RATE_TOLERANCE
+from trunkline.harness.checks.payload.byte_checks import count_own
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
 from trunkline.harness.checks.verdict import (
@@ -25,6 +29,8 @@ from trunkline.harness.checks.verdict import (
     note,
 )
 from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
+from trunkline.topologies.links import PACKET_BYTES
 from trunkline.workloads.layered.model import LayeredModel
 
 
@@ -50,8 +56,42 @@ def branches_follow(history: History, rules: Rules) -> Iterator[Finding]:
             stray += 1
     if stray:
         yield fail(f"{stray} branches at sites that compute none")
+    yield from _judge_bytes(history, rules)
     if rules.layers is not None:
         yield note(f"{sum(site.judged for site in sites.values())} branches")
+
+
+def _judge_bytes(history: History, rules: Rules) -> Iterator[Finding]:
+    """No branch arrives before so many bytes can have come, by the rates of links.
+
+    A site that was killed has not reported what it received.
+    """
+    conditions, losses = Conditions.of(history, rules.topology), Losses.of(history, rules)
+    for task in history.tasks:
+        own, needed = count_own(task), Counter[str]()
+        for event in sorted(task.all(BranchArrived), key=lambda each: each.t_ns):
+            needed[event.site] += dict(enumerate(task.started.tensor_bytes)).get(event.branch, 0)
+            came = [into for into in task.all(Received) if into.site == event.site]
+            if not came or losses.before_report(task, event.site) is not None:
+                continue
+            most = sum(_count_most(conditions, rules, into, event.t_ns) for into in came)
+            if needed[event.site] > own[event.site] + most:
+                yield fail(
+                    f"{event.site} at {format_time(event.t_ns)}: branch {event.branch} of {task}"
+                    " arrived before its bytes"
+                )
+
+
+def _count_most(conditions: Conditions, rules: Rules, into: Received, until_ns: int) -> float:
+    """The most bytes of a payload that can have arrived by a time."""
+    if until_ns >= into.end_ns - CLOCK_NS:
+        return into.bytes
+    if until_ns < into.start_ns - CLOCK_NS:
+        return 0
+    span = into.start_ns, until_ns + CLOCK_NS
+    hops = pairwise(rules.topology.path(into.src, into.site))
+    moved = min(conditions.capacity_bytes(hop, [span]) for hop in hops)
+    return min(into.bytes, moved * (1 + RATE_TOLERANCE) + PACKET_BYTES)
 
 
 @dataclass(slots=True)

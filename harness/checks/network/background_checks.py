@@ -31,9 +31,6 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology
 
-CALM_NS = 1_000_000_000
-"""Packets arrive within the delay of their path with full queues, and this much more."""
-
 BURST_BYTES, PACE = 256 * 1024, 1.05
 """A file passes a shaper at its rate within this share, but for this much at its start."""
 
@@ -41,7 +38,7 @@ BURST_BYTES, PACE = 256 * 1024, 1.05
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     """Each flow followed its schedule, and nothing arrived that was not sent."""
     clock = history.run.clock if history.run else "virtual"
-    late_ns = BY_CLOCK[clock].background_ns
+    late_ns, more_ns = BY_CLOCK[clock].background_ns, BY_CLOCK[clock].arrival_ns
     known = {flow.number for flow in rules.flows}
     events = history.all(BackgroundSent), history.all(BackgroundReceived)
     rare = history.all(BackgroundFile), history.all(BackgroundFailed)
@@ -51,7 +48,7 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     paths = Paths(history, rules)
     for flow in rules.flows:
         yield judged()
-        observed = _observe(history, rules, flow, _Way.of(history, rules, paths, flow))
+        observed = _observe(history, rules, flow, _Way.of(history, rules, paths, flow, more_ns))
         judge = _judge_files if flow.entry.kind == "tcp" else _judge_packets
         problems = [*_check_reports(observed), *judge(observed, late_ns)]
         for text in problems:
@@ -69,7 +66,7 @@ class _Way:
     Attributes:
         least_ns: the smallest delay from the sender to the receiver.
         round_ns: the smallest round trip.
-        most_ns: the largest delay of the path with full queues.
+        most_ns: within so much a packet arrives, also if all queues are full.
         rate_mbps: the largest rate of its slowest link.
         troubles: when a link of it, or of the way back, was cut or lossy: (start, end) in ns.
         drops: the packets that its interfaces dropped.
@@ -87,7 +84,7 @@ class _Way:
         return not any(start <= end_ns and start_ns <= end for start, end in self.troubles)
 
     @classmethod
-    def of(cls, history: History, rules: Rules, paths: Paths, flow: Flow) -> _Way:
+    def of(cls, history: History, rules: Rules, paths: Paths, flow: Flow, more_ns: int) -> _Way:
         topology = rules.topology
         spells = Conditions.of(history, topology).spells
         hops = tuple(pairwise(topology.path(flow.src, flow.dst)))
@@ -110,7 +107,7 @@ class _Way:
         return cls(
             paths.control_ns(flow.src, flow.dst),
             paths.control_ns(flow.src, flow.dst) + paths.control_ns(flow.dst, flow.src),
-            round(most_ms * 1e6) + CALM_NS,
+            round(most_ms * 1e6) + more_ns,
             min(max(spell.link.rate_mbps for spell in spells[hop]) for hop in hops),
             tuple(troubles),
             sum(each.drops for each in totals if (each.src, each.dst) in hops),
@@ -175,23 +172,46 @@ def _judge_packets(flow: _Observed, late_ns: int) -> Iterator[str]:
             break
     if (least := bisect_right(times, flow.stopped_ns - late_ns)) > count:
         yield f"{count} packets sent in all, {least} are scheduled"
+    most_ns = flow.way.most_ns
+    calm = [t for t in times[:least] if flow.way.is_calm(t, t + most_ns)]
     for into in flow.received:
         got += into.packets
         if got > (most := bisect_right(times, into.t_ns - flow.way.least_ns + CLOCK_NS)):
             yield f"{got} packets received until {into.t_ns / 1e9:.3f} s, {most} could arrive"
             break
-    most_ns = flow.way.most_ns
-    calm = [t for t in times[:least] if t + most_ns <= flow.stopped_ns]
-    calm = [t for t in calm if flow.way.is_calm(t, t + most_ns)]
-    if got < len(calm) - flow.way.drops:
-        text = f"{len(calm)} were sent while nothing was cut or lossy, {flow.way.drops} dropped"
-        yield f"{got} packets received in all, {text}"
+        if (text := _find_missing(flow, calm, got, into.t_ns)) is not None:
+            yield text
+            break
+    if (text := _find_missing(flow, calm, got, flow.stopped_ns)) is not None:
+        yield text
     for report in flow.reports:
         if report.bytes != report.packets * size:
             yield f"{report.bytes} bytes in {report.packets} packets of {size} bytes"
             break
     if flow.files:
         yield "files arrived, but the flow sends packets"
+
+
+def _find_missing(flow: _Observed, calm: Sequence[int], got: int, until_ns: int) -> str | None:
+    """What is wrong if fewer packets came until then than had been sent a delay earlier."""
+    due = bisect_right(calm, until_ns - flow.way.most_ns)
+    if got >= due - flow.way.drops:
+        return None
+    text = f"{due} were sent while nothing was cut or lossy, {flow.way.drops} dropped"
+    return f"{got} packets received until {until_ns / 1e9:.3f} s, {text}"
+
+
+def _find_late_files(flow: _Observed) -> Iterator[str]:
+    """Whether all files that had begun were here at a count, although some are reported later."""
+    got = 0
+    for into in flow.received:
+        got += into.bytes
+        begun = [each for each in flow.files if each.start_ns <= into.t_ns]
+        later = sum(each.t_ns > into.t_ns + CLOCK_NS for each in begun)
+        all_end = len(begun) >= sum(t_ns <= into.t_ns for t_ns, _ in flow.planned)
+        if later and all_end and got >= sum(each.bytes for each in begun):
+            yield f"{later} files had arrived at {into.t_ns / 1e9:.3f} s, but are reported later"
+            return
 
 
 def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
@@ -212,6 +232,7 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
             yield f"a file of {event.bytes} bytes from {began} is not in the schedule"
             break
         starts[event.bytes].remove(fitting[0])
+    yield from _find_late_files(flow)
     whole = sum(event.bytes for event in flow.files)
     out = sum(event.bytes for event in flow.sent)
     into = sum(event.bytes for event in flow.received)

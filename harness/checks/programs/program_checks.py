@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.round_events import (
@@ -20,10 +21,12 @@ from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
     ProgramsStarted,
+    RunFinished,
 )
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
     Finding,
+    doubt,
     excused,
     fail,
     format_time,
@@ -32,6 +35,9 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History
+
+HEADER_BYTES = 94
+"""The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -91,6 +97,26 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
     for site, begun in computing.items():
         if site not in asked:
             yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
+
+
+def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
+    """Every site moved payload, reported something, or made a timed call: else nothing is known.
+
+    Packets of up to HEADER_BYTES prove nothing: connections that time out or are refused need them.
+    """
+    spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
+    spoke.update(event.site for event in history.all(CallStarted))
+    for run in history.all(RunFinished):
+        carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
+        spoke.update(name for each in carried for name in (each.src, each.dst))
+    for site in rules.programs or ():
+        if site in spoke:
+            yield judged()
+        else:
+            yield doubt(
+                f"{site} took no part: its links carried no payload,"
+                " and its program reported nothing and made no timed call"
+            )
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:

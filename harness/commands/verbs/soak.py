@@ -22,7 +22,8 @@ Run n has the scenario's seed plus n, which also determines its random faults. W
 faults are those of the scenario's timeline; a scenario without a timeline gets outages, pauses,
 kills and losses of the controller. The soak ends with the first run that fails. Its faults are then
 left out one after the other while it still fails; the rest is the scenario DIR/failing.yaml. Every
-run has a row in DIR/tables/runs.csv.
+run has a row in DIR/tables/runs.csv. With --keep, the folders of runs that passed stay in DIR/runs,
+too: `trunkline report` judges them again, `trunkline explain` explains them.
 """
 
 
@@ -42,11 +43,29 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="most runs for shrinking (40)",
     )
     parser.add_argument(
+        "--keep",
+        type=parse_kept,
+        default=0,
+        metavar="WHICH",
+        help="the folders to keep: failed (those of runs that did not pass), all, or also those of"
+        " the last N that passed (failed)",
+    )
+    parser.add_argument(
         "--out",
         metavar="DIR",
         help="the folder of the results, which is created (default: soaks/SCENARIO)",
     )
     terminal.add_quiet(parser)
+
+
+def parse_kept(text: str) -> int | None:
+    """How many runs that passed are kept; None if all are."""
+    if text in ("all", "failed"):
+        return None if text == "all" else 0
+    try:
+        return terminal.parse_count(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected all, failed, or a number") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         def on_progress(done: int, work: float) -> None:
             show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
 
-        rows, failed = soak_runs.run(spec, folder, arguments.jobs, on_progress)
+        rows, failed = soak_runs.run(spec, folder, arguments.jobs, on_progress, arguments.keep)
     for name, value in soak_runs.sum_up(rows).items():
         print(f"{name:>18}  {value}")
     if failed is None:

@@ -21,7 +21,11 @@ from trunkline.harness.report.explanations.critical_path import PathStep, find_c
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import PLANNED, Part, Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
+from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
+
+NOTICED_TIMEOUTS = 2
+"""Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
 
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
@@ -113,7 +117,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
 def _add_fault(run: Run, wait: Wait) -> Wait:
     """The wait with the fault behind its reason, or with a late or lost message as its reason."""
     if wait.reason:
-        return replace(wait, fault=run.find_fault(wait.names, wait.span))
+        return replace(wait, fault=run.faults.find_behind(wait.cause, wait.names, wait.span))
     site, ready_ns = wait.heard
     late = run.find_late_word(site, run.controller_site, ready_ns)
     silent = run.find_silence(site, wait.span)
@@ -135,13 +139,14 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
         last = task.all(TaskAbandoned)[-1]
         fault = _find_fault(run, task, last)
         missing = run.find_missing(task) if fault is None else None
-        yield Failure((), str(last.cause), fault, missing)
+        yield Failure((), run.faults.describe(last.cause, fault), fault, missing)
     by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
     for event in _list_given_up(task):
         by_cause[event.cause].append(event)
     for cause, events in by_cause.items():
         sites = tuple(event.site for event in events)
-        yield Failure(sites, str(cause or ""), _find_fault(run, task, events[0]))
+        fault = _find_fault(run, task, events[0])
+        yield Failure(sites, run.faults.describe(cause, fault), fault)
 
 
 def _list_given_up(task: Task) -> list[TaskDropped]:
@@ -152,8 +157,7 @@ def _list_given_up(task: Task) -> list[TaskDropped]:
 
 def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
     """The fault behind the end of a task for a member or for all."""
-    names = frozenset[str]() if event.cause is None else event.cause.names
-    return run.find_fault(names | {event.site}, (task.started.t_ns, event.t_ns))
+    return run.faults.find_behind(event.cause, {event.site}, (task.started.t_ns, event.t_ns))
 
 
 def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:
@@ -253,6 +257,7 @@ def _explain(
         scenario.network.mtu,
         scenario.controller_site,
         list_flows(scenario.background),
+        round(NOTICED_TIMEOUTS * make_failover(scenario).timeout_s * 1e9),
     )
     return [
         explain(run, task, usual_s, waits.get(task.number))

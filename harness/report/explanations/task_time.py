@@ -23,13 +23,14 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.history import Disturbance, History, Task
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 from trunkline.harness.report.explanations.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
+from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS, HARMS, FaultSearch
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.tcp_limits import (
@@ -49,11 +50,6 @@ Cause = Literal[
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
 """The causes that the estimate of a task already has in it."""
-
-CUTS = ("outage", "isolate", "partition", "flap")
-CHANGES = ("setlink", "redraw", "trace")
-HARMS = (*CUTS, *CHANGES, "kill", "pause", "restart")
-"""The faults that may be behind a cut, behind other values of a link, and behind a repair."""
 
 MISTAKEN = ", and TCP takes what is late for lost"
 """What a delay that grows by more than TCP's shortest timer does to connections."""
@@ -87,6 +83,13 @@ class Run:
     mtu: int
     controller_site: str
     flows: Sequence[Flow] = ()
+    detection_ns: int = 0
+
+    @cached_property
+    def faults(self) -> FaultSearch:
+        """The faults behind what happened."""
+        where = self.topology, self.controller_site
+        return FaultSearch(self.history, *where, self.detection_ns)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -122,13 +125,14 @@ class Run:
         repairs += [event for event in task.all(TaskRearranged) if event.t_ns <= step.end_ns]
         first = min(repairs, key=lambda event: event.t_ns)
         span = task.started.t_ns, first.t_ns
-        fault = self.find_fault(first.cause.names, span)
+        fault = self.faults.find_behind(first.cause, (), span)
         if fault is None:  # such as a budget that is spent
             hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
-            fault = self._find_fault({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
+            fault = self.faults.find({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
+        why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
-        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {first.cause}")
+        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def _divide_contribution(self, step: PathStep) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""
@@ -157,7 +161,7 @@ class Run:
         if not lossy or left_s < trip_s:
             return None
         percent = self.conditions.at(lossy[0], t_ns).loss_percent
-        fault = self._find_fault({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
+        fault = self.faults.find({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
         return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
 
     def find_late_word(self, src: str, dst: str, t_ns: int) -> Part | None:
@@ -167,7 +171,7 @@ class Run:
             usual_ms, name = self.topology.link(*hop).delay_ms, " -> ".join(hop)
             spell = self.conditions.spell(hop, t_ns)
             if (late_ms := spell.link.delay_ms - usual_ms) > 0:
-                fault = self._find_fault({name}, CHANGES, spell.start_ns, spell.start_ns)
+                fault = self.faults.find({name}, CHANGES, spell.start_ns, spell.start_ns)
                 text = _compare_delays(spell.link.delay_ms, usual_ms)
                 found.append(Part("delay", late_ms / 1e3, name, fault, text=text))
         return max(found, key=lambda part: part.seconds, default=None)
@@ -226,7 +230,7 @@ class Run:
             (step.src, step.site), (step.start_ns, step.end_ns)
         ):
             name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
-            fault = self._find_fault({name}, CHANGES, since_ns, since_ns)
+            fault = self.faults.find({name}, CHANGES, since_ns, since_ns)
             yield Part(
                 trouble.cause, seconds, name, fault, text=self._describe(trouble, step.end_ns)
             )
@@ -247,7 +251,7 @@ class Run:
         for hop in self._list_hops((step.src, step.site)):
             lossy = max(self.conditions.at(hop, t_ns).loss_percent for t_ns in span)
             if lossy / 100 * self.loads.count(hop, span) / self.mtu >= LIKELY_LOSSES:
-                fault = self._find_fault({name := " -> ".join(hop)}, CHANGES, *span)
+                fault = self.faults.find({name := " -> ".join(hop)}, CHANGES, *span)
                 return Part("loss", 0.0, name, fault, text=f"loses {lossy:g} %")
         return None
 
@@ -263,7 +267,7 @@ class Run:
             ]
             if arriving and (late_ms := arriving[-1].link.delay_ms - usual_ms) > 0:
                 since_ns = arriving[-1].start_ns
-                fault = self._find_fault({name}, CHANGES, since_ns, since_ns)
+                fault = self.faults.find({name}, CHANGES, since_ns, since_ns)
                 text = _compare_delays(arriving[-1].link.delay_ms, usual_ms)
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
@@ -283,7 +287,7 @@ class Run:
             needed = ", which the repair needed,"
             yield Part("cold start", cold_s, where, first.fault, text=needed)
             return
-        fault = self._find_fault({where, *ends}, HARMS, since_ns, since_ns) if since_ns else None
+        fault = self.faults.find({where, *ends}, HARMS, since_ns, since_ns) if since_ns else None
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         yield Part("cold start", cold_s, where, fault, text=text)
 
@@ -295,7 +299,7 @@ class Run:
         for ends, size in planned.items():
             hop = min(self._list_hops(ends), key=lambda each: self._mean_usable_mbps(each, span))
             rates = self._mean_usable_mbps(hop, span), self.topology.link(*hop).rate_mbps
-            fault = self._find_fault({" -> ".join(hop)}, (*CUTS, *CHANGES), *span)
+            fault = self.faults.find({" -> ".join(hop)}, (*CUTS, *CHANGES), *span)
             found.append(Missing(" -> ".join(ends), arrived[ends], size, *rates, fault))
         found = [each for each in found if each.arrived < each.planned]
         return max(found, key=lambda each: each.left_s, default=None)
@@ -357,7 +361,7 @@ class Run:
         """What a lower rate than the scenario's took, with the fault that set it."""
         if (slow := self.loads.find_slowdown(hop, span)) is not None:
             name, usual_mbps = " -> ".join(hop), self.topology.link(*hop).rate_mbps
-            fault = self._find_fault({name}, CHANGES, slow.since_ns, slow.since_ns)
+            fault = self.faults.find({name}, CHANGES, slow.since_ns, slow.since_ns)
             rates = f"{slow.rate_mbps:.4g} of {usual_mbps:.4g} Mbit/s"
             yield Part("slowdown", slow.seconds, name, fault, text=rates)
 
@@ -371,7 +375,7 @@ class Run:
             cuts = [(end - start, spell) for spell, start, end in spells if spell.is_cut]
             if cuts:
                 name, since_ns = " -> ".join(hop), max(cuts, key=lambda cut: cut[0])[1].start_ns
-                fault = self._find_fault({name}, CUTS, since_ns, since_ns)
+                fault = self.faults.find({name}, CUTS, since_ns, since_ns)
                 found.append(Part("outage", sum(ns for ns, _ in cuts) / 1e9, name, fault))
         if found:
             yield max(found, key=lambda part: part.seconds)
@@ -390,21 +394,6 @@ class Run:
         found = [*cuts, *self._list_stops(step, (CONTROLLER,))]
         return max(found, key=lambda part: part.seconds, default=None)
 
-    def find_fault(self, names: Collection[str], span: Interval) -> int | None:
-        """The latest harm in a span of time to one of these agents, or to a link of one."""
-        return self._find_fault({*names}, HARMS, *span)
-
-    def _find_fault(
-        self, names: set[str], verbs: Collection[str], start_ns: int, end_ns: int
-    ) -> int | None:
-        """The latest fault of these kinds that acted on such a link or agent in that time."""
-        found = [
-            each.started.fault
-            for each in self.history.faults
-            if each.started.verb in verbs and _acts(each, names, start_ns, end_ns)
-        ]
-        return found[-1] if found else None
-
 
 def _limit(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
     """The parts as far as there is time left for them, in this order."""
@@ -417,11 +406,3 @@ def _limit(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
 
 def _compare_delays(now_ms: float, usual_ms: float) -> str:
     return f"{now_ms:g} ms in place of {usual_ms:g} ms"
-
-
-def _acts(fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bool:
-    started = fault.started
-    ended_ns = end_ns if fault.end_ns is None else fault.end_ns
-    targets = {*started.targets, *(n for t in started.targets for n in t.split(" -> "))}
-    hits = not started.targets or bool(targets & names)
-    return started.t_ns <= end_ns and start_ns <= ended_ns and hits

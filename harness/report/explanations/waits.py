@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyTold
@@ -65,7 +66,7 @@ class Wait:
         decide_s: from then until the controller started the task.
         reason: why the controller started the task no earlier, as a sentence; empty if it had heard
             of the last member just before.
-        names: the sites that the reason is about.
+        names: the sites that the reason is about; `cause` says more, if the group was postponed.
         span: from the time at which the last one was ready to the start, in ns.
         fault: the number of the fault behind the reason; None without one.
         heard: the member of which the controller heard last, and when that one was ready, in ns.
@@ -85,6 +86,7 @@ class Wait:
     fault: int | None = None
     after: int | None = None
     held: Held | None = None
+    cause: Cause | None = None
 
     @property
     def lost_s(self) -> float:
@@ -172,6 +174,7 @@ def _make_wait(
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
+        cause=why.cause if isinstance(why, GroupPostponed) else None,
     )
 
 

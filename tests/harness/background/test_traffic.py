@@ -109,7 +109,23 @@ def without(kind: str) -> Change:
     return lambda lines: [line for line in lines if line["event"] != kind]
 
 
+def delay_a_file(lines: Lines) -> Lines:
+    """The first file that arrives is reported 1.5 s later."""
+    first = next(line for line in lines if line["event"] == "background_file")
+    late = first | {"t_ns": first["t_ns"] + 1_500_000_000}
+    return sorted([late if line is first else line for line in lines], key=lambda x: x["t_ns"])
+
+
+def lose_packets(lines: Lines) -> Lines:
+    """What arrived of flow 0 in a report in the middle is not in it."""
+    mine = [x for x in lines if x["event"] == "background_received" and x["flow"] == 0]
+    gone = mine[len(mine) // 2]
+    return [x | {"packets": 0, "bytes": 0} if x is gone else x for x in lines]
+
+
 FALSIFICATIONS = {
+    "all packets of a report are missing, although none was dropped": lose_packets,
+    "a file that arrived is reported later": delay_a_file,
     "a report of sent packets is missing": of_kind("background_sent", lambda line: None),
     "nothing was sent": without("background_sent"),
     "more packets were sent": of_kind(

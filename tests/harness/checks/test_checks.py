@@ -792,12 +792,47 @@ def test_rounding_in_any_order_passes_and_a_lost_chunk_does_not(
     assert "fail" in {finding.outcome for finding in findings(total)}
 
 
-def test_a_short_payload_may_pass_as_one_burst() -> None:
+ON_THE_HOST = altered("run_started", {"backend": "host"})
+
+
+@pytest.mark.parametrize(("where", "outcome"), [((), "unknown"), ((ON_THE_HOST,), "pass")])
+def test_a_short_payload_may_pass_as_one_burst_of_the_hosts_shaper_only(
+    where: tuple[Change, ...], outcome: str
+) -> None:
     short = (
         altered("sent", {"bytes": 60_000, "end_ns": 2400 * MS + 1}, task=2, site="oslo"),
         altered("received", {"bytes": 60_000, "end_ns": 2410 * MS + 1}, task=2),
     )
-    assert one("links kept their rates", *short)[0] == "pass"
+    assert one("links kept their rates", *where, *short)[0] == outcome
+
+
+def test_what_the_hosts_shaper_lets_pass_at_once_is_excused_and_not_judged() -> None:
+    few = {"bytes": 30_000, "chunks": 1}
+    short = (altered("sent", few), altered("received", few))
+    (check,) = (
+        each
+        for each in judge(history(ON_THE_HOST, *short), RULES).checks
+        if each.name == "links kept their rates"
+    )
+    (excuse,) = check.excuses
+    assert (check.outcome, check.judged, excuse.count) == ("unknown", 0, 9)
+    assert excuse.rule == "the host's shaper lets so few bytes pass at once"
+
+
+def test_many_short_payloads_in_a_row_share_one_burst_of_the_hosts_shaper() -> None:
+    """Each has 60 kB in 40 ms with 5 ms of rest: 1.33 MB/s on links of 1 MB/s."""
+    said = []
+    for number in range(20):
+        start_ms = 3000 + 45 * number
+        size = {"task": 2, "phase": "in", "bytes": 60_000, "chunks": 1}
+        sent = {"start_ns": start_ms * MS, "end_ns": (start_ms + 40) * MS}
+        got = {"start_ns": (start_ms + 10) * MS, "end_ns": (start_ms + 50) * MS}
+        said.append(added(4300, "oslo", "sent", **size, dst="kyiv", **sent))
+        said.append(added(4310, "kyiv", "received", **size, src="oslo", **got))
+    assert one("links kept their rates", ON_THE_HOST, *said[:4])[0] == "pass"
+    outcome, detail = one("links kept their rates", ON_THE_HOST, *said)
+    assert outcome == "unknown"
+    assert "oslo -> kyiv" in detail
 
 
 def test_jitter_may_shorten_a_delay() -> None:

@@ -220,3 +220,13 @@ def test_letters_are_shown_as_they_are_and_what_cannot_be_printed_is_not():
     assert document.show(["München", "東京"]) == "[München, 東京]"
     assert document.show(["a\u202eb"]) == '["a\\u202Eb"]'
     assert document.show("a\nb") == '"a\\nb"'
+
+
+def test_a_key_that_cannot_be_printed_is_quoted():
+    text = 'topology: full_mesh\n"bad\\e[31m": 1\nscheme: {"pl\\e[0man": crew}\n'
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(text, "x.yaml")
+    found = str(refused.value)
+    assert "\x1b" not in found
+    assert 'x.yaml:2: "bad\\e[31m": 1: unknown key' in found
+    assert 'x.yaml:3: scheme."pl\\e[0man": crew: unknown key' in found

@@ -1,12 +1,15 @@
 """Soaking: seeds, random faults, and shrinking a failure to what causes it."""
 
+import argparse
 import json
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trunkline.harness.commands.verbs.soak import parse_kept
 from trunkline.harness.faults.fault_types import Churn, Kill, Outage
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.runs.run_pool import Finished
@@ -134,6 +137,31 @@ def test_a_run_that_passes_leaves_a_row_and_no_folder(embedded, tmp_path):
     assert row["completed"] == row["tasks"] > 0
     assert list((tmp_path / "out").glob("runs/*/*")) == []
     assert pd.read_csv(tmp_path / "out/tables/runs.csv")["seed"].tolist() == [7]
+
+
+@pytest.mark.parametrize(("keep", "left"), [(0, []), (2, ["8", "9"]), (None, ["7", "8", "9"])])
+def test_the_folders_of_the_last_runs_that_passed_are_kept(tmp_path, monkeypatch, keep, left):
+    def run(jobs, runs_dir, at_once, on_finished, on_progress):
+        for job in jobs:
+            folder = runs_dir / str(job.seed)
+            folder.mkdir(parents=True)
+            (folder / "events.jsonl").write_text("")
+            on_finished(Finished(job, "pass", folder, None))
+
+    monkeypatch.setattr(soak_runs.run_pool, "run", run)
+    asked = soak_runs.plan(written(tmp_path), 3)
+    soak_runs.run(asked, tmp_path / "out", 1, lambda done, work: None, keep)
+    assert sorted(path.name for path in (tmp_path / "out/runs").iterdir()) == left
+
+
+@pytest.mark.parametrize(("text", "kept"), [("all", None), ("failed", 0), ("12", 12)])
+def test_which_runs_to_keep_is_a_word_or_a_number(text, kept):
+    assert parse_kept(text) == kept
+
+
+def test_other_words_for_which_runs_to_keep_are_refused():
+    with pytest.raises(argparse.ArgumentTypeError, match="'some': expected all, failed, or a num"):
+        parse_kept("some")
 
 
 def test_totals_add_up_runs_and_what_happened_in_them():

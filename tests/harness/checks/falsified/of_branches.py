@@ -24,6 +24,21 @@ def a_branch_is_computed_before_it_arrived(log: Log) -> Log:
 
 
 @falsification
+def branches_that_waited_for_others_arrive_when_the_site_contributes(log: Log) -> Log:
+    given = {(e["site"], e["task"]): e["t_ns"] for e in every(log, "contributed")}
+    begun = {
+        (e["site"], e["task"], e["branch"]): e["start_ns"]
+        for e in every(log, "branch_computed")
+        if "task" in e
+    }
+    for line in every(log, "branch_arrived"):
+        place = line["site"], line["task"]
+        if line["t_ns"] < begun.get((*place, line["branch"]), 0):
+            line["t_ns"] = given[place]
+    return log
+
+
+@falsification
 def a_branch_arrives_twice(log: Log) -> Log:
     return [*log, copy_of(first(log, "branch_arrived"))]
 

@@ -1,0 +1,139 @@
+"""Which fault is behind what happened: by its time, its agents and the ways it touched (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from trunkline.agents.events.causes import (
+    Cause,
+    LinkBroke,
+    LostAlone,
+    NoCandidate,
+    RefusedAlone,
+    SiteLost,
+    SiteWithdrew,
+)
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.lives import Interval, is_dead
+from trunkline.topologies.model import Topology
+
+CUTS = ("outage", "isolate", "partition", "flap")
+CHANGES = ("setlink", "redraw", "trace")
+STOPS = ("kill", "pause", "restart")
+HARMS = (*CUTS, *CHANGES, *STOPS)
+"""The faults that may be behind a cut, other values of a link, a stop, and a repair."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSearch:
+    """The faults of a run. Agents notice a loss within `detection_ns`."""
+
+    history: History
+    topology: Topology
+    controller_site: str
+    detection_ns: int
+
+    def find(
+        self, names: Collection[str], verbs: Collection[str], start_ns: int, end_ns: int
+    ) -> int | None:
+        """The fault of these kinds that acted on such agents or links (`a -> b`) in that time.
+
+        One that stops an agent precedes one that cuts a link, and that one a change of values; then
+        the one that acted longest in that time, and the latest.
+        """
+        found = []
+        for number, each in enumerate(self.history.faults):
+            verb = each.started.verb
+            if verb in verbs and self._acts(each, {*names}, start_ns, end_ns):
+                rank = 2 * (verb in STOPS) + (verb in CUTS)
+                ended_ns = end_ns if each.end_ns is None else each.end_ns
+                acted_ns = min(ended_ns, end_ns) - max(each.started.t_ns, start_ns)
+                found.append((rank, acted_ns, number, each.started.fault))
+        return max(found)[-1] if found else None
+
+    def find_behind(
+        self, cause: Cause | None, sites: Collection[str], span: Interval
+    ) -> int | None:
+        """The harm behind a cause, or behind what happened to these sites.
+
+        It acted in that span of time, or so shortly before that nobody had noticed it yet. A loss
+        that is in the log has a fault shortly before it.
+        """
+        loss = cause.after if isinstance(cause, NoCandidate) else cause
+        lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
+        since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
+        return self.find(self._list_touching(loss, sites), HARMS, since_ns, span[1])
+
+    def _list_losses(
+        self, cause: Cause | None, sites: Collection[str], end_ns: int
+    ) -> Iterator[int]:
+        """When agents noticed the loss that is the cause, until a time."""
+        match cause:
+            case SiteLost(site):
+                found = [each for each in self.history.all(WorkerLost) if each.worker == site]
+                yield from (each.t_ns for each in found if each.t_ns <= end_ns)
+            case LinkBroke(pair):
+                yield from self._list_broken({frozenset(pair)}, end_ns)
+            case LostAlone(peer):
+                yield from self._list_broken({frozenset({peer, site}) for site in sites}, end_ns)
+
+    def _list_broken(self, pairs: Collection[frozenset[str]], end_ns: int) -> Iterator[int]:
+        for each in self.history.all(LinkLost):
+            if frozenset({each.site, each.peer}) in pairs and each.t_ns <= end_ns:
+                yield each.t_ns
+
+    def describe(self, cause: Cause | None, fault: int | None) -> str:
+        """A cause in words; of a loss without a fault they say so."""
+        is_loss = isinstance(cause, SiteLost | LinkBroke | NoCandidate)
+        return f"{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
+
+    def _list_touching(self, cause: Cause | None, sites: Collection[str]) -> set[str]:
+        """The agents and links whose harm may be behind a cause.
+
+        A site is lost on its way to the controller, and a neighbour on the way between the two.
+        """
+        match cause:
+            case SiteLost(site) | SiteWithdrew(site):
+                return {site, *self._list_hops(site, self.controller_site)}
+            case LinkBroke((a, b)):
+                return {a, b, *self._list_hops(a, b)}
+            case LostAlone(peer) | RefusedAlone(peer):
+                return {peer, *sites}.union(*(self._list_hops(peer, site) for site in sites))
+        about = {*sites, *(cause.names if cause is not None else ())}
+        return about.union(*map(self._list_ways, about))
+
+    def _list_ways(self, site: str) -> set[str]:
+        """The links of a site's ways to the controller and to its neighbours, and back."""
+        if site not in self.topology.site_names:
+            return set()
+        ends = {*self.topology.overlay.neighbours(site), self.controller_site}
+        return {hop for end in ends for hop in self._list_hops(site, end)}
+
+    def _list_hops(self, a: str, b: str) -> set[str]:
+        """The links of the way between two sites, in both directions."""
+        if a == b or not {a, b} <= {*self.topology.site_names}:
+            return set()
+        hops = [*pairwise(self.topology.path(a, b)), *pairwise(self.topology.path(b, a))]
+        return {" -> ".join(hop) for hop in hops}
+
+    def _acts(self, fault: Disturbance, names: set[str], start_ns: int, end_ns: int) -> bool:
+        started = fault.started
+        ended_ns = end_ns if fault.end_ns is None else fault.end_ns
+        if started.t_ns > end_ns or ended_ns < start_ns:
+            return False
+        if started.verb == "restart" and self._was_dead(started.targets[0], started.t_ns):
+            return False  # it ended the harm
+        return bool(names.intersection(started.targets or self._list_touched(started.t_ns)))
+
+    def _was_dead(self, who: str, t_ns: int) -> bool:
+        spans = self.history.lives.spans(who, is_dead)
+        return any(start_ns < t_ns <= end_ns for start_ns, end_ns in spans)
+
+    def _list_touched(self, t_ns: int) -> set[str]:
+        """The links that changed at this time: those of a fault that names none."""
+        changes = self.history.all(LinkChanged)
+        return {f"{each.src} -> {each.dst}" for each in changes if each.t_ns == t_ns}

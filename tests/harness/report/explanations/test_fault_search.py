@@ -1,0 +1,129 @@
+"""Which of several faults is behind a loss: by path, by time, and by what it did."""
+
+import pytest
+
+from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
+from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import (
+    AgentChanged,
+    FaultEnded,
+    FaultStarted,
+    LinkChanged,
+)
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
+
+SITES = ("de", "fr", "it", "uk")
+MESH = Topology(
+    "mesh",
+    tuple(Site(name) for name in SITES),
+    tuple(Link(a, b, 10.0) for a in SITES for b in SITES if a != b),
+)
+STAR = Topology(
+    "star",
+    tuple(Site(name) for name in SITES),
+    tuple(Link(*ends, 10.0) for site in SITES for ends in ((site, "hub"), ("hub", site))),
+    ("hub",),
+)
+MS = 1_000_000
+SPAN = (1000 * MS, 3000 * MS)
+
+
+def fault(number: int, text: str, *targets: str, at_ms: int, end_ms: int | None) -> list[Event]:
+    """A fault from `at_ms` to `end_ms`, or to the end of the log."""
+    verb = text.split()[0]
+    said: list[Event] = [FaultStarted(at_ms * MS, "runner", number, verb, text, targets)]
+    if verb in ("kill", "pause"):
+        said.append(AgentChanged(at_ms * MS, "runner", targets[0], verb, number))
+    if end_ms is not None:
+        said.append(FaultEnded(end_ms * MS, "runner", number))
+    return said
+
+
+def both(a: str, b: str) -> tuple[str, str]:
+    return f"{a} -> {b}", f"{b} -> {a}"
+
+
+def search(*said: list[Event], topology: Topology = MESH, detection_ms: int = 500) -> FaultSearch:
+    events = sorted((event for each in said for event in each), key=lambda event: event.t_ns)
+    end = FaultEnded(9000 * MS, "runner", 99)
+    return FaultSearch(History.of([*events, end]), topology, "de", detection_ms * MS)
+
+
+KILL_FR = fault(0, "kill fr for 6 s", "fr", at_ms=1500, end_ms=7500)
+
+
+def test_a_site_that_was_killed_is_not_lost_by_a_short_cut_of_another_link() -> None:
+    cut = fault(1, "outage fr uk for 5 ms", *both("fr", "uk"), at_ms=1505, end_ms=1510)
+    assert search(KILL_FR, cut).find_behind(SiteLost("fr"), ("controller",), SPAN) == 0
+    way = fault(1, "outage fr de for 5 ms", *both("fr", "de"), at_ms=1505, end_ms=1510)
+    assert search(KILL_FR, way).find_behind(SiteLost("fr"), ("controller",), SPAN) == 0
+
+
+def test_a_site_is_lost_by_a_cut_of_its_way_and_not_by_one_of_another_link() -> None:
+    other = fault(0, "outage fr uk for 9 s", *both("fr", "uk"), at_ms=1200, end_ms=None)
+    assert search(other).find_behind(SiteLost("fr"), (), SPAN) is None
+    assert search(other).describe(SiteLost("fr"), None) == "fr is lost, and no fault explains it"
+    way = fault(1, "outage fr de for 1 s", *both("fr", "de"), at_ms=1500, end_ms=2500)
+    assert search(other, way).find_behind(SiteLost("fr"), (), SPAN) == 1
+
+
+def test_the_way_of_a_site_leads_through_routers() -> None:
+    cut = fault(0, "outage fr hub for 1 s", *both("fr", "hub"), at_ms=1500, end_ms=2500)
+    found = search(cut, topology=STAR)
+    assert found.find_behind(SiteLost("fr"), (), SPAN) == 0
+    assert found.find_behind(LinkBroke(("fr", "uk")), (), SPAN) == 0
+    assert found.find_behind(LinkBroke(("it", "uk")), (), SPAN) is None
+
+
+def test_two_sites_lose_each_other_by_their_link_or_a_stop_of_one() -> None:
+    cut = fault(0, "outage fr uk for 1 s", *both("fr", "uk"), at_ms=1500, end_ms=2500)
+    other = fault(1, "outage fr it for 1 s", *both("fr", "it"), at_ms=1600, end_ms=2500)
+    assert search(cut, other).find_behind(LinkBroke(("fr", "uk")), (), SPAN) == 0
+    assert search(cut, other).find_behind(NoCandidate(LinkBroke(("uk", "fr"))), (), SPAN) == 0
+    assert search(cut, other).find_behind(LostAlone("it"), ("fr",), SPAN) == 1
+    pause = fault(2, "pause uk for 1 s", "uk", at_ms=1400, end_ms=2400)
+    assert search(cut, pause).find_behind(LinkBroke(("fr", "uk")), (), SPAN) == 2
+
+
+def test_a_loss_that_is_in_the_log_has_a_fault_shortly_before_it() -> None:
+    """A fault that was over long before did not do it, however long it lasted."""
+    early = fault(0, "pause fr for 4 s", "fr", at_ms=1100, end_ms=5100)
+    late = fault(1, "pause uk for 1 s", "uk", at_ms=8000, end_ms=9000)
+    lost = LinkLost(8400 * MS, "fr", "uk", "uk was silent for 0.4 s")
+    found = search(early, late, [lost])
+    assert found.find_behind(LinkBroke(("uk", "fr")), (), (1000 * MS, 8500 * MS)) == 1
+    gone = WorkerLost(8450 * MS, "controller", "uk", "silent")
+    assert search(early, late, [gone]).find_behind(SiteLost("uk"), (), (0, 8500 * MS)) == 1
+
+
+def test_the_end_of_a_kill_is_no_harm() -> None:
+    restart = [
+        *fault(1, "restart fr", "fr", at_ms=2000, end_ms=2000),
+        AgentChanged(2000 * MS, "runner", "fr", "restart", 1),
+    ]
+    killed = fault(0, "kill fr", "fr", at_ms=1500, end_ms=2000)
+    assert search(killed, restart).find_behind(SiteLost("fr"), (), SPAN) == 0
+    assert search(restart).find_behind(SiteLost("fr"), (), SPAN) == 1
+
+
+def test_a_redraw_acts_on_the_links_that_it_changes_only() -> None:
+    flap = fault(0, "flap fr de", *both("fr", "de"), at_ms=1200, end_ms=None)
+    redraw = fault(1, "redraw rate=1..10", at_ms=1500, end_ms=1500)
+    change = LinkChanged(1500 * MS, "runner", "it", "uk", 1.0, 0.0, 0.0, 0.0, ())
+    found = search(flap, [*redraw, change])
+    assert found.find_behind(SiteLost("fr"), (), SPAN) == 0
+    assert found.find(["it -> uk"], ("redraw",), *SPAN) == 1
+    assert found.find(["fr -> uk"], ("redraw",), *SPAN) is None
+
+
+@pytest.mark.parametrize(("end_ms", "found"), [(600, 0), (400, None)])
+def test_a_fault_that_ended_just_before_is_noticed_within_the_detection_time(
+    end_ms: int, found: int | None
+) -> None:
+    """The task began at 1 s; a loss is noticed within 0.5 s."""
+    cut = fault(0, "outage fr de", *both("fr", "de"), at_ms=300, end_ms=end_ms)
+    assert search(cut).find_behind(SiteLost("fr"), (), SPAN) == found
