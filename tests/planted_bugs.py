@@ -347,7 +347,7 @@ BUGS = {
         "a sum is written into the contribution": (
             "        np.add(self.total, data, out=data if self.lent else self.total)\n",
             "        np.add(self.total, data, out=self.total)\n",
-        ),
+        )
     },
     "site/executor.py": {
         "an offer still goes through a site that refuses it": (
@@ -540,19 +540,19 @@ BUGS = {
         "a new controller's tasks take in offers that a site has used or discarded": (
             "                if self.numbers.get(site, number + 1) <= number:\n",
             "                if False:\n",
-        ),
+        )
     },
     "control/participants.py": {
         "a member that gives its result is to contribute once more": (
             "            if site == holder:  # its result",
             "            if site == holder and not parts:  # its result",
-        ),
+        )
     },
     "control/farewell.py": {
         "a controller exits before lost workers are told of the end": (
             "        self._awaited = {*present, *self._links}\n",
             "        self._awaited = set()\n",
-        ),
+        )
     },
     "site/early_contributions.py": {
         "an older offer makes newer ones obsolete": (
@@ -685,7 +685,7 @@ BUGS = {
         "a base does not wait for the base before": (
             "                if not here:\n                    return None\n",
             "                if not here:\n                    continue\n",
-        ),
+        )
     },
     "site/forward.py": {
         "what was computed with a model that was given up stays": (

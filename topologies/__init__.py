@@ -16,14 +16,7 @@ from types import ModuleType
 from trunkline.topologies.links import Link, LinkOverride, TopologyError
 from trunkline.topologies.model import Site, Topology
 
-__all__ = [
-    "Link",
-    "LinkOverride",
-    "Site",
-    "Topology",
-    "TopologyError",
-    "find_builders",
-]
+__all__ = ["Link", "LinkOverride", "Site", "Topology", "TopologyError", "find_builders"]
 
 
 def find_builders() -> dict[str, ModuleType]:

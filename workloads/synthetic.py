@@ -180,10 +180,7 @@ def contribution(seed: int, rank: int, iteration: int, elements: int) -> Vector:
 
 
 def expected(
-    seed: int,
-    parts: Iterable[tuple[Iterable[tuple[int, int]], Order]],
-    scale: float,
-    elements: int,
+    seed: int, parts: Iterable[tuple[Iterable[tuple[int, int]], Order]], scale: float, elements: int
 ) -> Vector:
     """Return `scale` times the weighted sum of contributions, in float32.
 

@@ -21,19 +21,8 @@ from trunkline.agents.control.farewell import Farewell
 from trunkline.agents.control.participants import Participants
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import Termination
-from trunkline.agents.events import (
-    awareness_events,
-    connection_events,
-    policy_events,
-    run_events,
-)
-from trunkline.agents.events.causes import (
-    Asked,
-    DecidedWithout,
-    Ending,
-    TargetReached,
-    TimeUp,
-)
+from trunkline.agents.events import awareness_events, connection_events, policy_events, run_events
+from trunkline.agents.events.causes import Asked, DecidedWithout, Ending, TargetReached, TimeUp
 from trunkline.agents.events.event import Log
 from trunkline.agents.events.lifecycle import ControllerLife, follow
 from trunkline.agents.planning import repair

@@ -31,11 +31,7 @@ from trunkline.agents.policies.policy import (
     Tick,
     Wake,
 )
-from trunkline.agents.wire.agent_settings import (
-    TASKS_PER_CONTROLLER,
-    ControllerSettings,
-    remember,
-)
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER, ControllerSettings, remember
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,7 @@ _WORDS = {
 }
 """What is allowed, by the type of pydantic's error."""
 
-_RECORDS = {
-    LinkTotals: "objects",
-    LinkCapture: "objects",
-    LinkBytes: "lists",
-    LinkRate: "lists",
-}
+_RECORDS = {LinkTotals: "objects", LinkCapture: "objects", LinkBytes: "lists", LinkRate: "lists"}
 """The values that have parts of their own, and how JSON has them."""
 
 _PARTS = {int: "a whole number", float: "a number", str: "a string"}

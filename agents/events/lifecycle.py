@@ -89,10 +89,7 @@ SITE: Mapping[type[Event], Row] = {
     Evaluated: ((Doing.FINISHED,), Doing.FINISHED),
     RoundFinished: ((Doing.FINISHED, Doing.WAITING), Doing.IDLE),
     RoundAlone: ((Doing.COMPUTED, Doing.WAITING), Doing.IDLE),
-    WorkerFinished: (
-        (Doing.IDLE, Doing.RESTARTED, Doing.COMPUTED, Doing.WAITING),
-        Doing.LEFT,
-    ),
+    WorkerFinished: ((Doing.IDLE, Doing.RESTARTED, Doing.COMPUTED, Doing.WAITING), Doing.LEFT),
     SyncStarted: ((), Doing.IN_TASK),
     SyncFinished: ((), Doing.IDLE),
 }

@@ -31,8 +31,7 @@ def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) ->
     rows = [index[src] for src, _ in rates_mbps]
     columns = [index[dst] for _, dst in rates_mbps]
     capacity = csr_array(
-        (np.array(units, dtype=np.int32), (rows, columns)),
-        shape=(len(sites), len(sites)),
+        (np.array(units, dtype=np.int32), (rows, columns)), shape=(len(sites), len(sites))
     )
 
     def least_s(src: str, dst: str) -> float:

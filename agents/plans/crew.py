@@ -39,15 +39,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.agents.planning.plan import (
-    Block,
-    Directed,
-    Edge,
-    Plan,
-    PlanError,
-    PlanRequest,
-    star,
-)
+from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, PlanRequest, star
 from trunkline.agents.planning.routes import route_rates_mbps, routes
 
 Split = Literal["aware", "even", "pipelined"]

@@ -21,11 +21,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trunkline.agents.planning.option_types import Count, Momentum
-from trunkline.agents.policies.policy import (
-    Decision,
-    Event,
-    Start,
-)
+from trunkline.agents.policies.policy import Decision, Event, Start
 from trunkline.agents.policies.push_pull import Sides, State, Waiting, Weight
 
 Mode = Literal["bsp", "asp", "ssp", "hete", "bk"]

@@ -389,12 +389,7 @@ class Executor:
         self.dispatch.forward(hop, header, data, self._flow(header), self._chunks.give)
 
     def _put(
-        self,
-        hop: str,
-        header: ChunkHeader,
-        data: Vector,
-        phase: Phase,
-        release: Callable[[], None],
+        self, hop: str, header: ChunkHeader, data: Vector, phase: Phase, release: Callable[[], None]
     ) -> None:
         self.dispatch.put(hop, header, data, self._flow(header), phase, release)
 

@@ -16,13 +16,7 @@ from typing import Any
 
 from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.events import connection_events, round_events, task_events
-from trunkline.agents.events.causes import (
-    Dropping,
-    HaltedAlone,
-    LostAlone,
-    NoRepair,
-    RefusedAlone,
-)
+from trunkline.agents.events.causes import Dropping, HaltedAlone, LostAlone, NoRepair, RefusedAlone
 from trunkline.agents.events.event import Log
 from trunkline.agents.events.lifecycle import Doing, SiteLife, follow
 from trunkline.agents.planning.chunks import cut_tensors

@@ -194,11 +194,7 @@ class FrameReader:
         return frame
 
     def _expect(
-        self,
-        target: memoryview,
-        complete: Callable[[], Frame | None],
-        *,
-        ends_frame: bool = False,
+        self, target: memoryview, complete: Callable[[], Frame | None], *, ends_frame: bool = False
     ) -> None:
         self._target, self._got, self._complete = target, 0, complete
         self._ends_frame = ends_frame

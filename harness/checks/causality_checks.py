@@ -15,11 +15,7 @@ from itertools import pairwise
 from trunkline.agents.events.causes import DecidedWithout
 from trunkline.agents.events.event import TaskEvent
 from trunkline.agents.events.lifecycle import Doing
-from trunkline.agents.events.round_events import (
-    ComputeStarted,
-    Ready,
-    WorkerFinished,
-)
+from trunkline.agents.events.round_events import ComputeStarted, Ready, WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
@@ -38,12 +34,7 @@ from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    excused,
-    fail,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
 

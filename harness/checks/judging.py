@@ -29,13 +29,7 @@ from trunkline.harness.checks.protocol import (
     worker_checks,
 )
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Check,
-    Checker,
-    Finding,
-    Verdict,
-    fail,
-)
+from trunkline.harness.checks.verdict import Check, Checker, Finding, Verdict, fail
 from trunkline.harness.record.history import History
 
 PLANS = "every plan is valid"

@@ -31,14 +31,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History, Task
-from trunkline.harness.record.lives import (
-    Lives,
-    Moment,
-    is_dead,
-    is_stopped,
-    is_unled,
-    leads,
-)
+from trunkline.harness.record.lives import Lives, Moment, is_dead, is_stopped, is_unled, leads
 
 HEARD_TIMEOUTS = 2
 """An agent hears a message within so many timeouts: a packet may be sent again several times before

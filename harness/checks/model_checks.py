@@ -30,14 +30,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    doubt,
-    excused,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, doubt, excused, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import FINGERPRINT_BUCKETS
 

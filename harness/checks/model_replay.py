@@ -15,12 +15,7 @@ import numpy as np
 
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.agents.events.round_events import (
-    ComputeFinished,
-    Ready,
-    RoundAlone,
-    WorkerFinished,
-)
+from trunkline.agents.events.round_events import ComputeFinished, Ready, RoundAlone, WorkerFinished
 from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,

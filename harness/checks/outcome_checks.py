@@ -27,15 +27,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.checks.losses import Losses, Span, Term
 from trunkline.harness.checks.model_checks import models_before
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    doubt,
-    excused,
-    fail,
-    judged,
-    note,
-    unfinished,
-)
+from trunkline.harness.checks.verdict import Finding, doubt, excused, fail, judged, note, unfinished
 from trunkline.harness.record.history import History, Task
 
 

@@ -22,13 +22,7 @@ from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    doubt,
-    excused,
-    fail,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, doubt, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import FINGERPRINT_BUCKETS
 

@@ -264,9 +264,7 @@ def _make_expected_digest(scenario: Scenario) -> Callable[[Task], str | None] | 
         started = task.started
         terms = {
             event.site: Term(
-                scenario.worker_rank(event.site),
-                event.iteration,
-                started.weights[event.site],
+                scenario.worker_rank(event.site), event.iteration, started.weights[event.site]
             )
             for event in task.inputs
         }

@@ -19,16 +19,10 @@ from trunkline.agents.events.causes import (
     TargetReached,
     TimeUp,
 )
-from trunkline.agents.events.connection_events import (
-    ControllerFound,
-    LinkLost,
-    WorkerLost,
-)
+from trunkline.agents.events.connection_events import ControllerFound, LinkLost, WorkerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, By, Event
 from trunkline.agents.events.event_writing import event_name
-from trunkline.agents.events.fault_events import (
-    AgentChanged,
-)
+from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import (
     AgentExited,

@@ -265,11 +265,7 @@ _SCALARS: Mapping[str, tuple[str, list[str], Callable[[str], Any]]] = {
     "null": ("~|null|", ["~", "n", ""], lambda text: None),
     "bool": ("true|false", ["t", "f"], lambda text: text == "true"),
     "int": ("-?(0|[1-9][0-9]{0,18})", _DIGITS, int),
-    "float": (
-        rf"-?[0-9]{{1,30}}(\.[0-9]{{1,30}}({_EXPONENT})?|{_EXPONENT})",
-        _DIGITS,
-        float,
-    ),
+    "float": (rf"-?[0-9]{{1,30}}(\.[0-9]{{1,30}}({_EXPONENT})?|{_EXPONENT})", _DIGITS, float),
     "str": (".*", [], str),
 }
 """The types of scalars: name -> (pattern, possible first characters, conversion)."""

@@ -52,9 +52,7 @@ TOOLS: Mapping[str, str] = {
     "xz": "xz-utils",
 }
 # Files whose absence shows that a package is missing.
-HEADERS: Mapping[str, str] = {
-    "/usr/include/stdio.h": "libc6-dev",
-}
+HEADERS: Mapping[str, str] = {"/usr/include/stdio.h": "libc6-dev"}
 
 # The number of object files of a build, for the display of progress.
 OBJECTS = 677

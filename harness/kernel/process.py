@@ -151,9 +151,7 @@ class Guest:
             os.close(handle)
 
     def serve(
-        self,
-        on_output: Callable[[bytes], None],
-        beside: Mapping[int, Callable[[], None]] = {},
+        self, on_output: Callable[[bytes], None], beside: Mapping[int, Callable[[], None]] = {}
     ) -> bool:
         """Waits up to POLL_S and handles what the guest has sent; returns False once it has ended.
 

@@ -145,8 +145,7 @@ class View:
         bar_width = min(30, max(LEAST_BAR, width - len(words) - 2))
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            ProgressBar(total=1.0, completed=self.share, width=bar_width),
-            _make_text(words),
+            ProgressBar(total=1.0, completed=self.share, width=bar_width), _make_text(words)
         )
         yield bar
         yield _make_text(self._describe_progress(), "dim")

@@ -34,10 +34,7 @@ def main(folder: Path, with_foreign: bool) -> int:
         for number, planned in enumerate(plans):
             print_message({"progress": [number, len(plans)]})
             for observed in pair.measure(
-                network,
-                planned,
-                real_clock=scenario.clock == "real",
-                with_foreign=with_foreign,
+                network, planned, real_clock=scenario.clock == "real", with_foreign=with_foreign
             ):
                 print_message({"observed": observed.to_json()})
     except (NetworkError, OSError) as error:

@@ -120,10 +120,7 @@ def _run_end(network: Network, plan: PairPlan, here: str, there: str, line: Line
         theirs = stage.trains.get((there, here))
         came.append(_drain(receiver, start_ns, end_ns, theirs.packets if theirs else 0))
         start_ns = end_ns
-    return {
-        "sent_ns": sent_ns,
-        "arrived": sort_arrivals(plan, (there, here), np.concatenate(came)),
-    }
+    return {"sent_ns": sent_ns, "arrived": sort_arrivals(plan, (there, here), np.concatenate(came))}
 
 
 def sort_arrivals(plan: PairPlan, ends: Directed, came: NDArray[np.int64]) -> dict[str, Any]:

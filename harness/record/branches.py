@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import BranchArrived, BranchComputed, ComputeFinished
-from trunkline.agents.events.task_events import (
-    Contributed,
-    TaskDropped,
-)
+from trunkline.agents.events.task_events import Contributed, TaskDropped
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 

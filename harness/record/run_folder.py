@@ -32,15 +32,7 @@ import pandas as pd
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.processes.ownership import Owner
 
-PACKAGES = (
-    "matplotlib",
-    "mininet",
-    "numpy",
-    "pandas",
-    "pydantic",
-    "scipy",
-    "torch",
-)
+PACKAGES = ("matplotlib", "mininet", "numpy", "pandas", "pydantic", "scipy", "torch")
 """Packages whose versions can change a result."""
 
 LATEST = "latest"

@@ -6,10 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from trunkline.agents.events.task_events import (
-    Received,
-    Sent,
-)
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 

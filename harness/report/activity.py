@@ -8,10 +8,7 @@ from collections.abc import Iterable, Mapping
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
-from trunkline.agents.events.task_events import (
-    Received,
-    Sent,
-)
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval, is_alone
@@ -35,11 +32,7 @@ KINDS = (
 )
 """The kinds of bars in drawing order: later ones lie on top."""
 
-_NAMES = {
-    Doing.COMPUTING: "compute",
-    Doing.WAITING: "wait for a group",
-    Doing.IN_TASK: "in a task",
-}
+_NAMES = {Doing.COMPUTING: "compute", Doing.WAITING: "wait for a group", Doing.IN_TASK: "in a task"}
 
 
 def list_bars(

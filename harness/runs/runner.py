@@ -202,10 +202,7 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
     """The content of `environment.json`: versions, hosts, `--set`, this process as the owner."""
     guest = build.status().version if scenario.backend == "embedded" else None
     found = environment(
-        backend=scenario.backend,
-        clock=scenario.clock,
-        seed=scenario.seed,
-        guest_kernel=guest,
+        backend=scenario.backend, clock=scenario.clock, seed=scenario.seed, guest_kernel=guest
     )
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
 

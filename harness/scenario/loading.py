@@ -29,10 +29,7 @@ from trunkline.harness.scenario.reader import Reader
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
-from trunkline.harness.scenario.settings import (
-    OWN_FOLDERS,
-    Scenario,
-)
+from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
 from trunkline.topologies import explicit
 
 MAX_FILE_BYTES = 100_000_000
@@ -44,11 +41,7 @@ class CannotRunError(RuntimeError):
 
 
 def load(
-    path: str | Path,
-    overrides: Sequence[str] = (),
-    seed: int | None = None,
-    *,
-    here: bool = False,
+    path: str | Path, overrides: Sequence[str] = (), seed: int | None = None, *, here: bool = False
 ) -> Scenario:
     """Load a scenario file.
 

@@ -23,13 +23,7 @@ from trunkline.harness.scenario.sections import (
     workload_section,
 )
 from trunkline.harness.scenario.sections.section_reading import SectionReader
-from trunkline.harness.scenario.settings import (
-    Basics,
-    Clock,
-    Limits,
-    Scenario,
-    Stop,
-)
+from trunkline.harness.scenario.settings import Basics, Clock, Limits, Scenario, Stop
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)
 """The top-level keys of a file."""

@@ -36,9 +36,7 @@ OWN_FOLDERS = ("/dev", "/dev/shm", "/run", "/tmp")
 """The folders in whose place a private run has empty ones of its own."""
 
 Name = Annotated[
-    str,
-    AfterValidator(_folder_name),
-    Field(json_schema_extra={"pattern": f"^{NAME_PATTERN}$"}),
+    str, AfterValidator(_folder_name), Field(json_schema_extra={"pattern": f"^{NAME_PATTERN}$"})
 ]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Backend = Literal["embedded", "host"]

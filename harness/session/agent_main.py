@@ -31,11 +31,7 @@ from trunkline.agents.events.task_events import TaskJoined, TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
-from trunkline.agents.wire.agent_settings import (
-    TASKS_PER_CONTROLLER,
-    AgentError,
-    WorkerSettings,
-)
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER, AgentError, WorkerSettings
 from trunkline.agents.wire.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from trunkline.agents.wire.dial import (
     CONTROLLER_PORT,

@@ -25,12 +25,7 @@ from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import program_init
-from trunkline.harness.session.program_output import (
-    OUTPUT_LIMIT_BYTES,
-    Output,
-    Reports,
-    failure,
-)
+from trunkline.harness.session.program_output import OUTPUT_LIMIT_BYTES, Output, Reports, failure
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
 from trunkline.workloads.calls import call_timing
 from trunkline.workloads.program import Program, is_python, search_path

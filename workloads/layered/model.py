@@ -105,9 +105,7 @@ class LayeredModel:
         """The same model with all times multiplied, such as by the samples of a batch."""
         return self._map(
             lambda branch: replace(
-                branch,
-                forward_s=factor * branch.forward_s,
-                backward_s=factor * branch.backward_s,
+                branch, forward_s=factor * branch.forward_s, backward_s=factor * branch.backward_s
             )
         )
 

@@ -25,13 +25,7 @@ from trunkline.workloads.option_rules import (
     reject,
     whole,
 )
-from trunkline.workloads.synthetic import (
-    MODEL_LIMIT_BYTES,
-    Synthetic,
-    expected,
-    is_exact,
-    preload,
-)
+from trunkline.workloads.synthetic import MODEL_LIMIT_BYTES, Synthetic, expected, is_exact, preload
 
 __all__ = ["expected", "is_exact", "preload"]
 

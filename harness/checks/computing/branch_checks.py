@@ -21,13 +21,7 @@ from trunkline.harness.checks.network.network_checks import RATE_TOLERANCE
 from trunkline.harness.checks.payload.byte_checks import count_own
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.links import PACKET_BYTES

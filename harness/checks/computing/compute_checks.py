@@ -8,20 +8,11 @@ from dataclasses import dataclass
 
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import CommandTyped
-from trunkline.agents.events.round_events import (
-    BranchComputed,
-    ComputeFinished,
-    ComputeStarted,
-)
+from trunkline.agents.events.round_events import BranchComputed, ComputeFinished, ComputeStarted
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    judged,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, fail, judged, note
 from trunkline.harness.record.history import History
 from trunkline.workloads.layered.model import LayeredModel
 

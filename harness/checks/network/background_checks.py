@@ -20,13 +20,7 @@ from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import BY_CLOCK, CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    doubt,
-    fail,
-    judged,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, doubt, fail, judged, note
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology

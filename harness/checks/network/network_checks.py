@@ -23,10 +23,7 @@ from trunkline.agents.events.run_events import (
     RunFinished,
     TimersLate,
 )
-from trunkline.agents.events.task_events import (
-    Received,
-    Sent,
-)
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.network.background_checks import count_payload

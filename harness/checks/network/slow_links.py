@@ -14,21 +14,12 @@ from itertools import accumulate, pairwise
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.fault_events import CommandTyped
-from trunkline.agents.events.task_events import (
-    Received,
-    Sent,
-    TaskAbandoned,
-    TaskCompleted,
-)
+from trunkline.agents.events.task_events import Received, Sent, TaskAbandoned, TaskCompleted
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import find_disturbance
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    doubt,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, doubt, note
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval

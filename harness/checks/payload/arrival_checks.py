@@ -31,11 +31,7 @@ from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import count_own, find_silent_sites
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, fail, judged
 from trunkline.harness.record.history import History, Task
 
 Key = tuple[str, str, str]

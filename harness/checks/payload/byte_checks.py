@@ -31,13 +31,7 @@ from trunkline.agents.planning.plan import Block, Directed, Edge
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    excused,
-    fail,
-    judged,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, excused, fail, judged, note
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 
@@ -106,10 +100,7 @@ def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:
         words = dict.fromkeys(str(event.cause or "") for event in ends)
         return "the task was given up", "; ".join(words)
     plan = task.plan
-    sites = {
-        *plan.participants(),
-        *(event.site for event in task.all(Sent, TaskJoined)),
-    }
+    sites = {*plan.participants(), *(event.site for event in task.all(Sent, TaskJoined))}
     early = bool(task.early)
     for site in sorted(sites):
         # An offer that is made before a loss is dropped, and may be made again.

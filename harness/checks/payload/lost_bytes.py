@@ -6,19 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import (
-    Received,
-    Sent,
-    TaskAbandoned,
-    TaskCompleted,
-)
+from trunkline.agents.events.task_events import Received, Sent, TaskAbandoned, TaskCompleted
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-)
+from trunkline.harness.checks.verdict import Finding, fail
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.link_history import Conditions
 
@@ -83,12 +75,7 @@ def _drain_ns(ends: Directed, losses: Losses, rules: Rules) -> int:
 
 
 def _was_disturbed(
-    ends: Directed,
-    start_ns: int,
-    end_ns: int,
-    losses: Losses,
-    rules: Rules,
-    conditions: Conditions,
+    ends: Directed, start_ns: int, end_ns: int, losses: Losses, rules: Rules, conditions: Conditions
 ) -> bool:
     """Whether a connection broke then, one of its ends stopped, or a link had other values."""
     spans = (*losses.stopped(ends[0]), *losses.stopped(ends[1]))

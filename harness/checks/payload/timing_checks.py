@@ -20,12 +20,7 @@ from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    excused,
-    fail,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
 HANDED_NS = 300

@@ -210,10 +210,7 @@ def _judge_thread(calls: list[Call]) -> Iterator[Finding]:
 
 
 def _judge_collective(
-    same: Mapping[int, Call],
-    members: Mapping[int, list[Call]],
-    history: History,
-    paths: Paths,
+    same: Mapping[int, Call], members: Mapping[int, list[Call]], history: History, paths: Paths
 ) -> Iterator[Finding]:
     """One call of a group, by the ranks of the members that made it."""
     names = {call.started.name for call in same.values()}

@@ -18,20 +18,11 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.agents.events.round_events import WorkerFinished
-from trunkline.agents.events.task_events import (
-    TaskJoined,
-    TaskRearranged,
-    TaskReplanned,
-)
+from trunkline.agents.events.task_events import TaskJoined, TaskRearranged, TaskReplanned
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.protocol.overlay_checks import controllers_hear_of_losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 UNDER_WAY = 0.25

@@ -18,9 +18,7 @@ from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
-from trunkline.agents.events.round_events import (
-    WorkerFinished,
-)
+from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     GroupPostponed,
@@ -36,13 +34,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-    note,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note
 from trunkline.harness.record.history import History, Task
 
 FIRST_VERSION = 1
@@ -153,11 +145,7 @@ def _check_halts(history: History, term: Term, losses: Losses, rules: Rules) -> 
 
 
 def _check_cause(
-    history: History,
-    task: Task,
-    event: TaskHalted | TaskRearranged,
-    losses: Losses,
-    rules: Rules,
+    history: History, task: Task, event: TaskHalted | TaskRearranged, losses: Losses, rules: Rules
 ) -> Iterator[Finding]:
     """A task is repaired only after a loss, after a site has left, or when its budget is spent."""
     name = f"{task}: {event_name(type(event))}"

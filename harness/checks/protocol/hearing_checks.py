@@ -32,13 +32,7 @@ from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import (
-    Finding,
-    excused,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 Repair = TaskRearranged | TaskReplanned

@@ -29,12 +29,7 @@ from trunkline.agents.planning.repair import replace_blocks
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 _Planning = TaskStarted | TaskReplanned | TaskRearranged | GroupPostponed

@@ -45,13 +45,7 @@ from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import ROUNDED_NS, Tolerances
-from trunkline.harness.checks.verdict import (
-    Finding,
-    excused,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
 from trunkline.harness.record.history import History
 
 T = TypeVar("T")

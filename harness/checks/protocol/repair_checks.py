@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 
-from trunkline.agents.events.causes import (
-    BudgetSpent,
-    LinkBroke,
-    SiteLost,
-    SiteWithdrew,
-    find_loss,
-)
+from trunkline.agents.events.causes import BudgetSpent, LinkBroke, SiteLost, SiteWithdrew, find_loss
 from trunkline.agents.events.connection_events import (
     LinkFound,
     LinkLost,
@@ -34,12 +28,7 @@ from trunkline.agents.planning.repair import replace_blocks
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS, TIMER_S
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 
@@ -62,11 +51,7 @@ def repairs_have_causes(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _find_wrong_cause(
-    history: History,
-    rules: Rules,
-    losses: Losses,
-    task: Task,
-    event: TaskHalted | TaskRearranged,
+    history: History, rules: Rules, losses: Losses, task: Task, event: TaskHalted | TaskRearranged
 ) -> str | None:
     """Why a repair cannot have had the cause that it names; None if it can."""
     loss = find_loss(event.cause)

@@ -46,14 +46,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import Tolerances
-from trunkline.harness.checks.verdict import (
-    Finding,
-    fail,
-    format_time,
-    judged,
-    note,
-    unfinished,
-)
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note, unfinished
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import LivesSoFar
 

@@ -22,9 +22,7 @@ fault.
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the run and the command."""
     parser.add_argument(
-        "run",
-        metavar="RUN",
-        help="a run's folder, or the name of a scenario with one current run",
+        "run", metavar="RUN", help="a run's folder, or the name of a scenario with one current run"
     )
     parser.add_argument("text", metavar="TEXT", nargs="+", help="a fault or a command")
     terminal.add_runs(parser)

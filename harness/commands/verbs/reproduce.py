@@ -131,10 +131,7 @@ def _plan(figure: Figure | ModelFigure, arguments: argparse.Namespace) -> Callab
 
 
 def _predict_model(
-    figure: ModelFigure,
-    trials: Sequence[ModelTrial],
-    arguments: argparse.Namespace,
-    folder: Path,
+    figure: ModelFigure, trials: Sequence[ModelTrial], arguments: argparse.Namespace, folder: Path
 ) -> int:
     from trunkline.harness.study import model_figures
 

@@ -10,11 +10,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from trunkline.agents.events.causes import Dropping
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskCompleted,
-    TaskDropped,
-)
+from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path

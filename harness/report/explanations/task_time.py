@@ -14,11 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskHalted,
-    TaskRearranged,
-)
+from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received

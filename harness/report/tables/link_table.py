@@ -41,10 +41,7 @@ class LinkRow(Row, table="links"):
 
 
 def tabulate_links(
-    history: History,
-    topology: Topology,
-    flows: Sequence[Flow] = (),
-    logs_payload: bool = True,
+    history: History, topology: Topology, flows: Sequence[Flow] = (), logs_payload: bool = True
 ) -> Iterator[LinkRow]:
     """One row per directed link, in the topology's order; `flows` are the background traffic.
 

@@ -11,10 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from trunkline.agents.events.task_events import (
-    ModelMerged,
-    TaskFinished,
-)
+from trunkline.agents.events.task_events import ModelMerged, TaskFinished
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.tables.row import Columns, Row, column
 

@@ -10,10 +10,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario.scheme_settings import Component
-from trunkline.harness.scenario.settings import (
-    Stop,
-    WarmUp,
-)
+from trunkline.harness.scenario.settings import Stop, WarmUp
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import ELEMENT_BYTES
 

@@ -67,10 +67,7 @@ FIGURES: Mapping[str, Figure] = {
     "11": Figure(
         "wrong rate estimates: the network-aware split degrades slowly, the even one not at all",
         "paper/crew/fig11.yaml",
-        (
-            "scheme={plan: crew},{plan: crew, split: even}",
-            "scheme.rate_error=0 %,10 %,30 %,50 %",
-        ),
+        ("scheme={plan: crew},{plan: crew, split: even}", "scheme.rate_error=0 %,10 %,30 %,50 %"),
         "rounds",
     ),
 }

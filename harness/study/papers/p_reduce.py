@@ -11,10 +11,7 @@ FIGURES: Mapping[str, Figure] = {
         "three sites: rho is 0.5 in groups of two, 0.625 if one site takes twice as long, and 0 if "
         "every group has all sites",
         "paper/p-reduce/theory.yaml",
-        (
-            "workload.slowdown=null,{n3: 1.9},{n3: 2.0},{n3: 2.1}",
-            "scheme.p=2,3",
-        ),
+        ("workload.slowdown=null,{n3: 1.9},{n3: 2.0},{n3: 2.1}", "scheme.p=2,3"),
         "rho",
     ),
     "table1": Figure(

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.agents.events import (
-    connection_events,
-    round_events,
-    run_events,
-    task_events,
-)
+from trunkline.agents.events import connection_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import (
     SITE,
@@ -131,10 +126,7 @@ def test_an_agent_logs_no_step_that_its_table_does_not_allow() -> None:
     log = follow(life, lambda kind, *values, **fields: logged.append((kind, values, fields)))
     log(round_events.ComputeStarted, 0)
     log(task_events.TaskJoined, task=3)
-    assert [kind for kind, _, _ in logged] == [
-        round_events.ComputeStarted,
-        task_events.TaskJoined,
-    ]
+    assert [kind for kind, _, _ in logged] == [round_events.ComputeStarted, task_events.TaskJoined]
     expected = "ready while 'computing'; expected 'computed'"
     with pytest.raises(LifecycleError, match=expected):
         log(round_events.Ready, iteration=0)

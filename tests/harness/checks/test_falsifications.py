@@ -77,7 +77,7 @@ CANNOT_BE_KNOWN = {
     },
     "with servers": {
         # The links of its halted tasks had faults, so anything may have been lost there.
-        "nothing_arrives_in_halted_tasks",
+        "nothing_arrives_in_halted_tasks"
     },
     "in layers": {
         # Its only halted task ended 0.2 s after its start: bytes may have been under way.

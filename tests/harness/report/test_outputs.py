@@ -56,9 +56,7 @@ def contents(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
-def test_a_report_is_built_from_the_log_and_the_scenario_and_again_the_same(
-    tmp_path: Path,
-) -> None:
+def test_a_report_is_built_from_the_log_and_the_scenario_and_again_the_same(tmp_path: Path) -> None:
     verdict = outputs.build(run_folder(tmp_path, LOG.read_text(), plots=True))
     assert (verdict.outcome, verdict.problems) == ("pass", ())
     first = contents(tmp_path)

@@ -24,10 +24,7 @@ from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
-from trunkline.agents.events.task_events import (
-    Contributed,
-    Sent,
-)
+from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads

@@ -14,9 +14,7 @@ from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
-from trunkline.harness.report import (
-    plots,
-)
+from trunkline.harness.report import plots
 from trunkline.harness.report.faults import fault_layout
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast

@@ -84,10 +84,7 @@ def test_a_share_is_of_the_rate_at_the_time() -> None:
 
 def test_no_step_has_more_than_the_rate_lets_pass() -> None:
     """Two transfers begin at once on a link of 8 Mbit/s, and the first one ends early."""
-    moved = [
-        *move("kyiv", "oslo", 0, 80_000, 90, 190),
-        *move("kyiv", "oslo", 1, 120_000, 90, 290),
-    ]
+    moved = [*move("kyiv", "oslo", 0, 80_000, 90, 190), *move("kyiv", "oslo", 1, 120_000, 90, 290)]
     lines = sorted([*make_log(), *moved], key=lambda line: line["t_ns"])
     found = ServerRow.frame(tabulate_servers(history(of=lines), TOPOLOGY, ("oslo",)))["in_mbps"]
     assert found.max() == pytest.approx(8.0)

@@ -103,10 +103,7 @@ def test_nothing_is_sent_while_a_later_link_of_the_way_is_cut() -> None:
     links = tuple(Link(*each, 8.0, 10.0) for each in ends)
     routed = Topology("routed", (Site("a"), Site("b")), links, routers=("r",))
     cut, mended = change(1010, "r", "b", 8.0, "blackhole"), change(3510, "r", "b")
-    assert list_pieces(3000, cut, mended, topology=routed) == [
-        (1000, 3500, 4000),
-        (2000, 0, 1000),
-    ]
+    assert list_pieces(3000, cut, mended, topology=routed) == [(1000, 3500, 4000), (2000, 0, 1000)]
 
 
 @pytest.mark.parametrize("who", ["a", "b"])

@@ -299,10 +299,7 @@ def test_where_there_is_no_trunkline_it_is_said_what_to_do(server):
 
 @pytest.mark.parametrize(
     ("says", "text"),
-    [
-        ('{"trunkline": "0.0.1", "protocol": 1}', "has Trunkline 0.0.1 "),
-        ("hello", "ended with 0"),
-    ],
+    [('{"trunkline": "0.0.1", "protocol": 1}', "has Trunkline 0.0.1 "), ("hello", "ended with 0")],
 )
 def test_another_version_and_another_program_are_refused(server, tmp_path, says, text):
     other = tmp_path / "other"

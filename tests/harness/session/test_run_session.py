@@ -123,9 +123,7 @@ outputs: {plots: false}
 
 
 @pytest.mark.parametrize(
-    ("text", "completed"),
-    [(TRAINING, 3), (PROGRAM, 6)],
-    ids=["training", "program"],
+    ("text", "completed"), [(TRAINING, 3), (PROGRAM, 6)], ids=["training", "program"]
 )
 def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(
     embedded, tmp_path, text, completed

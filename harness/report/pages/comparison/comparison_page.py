@@ -13,11 +13,7 @@ import pandas as pd
 
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.report import manual_actions
-from trunkline.harness.report.pages import (
-    accuracy_section,
-    charts,
-    frame,
-)
+from trunkline.harness.report.pages import accuracy_section, charts, frame
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.comparison import differences, means_section
 from trunkline.harness.report.pages.comparison.differences import (

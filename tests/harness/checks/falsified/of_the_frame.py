@@ -27,12 +27,7 @@ def _leave_out(event: str, which: Callable[..., Line]) -> None:
     falsification(function)
 
 
-for _event in (
-    "run_started",
-    "network_ready",
-    "programs_started",
-    "run_finished",
-):
+for _event in ("run_started", "network_ready", "programs_started", "run_finished"):
     _leave_out(_event, first)
 
 for _event in (

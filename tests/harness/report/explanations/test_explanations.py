@@ -10,9 +10,7 @@ import json
 import pytest
 from inside import run_all
 
-from trunkline.agents.events.task_events import (
-    TaskHalted,
-)
+from trunkline.agents.events.task_events import TaskHalted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
@@ -143,11 +141,7 @@ CAUSES = {
         0,
         ("slowdown", None, 0),
     ),
-    "one slow task of a ring": (
-        LARGE,
-        1,
-        ("slowdown", "n1 -> n2", 0),
-    ),
+    "one slow task of a ring": (LARGE, 1, ("slowdown", "n1 -> n2", 0)),
     "outage": (
         write("timeline: [{at: 100 ms, do: outage n4 n1 one-way for 1.5 s}]"),
         0,
@@ -161,11 +155,7 @@ CAUSES = {
         0,
         ("outage", "n4 -> n1", 0),
     ),
-    "stop": (
-        write("timeline: [{at: 200 ms, do: pause n3 for 1 s}]"),
-        0,
-        ("stop", "n3", 0),
-    ),
+    "stop": (write("timeline: [{at: 200 ms, do: pause n3 for 1 s}]"), 0, ("stop", "n3", 0)),
     "repair": (
         write(
             "timeline: [{at: 100 ms, do: outage n2 n3 for 3 s}]\n"

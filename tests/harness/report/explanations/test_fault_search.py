@@ -5,12 +5,7 @@ import pytest
 from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
 from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.fault_events import (
-    AgentChanged,
-    FaultEnded,
-    FaultStarted,
-    LinkChanged,
-)
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted, LinkChanged
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.topologies.links import Link
