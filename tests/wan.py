@@ -347,7 +347,7 @@ class Wan:
         return History.of(event_reading.read(map(json.dumps, log)))
 
     def rules(self):
-        links = tuple(Link(*ends, 1.0) for ends in self.rates)
+        links = tuple(Link(*ends, 1e6) for ends in self.rates)  # bytes take their delays only
         scenario = make_scenario(
             Topology("wan", tuple(map(Site, self.sites)), links),
             self.task_s,

@@ -32,6 +32,7 @@ from trunkline.harness.checks.payload.byte_checks import (
     count_received,
     count_sent,
     find_disturbance,
+    find_silent_sites,
 )
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
@@ -84,15 +85,17 @@ TOO_SLOW = (
 def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """No payload, and no group of overlapping payloads, was faster than its link.
 
-    If a task may have lost bytes, or the log breaks off, only those that arrived count: bytes that
-    were handed to a broken link never crossed it, and a socket takes bytes before its link does.
+    If a task may have lost bytes, a site did not report, or the log breaks off, only bytes that
+    arrived count: those that were handed to a broken link never crossed it, and a socket takes
+    bytes before its link does.
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
     least_ms = conditions.least_delays_ms()
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
     for task in history.tasks:
-        if find_disturbance(task, losses) is None and not history.broke_off:
+        is_whole = find_disturbance(task, losses) is None and not history.broke_off
+        if is_whole and not find_silent_sites(task, losses, rules.topology.site_names):
             found: Iterable[Transfer] = transfers([task], least_ms)
         else:
             found = _list_arrivals(task, least_ms, losses)

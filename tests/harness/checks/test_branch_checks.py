@@ -1,11 +1,9 @@
 """A verdict on branches: a run in memory passes, and every falsification of it is noticed."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from falsified import FALSIFICATIONS, apply
-from hand_made import change
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
@@ -41,11 +39,7 @@ def wan():
 
 
 def judge(wan, events):
-    """The findings, for links of any rate: in memory, bytes take their delays only."""
-    rules = wan.rules()
-    links = tuple(replace(link, rate_mbps=1e6) for link in rules.topology.links)
-    rules = change(rules, topology=replace(rules.topology, links=links))
-    return list(branches_follow(wan.history(events), rules))
+    return list(branches_follow(wan.history(events), wan.rules()))
 
 
 def test_every_branch_of_a_good_run_is_judged(wan):

@@ -416,7 +416,7 @@ def begin(server, embedded):
 def test_a_run_outlives_its_connection_and_comes_back_with_what_it_sent_along(server, begin):
     programs = server.folder / "programs"
     programs.mkdir()
-    (programs / "say.sh").write_text("#!/bin/sh\nsleep 1\ncat $1\n")
+    (programs / "say.sh").write_text("#!/bin/sh\nsleep 1\nping -c 1 -q n1 >&2\ncat $1\n")
     (programs / "say.sh").chmod(0o755)
     (programs / "words.txt").write_text("these words were sent along\n")
     (server.folder / "rate.csv").write_text("time,rate\n0,50\n1,20\n")
