@@ -31,12 +31,18 @@ class LinkBytes:
 
 @dataclass(frozen=True, slots=True)
 class LinkCapture:
-    """The packets of one directed link that are in its file, and those that are missing there."""
+    """The packets of one directed link that are in its file, and those that are missing there.
+
+    `bytes` is the sum of the sizes that the packets had; `digest` is XXH3 (16 bytes, hex) of the
+    file.
+    """
 
     src: str
     dst: str
     packets: Count
     missed: Count
+    bytes: Count
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)

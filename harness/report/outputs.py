@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import judging
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
-from trunkline.harness.network.capture import FOLDER as CAPTURES
+from trunkline.harness.network import capture
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
@@ -31,6 +32,7 @@ from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.parts.part import Width
 from trunkline.harness.report.run_data import Outputs, RunData
 from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
 
 LAST_LINES, LAST_BYTES = 20, 4096
@@ -71,7 +73,9 @@ def read(run_dir: Path) -> RunData:
     history, unreadable = _read_history(text, scenario.topology)
     rules = Rules.of(scenario)
     if unreadable is None:
-        verdict = judging.judge(history, rules)
+        verdict = judging.judge(
+            history, rules, _digest_captures(run_dir / capture.FOLDER, scenario)
+        )
     else:
         verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable), "lines", 1)])
     history = plan_checks.cut_at_wrong_plan(history, rules)
@@ -138,9 +142,15 @@ def _read_outputs(folder: Path, sites: Sequence[str]) -> Outputs:
     return found
 
 
+def _digest_captures(folder: Path, scenario: Scenario) -> Mapping[Directed, str]:
+    """The digests of the capture files that are there."""
+    files = {ends: folder / capture.file_name(ends) for ends in scenario.capture.ends}
+    return {ends: capture.digest_of(file) for ends, file in files.items() if file.is_file()}
+
+
 def _list_files(run_dir: Path) -> list[str]:
     """The paths of a run folder's tables, figures and captures."""
-    folders = (run_dir / "tables", run_dir / "plots", run_dir / CAPTURES)
+    folders = (run_dir / "tables", run_dir / "plots", run_dir / capture.FOLDER)
     return sorted(
         str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")
     )

@@ -38,6 +38,7 @@ stop: {exit: all}
 background:
 - {src: n1, dst: n3, rate: 2 Mbit/s}
 - {src: n3, dst: n1, kind: tcp, rate: 4 Mbit/s, size: 40 kB}
+capture: {links: [n1-n2, n3 -> n1]}
 timeline:
 - {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
 """
