@@ -103,6 +103,15 @@ class AgentExited(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedOutput(Event, by=By.SITE):
+    """The program `who` wrote the line that an entry of `expect:` waits for; the first is 0."""
+
+    who: str
+    entry: Count
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureEnded(Event, by=By.RUNNER):
     """The files with the packets of these links are complete."""
 

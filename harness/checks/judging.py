@@ -17,6 +17,9 @@ from trunkline.harness.checks import (
     waiting_checks,
 )
 from trunkline.harness.checks.computing import branch_checks, compute_checks
+from trunkline.harness.checks.expectations import expectation_checks
+from trunkline.harness.checks.expectations.remarks import find_remarks
+from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.network import background_checks, capture_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
 from trunkline.harness.checks.programs import call_checks, program_checks
@@ -110,11 +113,26 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
 
 
 def judge(
-    history: History, rules: Rules, captures: Mapping[Directed, str] | None = None
+    history: History,
+    rules: Rules,
+    digests: Mapping[Directed, str] | None = None,
+    carried_out: Mapping[int, UserCheck] | None = None,
 ) -> Verdict:
-    """Run every check on one run; `captures` are the digests of the capture files, if any."""
-    of_files = [capture_checks.check_files(history, captures)] if captures else []
-    return Verdict.of((*judge_each(history, rules), *of_files))
+    """Run every check on one run.
+
+    Args:
+        history: the run.
+        rules: what its scenario says.
+        digests: those of the capture files, if there are any.
+        carried_out: the user's own checks, by their place in `expect:`.
+    """
+    of_files = [capture_checks.check_files(history, digests)] if digests else []
+    expected = [
+        _carry_out(*check, history, rules)
+        for check in expectation_checks.list_checks(rules, carried_out or {})
+    ]
+    checks = (*judge_each(history, rules), *of_files, *expected)
+    return Verdict.of(checks, tuple(find_remarks(history, rules)))
 
 
 def judge_each(history: History, rules: Rules) -> Iterator[Check]:

@@ -130,6 +130,8 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     table.add_row("checks", _escaped(verdict.counts))
     for excuse in verdict.excuses:
         table.add_row("", _escaped(excuse))
+    for number, remark in enumerate(verdict.remarks):
+        table.add_row("" if number else "remarks", _escaped(remark))
     table.add_row("results", _escaped(str(run_dir)))
     if captured := len(list((run_dir / CAPTURES).glob("*.pcap"))):
         table.add_row("captures", _escaped(f"{run_dir / CAPTURES} ({count_of(captured, 'link')})"))

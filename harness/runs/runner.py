@@ -31,7 +31,7 @@ from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import numerics, ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
-from trunkline.harness.report import outputs
+from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import private_files
@@ -107,7 +107,7 @@ def run(
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
     try:
-        verdict = outputs.build(folder.path)
+        verdict = judge_run(folder.path)
     except StoreError as refusal:
         rest = f"trunkline report {shlex.quote(str(folder.path))}"
         text = f"{refusal}\nThe run is over; judge it and write the rest with: {rest}"
