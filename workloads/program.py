@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 from trunkline.workloads import compute_time
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.shared_state import list_shared
 
 EVALUATES = False
 PROGRAMS = True
@@ -198,13 +199,20 @@ def missing_files(**options: Any) -> list[OptionError]:
 
 
 def preload(**options: Any) -> None:
-    """Find every command and import the modules of `preload`. Raises OptionError."""
+    """Find every command and import the modules of `preload`.
+
+    Raises OptionError, also for a module that makes something which all sites would share.
+    """
     reject(missing_files(**options))
     for name in options.get("preload", ()):
+        before = list_shared()
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise OptionError("preload", name, f"what can be imported: {error}") from error
+        if made := sorted(list_shared() - before):
+            text = f"a module that makes nothing which all sites would share, not {', '.join(made)}"
+            raise OptionError("preload", name, f"{text}; without it, each site imports its own")
 
 
 def files(**options: Any) -> list[Path]:
