@@ -17,6 +17,7 @@ import os
 import resource
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,11 @@ MOST_PROCESSORS = 64
 
 OPEN_FILES = 1024
 """The files that one process may have to hold open: a guest holds those of all its programs."""
+
+PROCESS_COUNT = 64
+"""The processes that a run may have at the same time; one with nine sites has about 15."""
+
+STACK_BYTES = 1 << 16
 
 PROC = Path("/proc")
 NULL = Path(os.devnull)
@@ -80,23 +86,23 @@ class Limit:
         """How far this process is limited."""
         allowed, _ = resource.getrlimit(self.number)
         if allowed == resource.RLIM_INFINITY:
-            return f"the {self.what} is limited outside of this process"
-        found = f"the {self.what} of this process is limited to {allowed // self.unit_bytes}"
+            return f"the {self.what} is limited by the system or a container"
+        found = f"the {self.what} is limited to {allowed // self.unit_bytes}"
         return f"{found}{self.unit} ({self.command})"
 
     def suggest(self) -> str:
         """What helps: the command, unless somebody else has set the limit."""
-        _, most = resource.getrlimit(self.number)
-        if most == resource.RLIM_INFINITY:
+        allowed, most = resource.getrlimit(self.number)
+        if allowed != most == resource.RLIM_INFINITY:
             return f"{self.command} unlimited"
         return "ask who set this limit, such as your batch system, for a higher one"
 
 
-ADDRESS_SPACE = Limit(resource.RLIMIT_AS, "address space", "ulimit -v")
-DATA = Limit(resource.RLIMIT_DATA, "size of data", "ulimit -d")
-FILE_SIZE = Limit(resource.RLIMIT_FSIZE, "size of files", "ulimit -f")
-FILES = Limit(resource.RLIMIT_NOFILE, "number of open files", "ulimit -n", 1, "")
-PROCESSES = Limit(resource.RLIMIT_NPROC, "number of processes", "ulimit -u", 1, "")
+ADDRESS_SPACE = Limit(resource.RLIMIT_AS, "address space of this process", "ulimit -v")
+DATA = Limit(resource.RLIMIT_DATA, "size of data of this process", "ulimit -d")
+FILE_SIZE = Limit(resource.RLIMIT_FSIZE, "size of files of this process", "ulimit -f")
+FILES = Limit(resource.RLIMIT_NOFILE, "number of open files of this process", "ulimit -n", 1, "")
+PROCESSES = Limit(resource.RLIMIT_NPROC, "number of processes of this user", "ulimit -u", 1, "")
 
 WRITING_REMEDIES: Mapping[int, str] = {
     errno.ENOSPC: "free some space, or choose another folder",
@@ -172,8 +178,7 @@ def probe_devices() -> Finding:
 
 def probe_room() -> Finding:
     """Whether this process gets the address space that commands need; it is given back."""
-    processors = min(len(os.sched_getaffinity(0)), MOST_PROCESSORS)
-    needed_mb = MEMORY_MB + PROCESSOR_MB * (processors - 1)
+    needed_mb = MEMORY_MB + PROCESSOR_MB * (_count_processors() - 1)
     try:
         mmap.mmap(-1, needed_mb << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except (OSError, ValueError):
@@ -183,6 +188,35 @@ def probe_room() -> Finding:
     return Finding("room", "ok", f"{needed_mb} MB of address space")
 
 
+def probe_processes() -> Finding:
+    """Whether this process may start others: as many threads as a run has processes are tried.
+
+    Where OpenBLAS may start no threads, it sends SIGINT to its own process.
+    """
+    needed = PROCESS_COUNT + 2 * _count_processors()
+    go_on, threads = threading.Event(), []
+    usual_bytes = threading.stack_size(STACK_BYTES)
+    try:
+        for _ in range(needed):
+            thread = threading.Thread(target=go_on.wait)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        found = f"{PROCESSES.describe()}, with those that run already, and a run needs {needed}"
+        return Finding("processes", "problem", found, PROCESSES.suggest())
+    finally:
+        threading.stack_size(usual_bytes)
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    return Finding("processes", "ok", f"this process may start {needed} more")
+
+
+def _count_processors() -> int:
+    """The processors that OpenBLAS sees."""
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSORS)
+
+
 def probe_files() -> Finding:
     """Whether a process may open as many files as a guest holds open."""
     if excess := FILES.find_excess(OPEN_FILES, "a run"):
@@ -190,8 +224,14 @@ def probe_files() -> Finding:
     return Finding("files", "ok", f"a process may open {resource.getrlimit(FILES.number)[0]} files")
 
 
-PROBES: tuple[Callable[[], Finding], ...] = (probe_proc, probe_devices, probe_room, probe_files)
-"""What is tried before a command begins; it takes less than a millisecond."""
+PROBES: tuple[Callable[[], Finding], ...] = (
+    probe_proc,
+    probe_devices,
+    probe_room,
+    probe_processes,
+    probe_files,
+)
+"""What is tried before a command begins; it takes a few milliseconds."""
 
 
 def attempt(probe: Callable[[], Finding]) -> Finding:

@@ -54,6 +54,10 @@ SHORT = {
         f"needs 1024; remedy: {LIMITED}",
     ),
 }
+UNPRIVILEGED = "setpriv --reuid=65533 --clear-groups --inh-caps=-all,+dac_override "
+UNPRIVILEGED += "--ambient-caps=+dac_override --bounding-set=-all,+dac_override"
+"""A user for whom the limit of processes holds, and who may still read this tree."""
+
 MISSING = {
     "/dev": "devices: there is no /dev/null; remedy: mount --bind a /dev that has it (in a "
     "container: the runtime's own /dev)",
@@ -81,6 +85,21 @@ def test_a_run_and_the_doctor_say_the_same_of_a_shortage(tmp_path, short):
         f"{'':22} remedy: {remedy}",
         "1 of the checks found a problem: runs in the embedded kernel do not work",
     ]
+
+
+@needs_root
+def test_too_few_processes_are_named(tmp_path):
+    """OpenBLAS, which starts threads, interrupted its own process."""
+    tmp_path.chmod(0o777)
+    script = f'ulimit -u 2; exec {UNPRIVILEGED} "$@"'
+    code, output, errors = ask(tmp_path, script, "run", RING, "--quiet")
+    assert (code, output) == (70, "")
+    assert re.fullmatch(
+        r"trunkline: processes: the number of processes of this user is limited to 2 "
+        rf"\(ulimit -u\), with those that run already, and a run needs \d+; remedy: {LIMITED}\n",
+        errors,
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_needs_nothing(tmp_path):
