@@ -74,7 +74,7 @@ def run(
         KernelError: there is no kernel, or it failed.
         CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
-    _check_machine(scenario)
+    check_machine(scenario)
     for writable in scenario.files.writable:
         if not Path(writable).is_dir():
             raise CannotRunError(f"files.writable: {writable}: there is no such folder")
@@ -118,8 +118,8 @@ def run(
     return RunResult(verdict, folder.path, error)
 
 
-def _check_machine(scenario: Scenario) -> None:
-    """Raise KernelError if this machine lacks what the scenario's backend needs."""
+def check_machine(scenario: Scenario) -> None:
+    """Raise KernelError if this machine lacks what a run of the scenario needs."""
     if scenario.backend == "embedded":
         boot.check_machine(scenario.limits.memory_bytes >> 20)
     else:
