@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return BAD_USAGE
         if problems := needs.find_problems(arguments.needs):
             for problem in problems:
-                print(f"trunkline: {problem}", file=sys.stderr)
+                print_error(str(problem))
             return INTERNAL_ERROR
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()

@@ -40,6 +40,9 @@ PROCESS_COUNT = 64
 
 STACK_BYTES = 1 << 16
 
+UNMAPPED = "failed to map segment"
+"""What the loader says of a library for which there is no address space."""
+
 PROC = Path("/proc")
 NULL = Path(os.devnull)
 
@@ -191,25 +194,32 @@ def probe_room() -> Finding:
 def probe_processes() -> Finding:
     """Whether this process may start others: as many threads as a run has processes are tried.
 
-    Where OpenBLAS may start no threads, it sends SIGINT to its own process.
+    Where OpenBLAS may start no threads, it sends SIGINT to its own process. A child starts them,
+    because the C library keeps address space for each thread that a process has ever had.
     """
     needed = PROCESS_COUNT + 2 * _count_processors()
-    go_on, threads = threading.Event(), []
-    usual_bytes = threading.stack_size(STACK_BYTES)
+    if _may_start(needed):
+        return Finding("processes", "ok", f"this process may start {needed} more")
+    found = f"{PROCESSES.describe()}, with those that run already, and a run needs {needed}"
+    return Finding("processes", "problem", found, PROCESSES.suggest())
+
+
+def _may_start(count: int) -> bool:
     try:
-        for _ in range(needed):
-            thread = threading.Thread(target=go_on.wait)
-            thread.start()
-            threads.append(thread)
-    except RuntimeError:
-        found = f"{PROCESSES.describe()}, with those that run already, and a run needs {needed}"
-        return Finding("processes", "problem", found, PROCESSES.suggest())
-    finally:
-        threading.stack_size(usual_bytes)
-        go_on.set()
-        for thread in threads:
-            thread.join()
-    return Finding("processes", "ok", f"this process may start {needed} more")
+        child = os.fork()
+    except BlockingIOError:
+        return False
+    if child == 0:
+        code = 1
+        try:
+            threading.stack_size(STACK_BYTES)
+            go_on = threading.Event()
+            for _ in range(count):
+                threading.Thread(target=go_on.wait, daemon=True).start()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def _count_processors() -> int:
@@ -253,7 +263,9 @@ def find_problems(probes: Iterable[Callable[[], Finding]] = PROBES) -> list[Find
 
 def explain_error(error: BaseException) -> tuple[str, str] | None:
     """What is short if an error is for lack of something, and what helps; None for other errors."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (
+        isinstance(error, ImportError) and UNMAPPED in str(error)
+    ):
         return _explain_lack_of_memory()
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return PROCESSES.describe(), PROCESSES.suggest()

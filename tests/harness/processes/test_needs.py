@@ -102,6 +102,21 @@ def test_too_few_processes_are_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_is_tried_takes_no_address_space_from_the_command():
+    script = (
+        "from pathlib import Path\n"
+        "from trunkline.harness.processes import needs\n"
+        "def size_pages(): return int(Path('/proc/self/statm').read_text().split()[0])\n"
+        "before = size_pages()\n"
+        "assert needs.find_problems() == []\n"
+        "print(size_pages() - before)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) < 1000
+
+
 def test_help_needs_nothing(tmp_path):
     code, output, errors = ask(tmp_path, 'ulimit -v 100000; exec "$@"', "run", "--help")
     assert (code, output[:10], errors) == (0, "usage: tru", "")
@@ -135,6 +150,7 @@ def test_output_that_cannot_be_written_is_named(tmp_path):
     ("error", "limit"),
     [
         (MemoryError(), needs.ADDRESS_SPACE),
+        (ImportError("x.so: failed to map segment from shared object"), needs.ADDRESS_SPACE),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), needs.ADDRESS_SPACE),
         (OSError(errno.EMFILE, "Too many open files", "x"), needs.FILES),
         (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), needs.PROCESSES),
