@@ -164,6 +164,16 @@ def probe_proc() -> Finding:
     return Finding("proc", "problem", f"{PROC} is not mounted", f"mount -t proc proc {PROC}")
 
 
+def probe_umask() -> Finding:
+    """Whether this user may read and write what this process writes."""
+    usual = os.umask(0o077)
+    os.umask(usual)
+    if usual & stat.S_IRWXU and os.geteuid() != 0:
+        found = f"files of this process cannot be used by their owner (umask {usual:04o})"
+        return Finding("umask", "problem", found, "umask 022")
+    return Finding("umask", "ok", f"{usual:04o}")
+
+
 def probe_devices() -> Finding:
     """Whether /dev/null is the device, and can be written."""
     remedy = "mount --bind a /dev that has it (in a container: the runtime's own /dev)"
@@ -236,6 +246,7 @@ def probe_files() -> Finding:
 
 PROBES: tuple[Callable[[], Finding], ...] = (
     probe_proc,
+    probe_umask,
     probe_devices,
     probe_room,
     probe_processes,

@@ -65,7 +65,11 @@ class RunFolder:
                 path.mkdir(parents=True)  # `close_unjudged` of another run may remove `home`
                 break
         folder = cls(path)
-        folder.prepare("log", "tables", "plots")
+        try:
+            folder.prepare("log", "tables", "plots")
+        except StoreError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return folder
 
     def be_latest(self) -> None:

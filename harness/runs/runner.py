@@ -29,6 +29,7 @@ from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
+from trunkline.harness.network.namespace import check_rights
 from trunkline.harness.processes import numerics, ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
@@ -71,7 +72,8 @@ def run(
 
     Raises:
         StoreError: the folder cannot be written.
-        KernelError: there is no kernel, or it failed.
+        KernelError: there is no kernel, it failed, or the machine lacks something for it.
+        NetworkError: this process may not build networks on this host.
         CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
     check_machine(scenario)
@@ -119,11 +121,12 @@ def run(
 
 
 def check_machine(scenario: Scenario) -> None:
-    """Raise KernelError if this machine lacks what a run of the scenario needs."""
+    """Raise KernelError or NetworkError if this machine lacks what the scenario's runs need."""
     if scenario.backend == "embedded":
         boot.check_machine(scenario.limits.memory_bytes >> 20)
     else:
         require(probe_programs)
+        check_rights()
 
 
 def run_command(

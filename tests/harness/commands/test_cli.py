@@ -194,11 +194,20 @@ def test_a_run_without_events_is_named_as_such(run_dir, capsys):
         assert said.endswith(": this run has no events: expected one that began\n")
 
 
-def test_a_verdict_that_cannot_be_printed_is_told(runner, run_dir, monkeypatch, capsys):
-    class Full(io.StringIO):
-        def write(self, text):
-            raise OSError(errno.ENOSPC, "No space left on device")
+class Full(io.StringIO):
+    """A file on a full disk."""
 
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_progress_that_cannot_be_printed_does_not_end_a_run(runner, run_dir, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", Full())
+    assert main.main(["run", QUICKSTART]) == 0
+    assert "verdict    pass" in capsys.readouterr().out
+
+
+def test_a_verdict_that_cannot_be_printed_is_told(runner, run_dir, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Full())
     assert main.main(["run", QUICKSTART, "--quiet"]) == 70
     assert capsys.readouterr().err.endswith(

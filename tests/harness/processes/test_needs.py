@@ -187,6 +187,26 @@ def test_a_file_in_place_of_dev_null_is_no_device(monkeypatch, tmp_path):
     assert needs.probe_devices().found == f"{tmp_path}/null is no device"
 
 
+@pytest.mark.parametrize(("user", "umask"), [(0, 0o777), (5, 0o022)])
+def test_a_umask_that_leaves_the_owner_its_rights_is_right(monkeypatch, user, umask):
+    assert probe_umask(monkeypatch, user, umask).state == "ok"
+
+
+def test_a_umask_that_takes_the_owner_s_rights_is_named(monkeypatch):
+    assert str(probe_umask(monkeypatch, 5, 0o777)) == (
+        "umask: files of this process cannot be used by their owner (umask 0777); remedy: umask 022"
+    )
+
+
+def probe_umask(monkeypatch, user, umask):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    usual = os.umask(umask)
+    try:
+        return needs.probe_umask()
+    finally:
+        os.umask(usual)
+
+
 def test_a_probe_that_fails_for_lack_of_files_says_so():
     def probe_the_moon():
         raise OSError(errno.EMFILE, "Too many open files", "moon")

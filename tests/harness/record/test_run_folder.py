@@ -79,6 +79,16 @@ def test_a_run_that_has_no_verdict_is_the_latest_only_if_it_has_events(
     assert (tmp_path / "demo/latest").readlink() == Path(latest.path.name)
 
 
+def test_a_folder_that_cannot_be_prepared_is_removed(tmp_path: Path, monkeypatch) -> None:
+    def refuse(*_: str) -> None:
+        raise StoreError("no")
+
+    monkeypatch.setattr(RunFolder, "prepare", refuse)
+    with pytest.raises(StoreError):
+        RunFolder.create(tmp_path, "demo", NOON)
+    assert list((tmp_path / "demo").iterdir()) == []
+
+
 def test_the_only_run_of_a_scenario_leaves_nothing_if_it_has_nothing_to_tell(
     tmp_path: Path,
 ) -> None:

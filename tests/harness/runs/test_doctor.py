@@ -57,6 +57,7 @@ def test_on_this_machine_runs_work(embedded):
     assert (code, problems(output)) == (0, {})
     assert [each["name"] for each in json.loads(output)] == [
         "proc",
+        "umask",
         "devices",
         "room",
         "processes",
@@ -283,6 +284,7 @@ def test_on_another_processor_the_doctor_says_nothing_else_of_the_kernel():
     assert list(problems(output)) == ["processor"]
     assert [each["name"] for each in json.loads(output)] == [
         "proc",
+        "umask",
         "devices",
         "room",
         "processes",

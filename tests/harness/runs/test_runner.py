@@ -10,6 +10,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.kernel import KernelError, process
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
@@ -122,6 +123,19 @@ def test_what_the_machine_lacks_is_said_before_a_folder_is_made(run, monkeypatch
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(KernelError, match=r"^programs: grep not found in /nonexistent:.*apt-get"):
         run(b"", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_right_to_build_networks_a_run_on_the_host_makes_no_folder(
+    monkeypatch, tmp_path
+):
+    def refuse():
+        raise NetworkError("it may not", remedy="run as root")
+
+    monkeypatch.setattr(runner, "check_rights", refuse)
+    scenario = load(SCENARIO, ("backend=host", "clock=real"))
+    with pytest.raises(NetworkError, match="it may not; remedy: run as root"):
+        runner.run(scenario, SCENARIO, tmp_path, lambda now: None)
     assert list(tmp_path.iterdir()) == []
 
 
