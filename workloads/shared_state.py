@@ -6,7 +6,6 @@ Programs are forked from a process that has imported the modules of `preload`. A
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 ENDS = ("pipe:", "socket:", "anon_inode:")
@@ -20,9 +19,9 @@ def list_shared() -> frozenset[str]:
         span, rights, _, _, _, *path = line.split(maxsplit=5)
         if rights.endswith("s"):
             found.add(_describe(path[0] if path else span))
-    for name in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            target = os.readlink(f"/proc/self/fd/{name}")
+            target = str(descriptor.readlink())
         except FileNotFoundError:  # that of the folder itself
             continue
         if target.startswith(ENDS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import math
 import time
 from collections import Counter
@@ -171,7 +172,11 @@ class _Lines:
 
     def _print(self) -> None:
         self.shown = self.last
-        self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
+        try:
+            self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:  # a full disk behind it is no reason to end a run
+                raise
 
 
 def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:

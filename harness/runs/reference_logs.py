@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trunkline.harness.config.paths import SCENARIOS
-from trunkline.harness.kernel.probes import Finding
 from trunkline.harness.processes import numerics
+from trunkline.harness.processes.needs import Finding
 from trunkline.harness.record import run_folder
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load

@@ -23,9 +23,7 @@ def test_a_module_that_all_sites_would_share_is_refused(
 ) -> None:
     name = f"shared_{abs(hash(made))}"
     (tmp_path / f"{name}.py").write_text(source)
-    (tmp_path / "private.py").write_text(
-        "import threading\nkept = threading.Lock(), open(__file__)"
-    )
+    (tmp_path / "private.py").write_text("import threading\nkept = threading.Lock()")
     monkeypatch.syspath_prepend(str(tmp_path))
     options = {"command": ("python3", "private.py"), "folder": str(tmp_path)}
     program.preload(**options, preload=("private",))

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from trunkline.harness.commands.verbs import doctor
-from trunkline.harness.kernel.probes import Finding
+from trunkline.harness.processes.needs import Finding
 from trunkline.harness.runs import reference_logs
 from trunkline.harness.runs.reference_logs import NAMES, find_difference, hash_lines
 
