@@ -34,7 +34,8 @@ from trunkline.harness.kernel.probes import (
     probe_programs,
     require,
 )
-from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
+from trunkline.harness.kernel.process import Companion, Guest, Signals
+from trunkline.harness.kernel.stall_watch import StallWatch
 from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from trunkline.harness.kernel import KernelError, boot, probes
-from trunkline.harness.kernel.process import StallWatch
+from trunkline.harness.kernel.stall_watch import StallWatch
 
 ROOT = Path(__file__).parents[3]
 SEEDS = itertools.count(os.getpid() * 1000)
@@ -143,7 +143,9 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=-1, waited_ns=-1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(
+        virtual_time_ns=-1, waited_ns=-1, interrupted=False, spinning="", cpu_s=used_s.copy
+    )
     watch = StallWatch(guest)
     watch.check()
     guest.virtual_time_ns = guest.waited_ns = 1_000_000_000
@@ -163,7 +165,9 @@ def test_a_warning_ends_when_processes_wait_again(monkeypatch):
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=1, waited_ns=1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(
+        virtual_time_ns=1, waited_ns=1, interrupted=False, spinning="", cpu_s=used_s.copy
+    )
     watch = StallWatch(guest, 60.0)
     said = []
     for used_s[1], guest.waited_ns in ((0, 1), (9, 1), (11, 1), (12, 2), (20, 2), (23, 2)):
