@@ -14,12 +14,14 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from trunkline.workloads import site_time
 from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.site_time import Charge, SiteTime
 
 EVALUATES = False
 PROGRAMS = True
@@ -43,6 +45,7 @@ class Program:
         env: environment variables besides those that every program gets.
         preload: modules that the process which starts the programs has imported already.
         time_calls: whether its calls of `torch.distributed` are timed.
+        time: what takes virtual time at its site.
     """
 
     command: tuple[str, ...]
@@ -50,6 +53,7 @@ class Program:
     env: Mapping[str, str]
     preload: tuple[str, ...]
     time_calls: bool = False
+    time: SiteTime = field(default_factory=SiteTime)
 
 
 def build(
@@ -62,6 +66,8 @@ def build(
     env: Mapping[str, Word] = {},
     preload: tuple[str, ...] = (),
     time_calls: bool = False,
+    charge: Mapping[str, Charge] = {},
+    poll_s: float | None = None,
 ) -> Program | None:
     """Return the program of the site `rank`, None if it has none. Raises OptionError.
 
@@ -72,15 +78,23 @@ def build(
         preload: Python modules to import once instead of at every site; allowed if every command
             runs a Python file.
         time_calls: whether the programs' calls of `torch.distributed` are timed and logged.
+        charge: if given, computing takes virtual time: its processor time times `factor` (1), on
+            `cores` processors (1) of every site; a site's name -> its own values.
+        poll: what a poll takes that waits for nothing and finds nothing; 0: no time. By default 20
+            us, from the hundredth in a row on.
     """
     given = {"command": command, "folder": folder, "env": env, "preload": preload}
-    reject(problems(sites, **given, time_calls=time_calls))
+    timed = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}
+    reject(problems(sites, **given, **timed))
     names = _names(sites)
     words = command.get(names[rank]) if isinstance(command, Mapping) else command
     if words is None:
         return None
     variables = {name: str(value) for name, value in env.items()}
-    return Program(tuple(map(str, words)), Path(folder), variables, tuple(preload), time_calls)
+    time = site_time.place(names[rank], charge, poll_s)
+    return Program(
+        tuple(map(str, words)), Path(folder), variables, tuple(preload), time_calls, time
+    )
 
 
 def place_programs(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
@@ -123,7 +137,8 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     if options.get("time_calls") and any(map(_is_isolated, by_site.values())):
         allowed = "false with python3 -E, -I or -S, which would not load what times the calls"
         found.append(OptionError("time_calls", True, allowed))
-    return found
+    charge, poll_s = options.get("charge", {}), options.get("poll_s")
+    return [*found, *site_time.problems(_names(sites), charge, poll_s)]
 
 
 def missing_files(**options: Any) -> list[OptionError]:

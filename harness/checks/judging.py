@@ -18,7 +18,7 @@ from trunkline.harness.checks import (
 from trunkline.harness.checks.computing import branch_checks, compute_checks
 from trunkline.harness.checks.network import background_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
-from trunkline.harness.checks.programs import call_checks, program_checks
+from trunkline.harness.checks.programs import call_checks, charge_checks, program_checks
 from trunkline.harness.checks.protocol import (
     connection_checks,
     controller_checks,
@@ -92,6 +92,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "links kept their rates": ("links", network_checks.interfaces_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every site took part": ("sites", program_checks.sites_took_part),
+    "computing was charged": ("sites", charge_checks.computing_is_charged),
     "programs reported in order": ("reports", program_checks.programs_follow_the_protocol),
     "calls followed each other": ("calls", call_checks.calls_follow_each_other),
     "calls ended after all had begun": ("calls", call_checks.collectives_take_time),

@@ -23,6 +23,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
+from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
@@ -131,6 +132,8 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     for excuse in verdict.excuses:
         table.add_row("", _escaped(excuse))
     table.add_row("results", _escaped(str(run_dir)))
+    for remark in RunFolder(run_dir).read_json("environment.json", missing={}).get("remarks", ()):
+        table.add_row("remark", _escaped(remark))
     if captured := len(list((run_dir / CAPTURES).glob("*.pcap"))):
         table.add_row("captures", _escaped(f"{run_dir / CAPTURES} ({count_of(captured, 'link')})"))
     if (run_dir / "report.html").exists():

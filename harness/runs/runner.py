@@ -23,7 +23,7 @@ from typing import Any
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
-from trunkline.harness.kernel.probes import probe_processor, require
+from trunkline.harness.kernel.probes import has_cpuid_faulting, probe_processor, require
 from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
@@ -34,10 +34,16 @@ from trunkline.harness.record.run_folder import RunFolder, StoreError, environme
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import private_files
+from trunkline.harness.session import private_files, site_clock
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
+
+HOST_CPUID = (
+    "this processor has no CPUID faulting, so it cannot hide RDRAND and RDSEED: programs that use "
+    "them do not repeat (docs/reproducibility.md)"
+)
+CHARGED = "charged: computing takes virtual time, so the run does not repeat to the byte"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,10 @@ def run_command(
         command,
         clock=scenario.clock,
         seed=scenario.seed,
-        parameters=scenario.network.kernel_parameters,
+        parameters=(
+            *scenario.network.kernel_parameters,
+            *site_clock.kernel_parameters(scenario),
+        ),
         memory_mb=scenario.limits.memory_bytes >> 20,
         cwd=ROOT,
         visible=private_files.list_folders(scenario, folder.path),
@@ -204,7 +213,19 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
     found = environment(
         backend=scenario.backend, clock=scenario.clock, seed=scenario.seed, guest_kernel=guest
     )
+    if site_clock.is_kept(scenario):
+        found |= _describe_instructions(scenario)
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
+
+
+def _describe_instructions(scenario: Scenario) -> dict[str, object]:
+    """What programs see of the host's processor, and remarks on why their run may not repeat."""
+    masked = has_cpuid_faulting()
+    remarks = [HOST_CPUID] * (not masked) + [CHARGED] * site_clock.is_charged(scenario)
+    return {
+        "instructions": {"rdtsc": "virtual time", "cpuid": "masked" if masked else "of the host"},
+        **({"remarks": remarks} if remarks else {}),
+    }
 
 
 @dataclass(frozen=True, slots=True)

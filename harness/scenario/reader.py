@@ -61,6 +61,7 @@ class Reader:
             scheme = PROGRAMS
             module = self._reader.extensions.workloads[self._data["workload"]["kind"]]
             section_rules.check_programs(self._source, basics["stop"], sites, workload, module)
+            section_rules.check_virtual_time(self._source, basics)
         else:
             kinds = self._reader.extensions.workloads
             section_rules.check_stop(self._source, basics, workload, kinds)
