@@ -79,9 +79,10 @@ def build(
             runs a Python file.
         time_calls: whether the programs' calls of `torch.distributed` are timed and logged.
         charge: if given, computing takes virtual time: its processor time times `factor` (1), on
-            `cores` processors (1) of every site; a site's name -> its own values.
-        poll: what a poll takes that waits for nothing and finds nothing; 0: no time. By default 20
-            us, from the hundredth in a row on.
+            `cores` processors (1) of every site; a site's name -> its own values. `record`: whether
+            the run keeps its charges; `replay`: the folder of a run whose charges are used again.
+        poll_s: what a poll takes that waits for nothing and finds nothing; 0: no time. By default
+            20 us, from the hundredth in a row on.
     """
     given = {"command": command, "folder": folder, "env": env, "preload": preload}
     timed = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}

@@ -34,7 +34,7 @@ from trunkline.harness.record.run_folder import RunFolder, StoreError, environme
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import private_files, site_clock
+from trunkline.harness.session import private_files, site_accounts
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
@@ -98,6 +98,7 @@ def run(
         folder.write_bytes("scenario.yaml", source.read_bytes())
         folder.write_text("resolved.yaml", resolve(scenario))
         folder.write_json("environment.json", describe_environment(scenario))
+        _bring_charges(scenario, folder)
         with ControlSocket(folder.path, front) as control:
             session = _Session(folder, on_progress, control.relay)
             code = run_command(
@@ -143,7 +144,7 @@ def run_command(
         seed=scenario.seed,
         parameters=(
             *scenario.network.kernel_parameters,
-            *site_clock.kernel_parameters(scenario),
+            *site_accounts.kernel_parameters(scenario),
         ),
         memory_mb=scenario.limits.memory_bytes >> 20,
         cwd=ROOT,
@@ -213,15 +214,28 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
     found = environment(
         backend=scenario.backend, clock=scenario.clock, seed=scenario.seed, guest_kernel=guest
     )
-    if site_clock.is_kept(scenario):
+    if site_accounts.is_kept(scenario):
         found |= _describe_instructions(scenario)
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
+
+
+def _bring_charges(scenario: Scenario, folder: RunFolder) -> None:
+    """Copy the charges that a run is to use again into its folder. Raises CannotRunError."""
+    if site_accounts.find_mode(scenario) != "replay":
+        return
+    given = scenario.workload.options["charge"]["replay"]
+    try:
+        folder.write_bytes(site_accounts.KEPT, Path(given, site_accounts.KEPT).read_bytes())
+    except OSError as error:
+        remedy = "the folder of a run with charge: {record: true}"
+        what = f"workload.charge.replay: {given}/{site_accounts.KEPT}: {error.strerror}"
+        raise CannotRunError(f"{what}; remedy: {remedy}") from error
 
 
 def _describe_instructions(scenario: Scenario) -> dict[str, object]:
     """What programs see of the host's processor, and remarks on why their run may not repeat."""
     masked = has_cpuid_faulting()
-    remarks = [HOST_CPUID] * (not masked) + [CHARGED] * site_clock.is_charged(scenario)
+    remarks = [HOST_CPUID] * (not masked) + [CHARGED] * site_accounts.is_measured(scenario)
     return {
         "instructions": {"rdtsc": "virtual time", "cpuid": "masked" if masked else "of the host"},
         **({"remarks": remarks} if remarks else {}),

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
-from trunkline.harness.session import site_clock
+from trunkline.harness.session import site_accounts
 from trunkline.workloads.calls import call_timing
 from trunkline.workloads.site_time import SiteTime
 
@@ -146,7 +146,7 @@ def _run_program(post: Post) -> NoReturn:
         if not os.read(GATE_FD, 1):
             os._exit(NOT_STARTED)  # the supervisor is gone
         if post.time is not None:
-            site_clock.join(post.site, post.time)
+            site_accounts.join(post.site, post.time)
         os.chdir(post.folder)
         if post.python:
             _run_python(post)
