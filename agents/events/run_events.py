@@ -31,12 +31,18 @@ class LinkBytes:
 
 @dataclass(frozen=True, slots=True)
 class LinkCapture:
-    """The packets of one directed link that are in its file, and those that are missing there."""
+    """The packets of one directed link that are in its file, and those that are missing there.
+
+    `bytes` is the sum of the sizes that the packets had; `digest` is XXH3 (16 bytes, hex) of the
+    file.
+    """
 
     src: str
     dst: str
     packets: Count
     missed: Count
+    bytes: Count
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,15 @@ class AgentExited(Event, by=By.RUNNER):
 
     def omitted_keys(self) -> tuple[str, ...]:
         return ("asked",) if self.asked is None else ("fault",)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedOutput(Event, by=By.SITE):
+    """The program `who` wrote the line that an entry of `expect:` waits for; the first is 0."""
+
+    who: str
+    entry: Count
+    line: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
+    Discarded,
     Received,
+    Routed,
     Sent,
     SiteExcluded,
     TaskAbandoned,
@@ -33,7 +35,7 @@ from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
@@ -70,6 +72,8 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _judge_completion(task, event, paths)
         for taken in task.all(ContributionTaken):
             yield from _judge_taking(task, taken, paths)
+        for end in task.all(ContributionTaken, TaskDropped):
+            yield from _judge_moment(task, end, Tolerances.of(history).follow_ns)
         for dropped in task.all(TaskDropped):
             yield from _judge_drop(task, dropped, paths, losses)
         yield from _judge_reports(task, paths, losses, stop_ns)
@@ -179,6 +183,17 @@ def _judge_taking(task: Task, taken: ContributionTaken, paths: Paths) -> Iterato
     else:
         yield judged()
         yield fail(f"{name}, but no controller completed it")
+
+
+def _judge_moment(
+    task: Task, end: ContributionTaken | TaskDropped, most_ns: int
+) -> Iterator[Finding]:
+    """A member that is told of a task's end logs its traffic, and at once how the task ended."""
+    reports = (*task.all(Sent, Received), *task.all(Routed, Discarded))
+    told_ns = [each.t_ns for each in reports if each.site == end.site and each.t_ns <= end.t_ns]
+    if told_ns and end.t_ns > max(told_ns) + most_ns:
+        late_ms = (end.t_ns - max(told_ns)) / 1e6
+        yield fail(f"{task}: {end.site} logged the end {late_ms:.3f} ms after its traffic")
 
 
 def _shares(held: Mapping[str, Chunks], contributor: str, receiver: str) -> bool:

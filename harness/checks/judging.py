@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import (
     causality_checks,
     fault_checks,
@@ -16,10 +17,14 @@ from trunkline.harness.checks import (
     waiting_checks,
 )
 from trunkline.harness.checks.computing import branch_checks, compute_checks
-from trunkline.harness.checks.network import background_checks, network_checks
+from trunkline.harness.checks.expectations import expectation_checks
+from trunkline.harness.checks.expectations.remarks import find_remarks
+from trunkline.harness.checks.expectations.user_check import UserCheck
+from trunkline.harness.checks.network import background_checks, capture_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
 from trunkline.harness.checks.programs import call_checks, charge_checks, program_checks
 from trunkline.harness.checks.protocol import (
+    cause_checks,
     connection_checks,
     controller_checks,
     hearing_checks,
@@ -33,6 +38,8 @@ from trunkline.harness.checks.verdict import Check, Checker, Finding, Verdict, f
 from trunkline.harness.record.history import History
 
 PLANS = "every plan is valid"
+CAPTURES = "captures match the interface counters"
+"""The check that only runs with captures have."""
 
 CHECKS: Mapping[str, tuple[str, Checker]] = {
     PLANS: ("plans", plan_checks.plans_are_valid),
@@ -45,6 +52,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "links kept their rates": ("payloads", network_checks.rates_kept),
     "links kept their delays": ("payloads", network_checks.delays_kept),
     "interface counters match the payload": ("links", network_checks.interfaces_agree),
+    CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),
     "connections join two live agents": ("messages", connection_checks.connections_have_two_ends),
@@ -57,7 +65,8 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "controllers followed the protocol": ("terms", controller_checks.controllers_follow),
     "policy decisions match their replay": ("answers", policy_checks.decisions_follow),
     "plans match the scenario": ("plans", plan_checks.plans_are_the_scenarios),
-    "every repair has a cause": ("repairs", repair_checks.repairs_have_causes),
+    "every repair has a cause": ("causes", cause_checks.causes_hold),
+    "repairs followed each other": ("repairs", repair_checks.repairs_follow),
     "every repair was heard": ("messages", hearing_checks.repairs_are_heard),
     "results came after contributions": ("results", causality_checks.results_follow),
     "results came after their bytes": ("results", arrival_checks.results_follow_bytes),
@@ -90,6 +99,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
     "every program exited cleanly": ("programs", program_checks.programs_exited),
     "links kept their rates": ("links", network_checks.interfaces_agree),
+    CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every site took part": ("sites", program_checks.sites_took_part),
     "computing was charged": ("sites", charge_checks.computing_is_charged),
@@ -103,15 +113,36 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
 """The checks of a run of programs: only their own reports are known."""
 
 
-def judge(history: History, rules: Rules) -> Verdict:
-    """Run every check on one run."""
-    return Verdict.of(judge_each(history, rules))
+def judge(
+    history: History,
+    rules: Rules,
+    digests: Mapping[Directed, str] | None = None,
+    carried_out: Mapping[int, UserCheck] | None = None,
+) -> Verdict:
+    """Run every check on one run.
+
+    Args:
+        history: the run.
+        rules: what its scenario says.
+        digests: those of the capture files, if there are any.
+        carried_out: the user's own checks, by their place in `expect:`.
+    """
+    of_files = [capture_checks.check_files(history, digests)] if digests else []
+    expected = [
+        _carry_out(*check, history, rules)
+        for check in expectation_checks.list_checks(rules, carried_out or {})
+    ]
+    checks = (*judge_each(history, rules), *of_files, *expected)
+    charged = charge_checks.find_remarks(history, rules)
+    return Verdict.of(checks, (*charged, *find_remarks(history, rules)))
 
 
 def judge_each(history: History, rules: Rules) -> Iterator[Check]:
     """Run one check after the other. If a plan is not valid, the others cannot judge anything."""
     checks = CHECKS if rules.programs is None else PROGRAM_CHECKS
     for name, (objects, check) in checks.items():
+        if name == CAPTURES and not rules.scenario.capture.ends:
+            continue
         found = _carry_out(name, objects, check, history, rules)
         yield found
         if name == PLANS and found.outcome == "fail":

@@ -23,6 +23,7 @@ from trunkline.agents.events.connection_events import ControllerFound, LinkLost,
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, By, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -215,6 +216,10 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
             yield fail(f"{event.who} was ended by signal {event.signal}")
         elif event.code != 0:
             yield fail(f"{event.who} exited with code {event.code}")
+    for who in rules.controllers:
+        life = history.lives.last.get(who)
+        if exits_ns[who] and life is not None and life.doing is Doing.IN_CHARGE:
+            yield unfinished(history, f"{who} exited in charge of a run that it had not stopped")
     yield note(f"{len(agents)} agents, {len(kills)} kills")
 
 
@@ -248,13 +253,15 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
             if started < tasks:
                 yield fail(f"{said} after {started} tasks")
-        case TargetReached(target_percent=target) if target == wanted.accuracy_percent:
+        case TargetReached(best, target) if target == wanted.accuracy_percent:
             known = [e.accuracy_percent for e in history.all(Evaluated) if e.t_ns <= stop.t_ns]
             if max(known, default=0.0) < target:
                 yield fail(f"{said}, but the best so far was {max(known, default=0):g} %")
+            elif best not in known:
+                yield fail(f"{said}, but no model had {best:g} %")
         case RoundsDone():
             yield from _check_rounds(history, rules, stop, stop.cause)
-        case NoSite():
+        case NoSite(for_s) if for_s == rules.task_s:
             lost = {event.worker for event in history.all(WorkerLost) if event.t_ns <= stop.t_ns}
             if lost < set(rules.topology.site_names):
                 yield fail(f"{said}, but not every site had been lost")
@@ -262,6 +269,10 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
             for site in sorted(set(awaited) - {event.who for event in exits}):
                 yield fail(f"{said} before {site} exited")
+            if set(stop.cause.sites) != set(awaited):
+                yield fail(f"{said}, but the run waits for {', '.join(sorted(awaited))}")
+            if stop.cause.all != ({event.who for event in exits} >= set(rules.programs)):
+                yield fail(f"{said}, which is wrong of all programs")
         case ProgramFailed() if rules.programs is not None:
             if not any(event.code or event.signal for event in exits):
                 yield fail(f"{said}, but none had failed")

@@ -38,6 +38,8 @@ class Tolerances:
     Attributes:
         step_ns: a step of the timeline happens at most this much after its time.
         worker_ns: a worker that has computed takes its next step within this time.
+        follow_ns: an agent logs within this time what it does at once after another event. On a
+            real clock the host may be busy, and models take time to digest.
         policy_ns: a controller logs an event for its policy within this time.
         background_ns: background traffic may be sent this much later than by its schedule.
         arrival_ns: its packets arrive within the delay of their path with full queues and this.
@@ -48,6 +50,7 @@ class Tolerances:
 
     step_ns: int
     worker_ns: int
+    follow_ns: int
     policy_ns: int
     background_ns: int
     arrival_ns: int
@@ -67,6 +70,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
     "virtual": Tolerances(
         step_ns=10 * MS,
         worker_ns=MS // 10,
+        follow_ns=MS // 10,
         policy_ns=MS // 10,
         background_ns=MS,
         arrival_ns=2 * MS,
@@ -77,6 +81,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
     "real": Tolerances(
         step_ns=500 * MS,
         worker_ns=100 * MS,
+        follow_ns=10_000 * MS,
         policy_ns=100 * MS,
         background_ns=100 * MS,
         arrival_ns=1_000 * MS,

@@ -124,17 +124,21 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The worst outcome of all checks, and the checks: failed ones first, then unknown ones."""
+    """The worst outcome of all checks, and the checks: failed ones first, then unknown ones.
+
+    `remarks` are sentences about what a user may not have expected; they change no outcome.
+    """
 
     outcome: Result
     checks: tuple[Check, ...]
+    remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, checks: Iterable[Check]) -> Verdict:
+    def of(cls, checks: Iterable[Check], remarks: tuple[str, ...] = ()) -> Verdict:
         """The verdict on these checks; `unknown` if none of them judged anything."""
         every = tuple(sorted(checks, key=lambda check: SEVERITY.index(check.outcome), reverse=True))
         worst = _worst(check.outcome for check in every)
-        return cls("unknown" if worst == "none" else worst, every)
+        return cls("unknown" if worst == "none" else worst, every, remarks)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -164,11 +168,16 @@ class Verdict:
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Verdict:
         """Read what `to_json` gave."""
-        return cls(data["verdict"], tuple(map(Check.of_json, data["checks"])))
+        checks = tuple(map(Check.of_json, data["checks"]))
+        return cls(data["verdict"], checks, tuple(data.get("remarks", ())))
 
     def to_json(self) -> dict[str, Any]:
         """The content of `verdict.json`."""
-        return {"verdict": self.outcome, "checks": [check.to_json() for check in self.checks]}
+        return {
+            "verdict": self.outcome,
+            "remarks": list(self.remarks),
+            "checks": [check.to_json() for check in self.checks],
+        }
 
 
 def judged(objects: int = 1) -> Finding:

@@ -131,9 +131,10 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     table.add_row("checks", _escaped(verdict.counts))
     for excuse in verdict.excuses:
         table.add_row("", _escaped(excuse))
+    environment = RunFolder(run_dir).read_json("environment.json", missing={})
+    for number, remark in enumerate((*verdict.remarks, *environment.get("remarks", ()))):
+        table.add_row("" if number else "remarks", _escaped(remark))
     table.add_row("results", _escaped(str(run_dir)))
-    for remark in RunFolder(run_dir).read_json("environment.json", missing={}).get("remarks", ()):
-        table.add_row("remark", _escaped(remark))
     if captured := len(list((run_dir / CAPTURES).glob("*.pcap"))):
         table.add_row("captures", _escaped(f"{run_dir / CAPTURES} ({count_of(captured, 'link')})"))
     if (run_dir / "report.html").exists():

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+import xxhash
+
 from trunkline.agents.events.run_events import LinkCapture
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.processes.fork import Process, fork
@@ -49,7 +51,11 @@ _BUFFER_BYTES = 128 << 20
 
 _STAMP = struct.Struct("@ll")
 _CONTROL_BYTES = socket.CMSG_SPACE(_STAMP.size)
-_COUNTS = struct.Struct("=II")
+_STATISTICS_COUNTS = struct.Struct("=II")
+_SUMMARY = struct.Struct("=QQQ32s")
+"""What the process says of a file: its packets, those missed, their bytes, the file's digest."""
+
+_READ_BYTES = 1 << 20
 _READ_AT_ONCE = 1000
 """The packets of one link that are read before it is the turn of the next one."""
 
@@ -68,6 +74,15 @@ def file_record(t_ns: int, content: bytes, size_bytes: int) -> bytes:
     """One packet of a pcap file: its time, its first bytes, and the size that it had."""
     seconds, rest_ns = divmod(t_ns, 10**9)
     return struct.pack("=IIII", seconds, rest_ns, len(content), size_bytes) + content
+
+
+def digest_of(path: Path) -> str:
+    """XXH3 of a file (16 bytes, hex). Raises OSError."""
+    found = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while content := file.read(_READ_BYTES):
+            found.update(content)
+    return found.hexdigest()
 
 
 def open_tap(device: str) -> socket.socket:
@@ -141,8 +156,10 @@ class Capture:
         finally:
             process.end()
         return tuple(
-            LinkCapture(*link, *count)
-            for link, count in zip(self._links, _COUNTS.iter_unpack(counts), strict=True)
+            LinkCapture(*link, packets, missed, size, digest.decode())
+            for link, (packets, missed, size, digest) in zip(
+                self._links, _SUMMARY.iter_unpack(counts), strict=True
+            )
         )
 
     def _tell(self, time_ns: int) -> None:
@@ -167,7 +184,7 @@ class Capture:
                     for link, tap in taps.items()
                 ]
                 _write_until_told(files, told, wall_ahead_ns)
-                write_all(said, b"".join(_COUNTS.pack(*file.count()) for file in files))
+                write_all(said, b"".join(file.summary() for file in files))
             return 0
 
         self._process = fork(act)
@@ -183,9 +200,10 @@ class _File:
     def __init__(self, tap: socket.socket, file: io.FileIO, snap_bytes: int) -> None:
         self.tap = tap
         self._file = file
-        self._packets = 0
+        self._packets = self._bytes = 0
+        self._digest = xxhash.xxh3_128()
         self._buffer = bytearray(snap_bytes)
-        write_all(file.fileno(), file_header(snap_bytes))
+        self._write(file_header(snap_bytes))
 
     def write(self, zero_ns: int) -> bool:
         """Write the packets that wait, up to a limit; returns whether there may be more."""
@@ -207,14 +225,22 @@ class _File:
             if t_ns >= 0:
                 kept = bytes(self._buffer[: min(size, len(self._buffer))])
                 records.append(file_record(t_ns, kept, size))
-        write_all(self._file.fileno(), b"".join(records))
+                self._bytes += size
+        self._write(b"".join(records))
         self._packets += len(records)
         return more
 
-    def count(self) -> tuple[int, int]:
-        """The packets in the file, and those that did not fit into the socket's buffer."""
-        _, missed = _COUNTS.unpack(self.tap.getsockopt(_PACKET_LEVEL, _STATISTICS, _COUNTS.size))
-        return self._packets, missed
+    def _write(self, content: bytes) -> None:
+        write_all(self._file.fileno(), content)
+        self._digest.update(content)
+
+    def summary(self) -> bytes:
+        """The file as _SUMMARY; packets are missed if they did not fit into the socket's buffer."""
+        counts = _STATISTICS_COUNTS
+        said = self.tap.getsockopt(_PACKET_LEVEL, _STATISTICS, counts.size)
+        _, missed = counts.unpack(said)
+        digest = self._digest.hexdigest().encode()
+        return _SUMMARY.pack(self._packets, missed, self._bytes, digest)
 
 
 def _write_until_told(files: Sequence[_File], told: int, wall_ahead_ns: int) -> None:

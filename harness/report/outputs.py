@@ -1,28 +1,31 @@
 """Make the tables, figures, page and verdict of a finished run from its folder.
 
-Tables, figures and verdict depend on `events.jsonl` and `resolved.yaml` alone: a later version can
-make them again, and the verdict does not depend on the state of the run's own processes. The page
-also shows `environment.json` and the original `scenario.yaml`.
+Tables, figures and verdict depend on `events.jsonl` and `resolved.yaml` alone, and on captures and
+`checks.json` where there are any: a later version can make them again, and the verdict does not
+depend on the state of the run's own processes. The page also shows `environment.json` and the
+original `scenario.yaml`.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_reading import EventError
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import judging
+from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
-from trunkline.harness.network.capture import FOLDER as CAPTURES
+from trunkline.harness.network import capture
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
-from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
@@ -31,7 +34,11 @@ from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.parts.part import Width
 from trunkline.harness.report.run_data import Outputs, RunData
 from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
+
+USER_CHECKS = "checks.json"
+"""The results of the user's own checks, which a run's folder keeps."""
 
 LAST_LINES, LAST_BYTES = 20, 4096
 """The end of a program's output that the page shows."""
@@ -57,6 +64,12 @@ def build(run_dir: Path, width_in: float | None = None) -> Verdict:
     return data.verdict
 
 
+def write_tables(run_dir: Path) -> None:
+    """Write a run's `tables/` only. Raises what `read` raises."""
+    for name, table in read(run_dir).tables.items():
+        RunFolder(run_dir).write_table(name, table)
+
+
 def read(run_dir: Path) -> RunData:
     """Read a run folder and judge the run; write nothing.
 
@@ -71,7 +84,8 @@ def read(run_dir: Path) -> RunData:
     history, unreadable = _read_history(text, scenario.topology)
     rules = Rules.of(scenario)
     if unreadable is None:
-        verdict = judging.judge(history, rules)
+        digests = _digest_captures(run_dir / capture.FOLDER, scenario)
+        verdict = judging.judge(history, rules, digests, _read_user_checks(folder))
     else:
         verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable), "lines", 1)])
     history = plan_checks.cut_at_wrong_plan(history, rules)
@@ -138,9 +152,26 @@ def _read_outputs(folder: Path, sites: Sequence[str]) -> Outputs:
     return found
 
 
+def _read_user_checks(folder: RunFolder) -> Mapping[int, UserCheck]:
+    """The results of the user's own checks, by their place in `expect:`. Raises StoreError."""
+    kept = folder.read_json(USER_CHECKS, missing={"checks": []})
+    try:
+        found = [UserCheck.of_json(each) for each in kept["checks"]]
+    except (KeyError, TypeError) as error:
+        text = f"{folder.path / USER_CHECKS}: {type(error).__name__}: {error}: expected checks"
+        raise StoreError(text) from None
+    return {each.entry: each for each in found}
+
+
+def _digest_captures(folder: Path, scenario: Scenario) -> Mapping[Directed, str]:
+    """The digests of the capture files that are there."""
+    files = {ends: folder / capture.file_name(ends) for ends in scenario.capture.ends}
+    return {ends: capture.digest_of(file) for ends, file in files.items() if file.is_file()}
+
+
 def _list_files(run_dir: Path) -> list[str]:
     """The paths of a run folder's tables, figures and captures."""
-    folders = (run_dir / "tables", run_dir / "plots", run_dir / CAPTURES)
+    folders = (run_dir / "tables", run_dir / "plots", run_dir / capture.FOLDER)
     return sorted(
         str(file.relative_to(run_dir)) for folder in folders for file in folder.glob("*.*")
     )

@@ -31,7 +31,7 @@ from trunkline.harness.live.request_queue import HOLD
 from trunkline.harness.processes import numerics, ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
-from trunkline.harness.report import outputs
+from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import private_files, site_accounts
@@ -40,10 +40,9 @@ GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
 
 HOST_CPUID = (
-    "this processor has no CPUID faulting, so it cannot hide RDRAND and RDSEED: programs that use "
-    "them do not repeat (docs/reproducibility.md)"
+    "This processor has no CPUID faulting, so it cannot hide RDRAND and RDSEED: programs that use "
+    "them do not repeat (docs/reproducibility.md)."
 )
-CHARGED = "charged: computing takes virtual time, so the run does not repeat to the byte"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def run(
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
     try:
-        verdict = outputs.build(folder.path)
+        verdict = judge_run(folder.path)
     except StoreError as refusal:
         rest = f"trunkline report {shlex.quote(str(folder.path))}"
         text = f"{refusal}\nThe run is over; judge it and write the rest with: {rest}"
@@ -215,7 +214,7 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
         backend=scenario.backend, clock=scenario.clock, seed=scenario.seed, guest_kernel=guest
     )
     if site_accounts.is_kept(scenario):
-        found |= _describe_instructions(scenario)
+        found |= _describe_instructions()
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
 
 
@@ -232,13 +231,12 @@ def _bring_charges(scenario: Scenario, folder: RunFolder) -> None:
         raise CannotRunError(f"{what}; remedy: {remedy}") from error
 
 
-def _describe_instructions(scenario: Scenario) -> dict[str, object]:
-    """What programs see of the host's processor, and remarks on why their run may not repeat."""
+def _describe_instructions() -> dict[str, object]:
+    """What programs see of the host's processor, and why their run may not repeat."""
     masked = has_cpuid_faulting()
-    remarks = [HOST_CPUID] * (not masked) + [CHARGED] * site_accounts.is_measured(scenario)
     return {
         "instructions": {"rdtsc": "virtual time", "cpuid": "masked" if masked else "of the host"},
-        **({"remarks": remarks} if remarks else {}),
+        **({} if masked else {"remarks": [HOST_CPUID]}),
     }
 
 

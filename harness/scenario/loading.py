@@ -28,6 +28,7 @@ from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.reader import Reader
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.sections import timeline_section
+from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
 from trunkline.topologies import explicit
@@ -182,9 +183,17 @@ def resolve(scenario: Scenario) -> str:
             "files": render(scenario.files, None),
             "outputs": render(scenario.outputs, None),
             **({"capture": render(scenario.capture, None)} if scenario.capture.links else {}),
+            **({"expect": _render_expectations(scenario)} if scenario.expect else {}),
             **({"code": dict(scenario.code)} if scenario.code else {}),
         }
     )
+
+
+def _render_expectations(scenario: Scenario) -> list[dict[str, Any]]:
+    """The expectations in the form of a file, without the options that they do not use."""
+    unused = render(Expectation(tasks=1, by_s=None), None) | {"tasks": None}
+    rows = render(scenario.expect, None)
+    return [{key: value for key, value in row.items() if value != unused[key]} for row in rows]
 
 
 def read_beside(folder: Path) -> Read:
@@ -214,7 +223,7 @@ def read_beside(folder: Path) -> Read:
 
 
 def _anchor_folders(scenario: Scenario, home: Path) -> Scenario:
-    """Make the folders of the workload and of `files` absolute; they are relative to `home`."""
+    """Make the folders that the scenario names absolute; they are relative to `home`."""
     writable = tuple(os.path.normpath(home / folder) for folder in scenario.files.writable)
     files = dataclasses.replace(scenario.files, writable=writable)
     workload = scenario.workload
@@ -224,7 +233,13 @@ def _anchor_folders(scenario: Scenario, home: Path) -> Scenario:
     if scenario.runs_programs and isinstance(run := options["charge"].get("replay"), str):
         options["charge"] = {**options["charge"], "replay": os.path.normpath(home / run)}
     workload = dataclasses.replace(workload, options=options)
-    return dataclasses.replace(scenario, files=files, workload=workload)
+    expect = tuple(
+        each
+        if each.check is None
+        else dataclasses.replace(each, folder=os.path.normpath(home / each.folder))
+        for each in scenario.expect
+    )
+    return dataclasses.replace(scenario, files=files, workload=workload, expect=expect)
 
 
 def _check_folders(scenario: Scenario, source: Document) -> None:

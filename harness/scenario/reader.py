@@ -16,6 +16,7 @@ from trunkline.harness.scenario.scheme_settings import PROGRAMS, Component, Sche
 from trunkline.harness.scenario.sections import (
     background_section,
     capture_section,
+    expect_section,
     scheme_section,
     section_rules,
     timeline_section,
@@ -55,15 +56,23 @@ class Reader:
         background_section.check(
             self._source, basics["background"], basics["network"].mtu, topology
         )
+        kinds = self._reader.extensions.workloads
+        expect_section.check(
+            self._source,
+            basics["expect"],
+            sites,
+            topology,
+            programs=programs,
+            evaluates=workload is None or workload.module.EVALUATES,
+        )
         section_rules.check_limits(self._source, basics)
         section_rules.check_network(self._source, basics, topology)
         if programs:
             scheme = PROGRAMS
-            module = self._reader.extensions.workloads[self._data["workload"]["kind"]]
+            module = kinds[self._data["workload"]["kind"]]
             section_rules.check_programs(self._source, basics["stop"], sites, workload, module)
             section_rules.check_virtual_time(self._source, basics)
         else:
-            kinds = self._reader.extensions.workloads
             section_rules.check_stop(self._source, basics, workload, kinds)
             if scheme:
                 size = workload_section.model_bytes(self._reader, workload)

@@ -16,6 +16,7 @@ from trunkline.harness.background.flows import Background
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.scheme_settings import PROGRAMS, Component, Count, Duration, Scheme
+from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 from trunkline.workloads.layered.model import LayeredModel
@@ -208,6 +209,7 @@ class Scenario:
     files: Files
     outputs: Outputs
     capture: Capture
+    expect: tuple[Expectation, ...]
     code: Mapping[str, str]
     overrides: tuple[str, ...] = field(default=(), compare=False)
 
@@ -318,6 +320,7 @@ class Basics:
         files: which of your files the run shares with you.
         outputs: the outputs of a run besides its events and tables.
         capture: the links whose packets are captured.
+        expect: what must be true of the run, or its verdict is `fail`.
         code: the text of Python files that the scenario names; by default they are read from the
             scenario's folder.
     """
@@ -338,4 +341,5 @@ class Basics:
     files: Files = Files()
     outputs: Outputs = Outputs()
     capture: Capture = Capture()
+    expect: tuple[Expectation, ...] = ()
     code: Mapping[str, str] | None = None

@@ -25,6 +25,7 @@ from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import program_init, site_accounts
+from trunkline.harness.session.output_watch import OutputWatch
 from trunkline.harness.session.program_output import OUTPUT_LIMIT_BYTES, Output, Reports, failure
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
 from trunkline.workloads.calls import call_timing
@@ -101,6 +102,7 @@ class ProgramChildren:
         sites, workload = scenario.topology.site_names, scenario.workload
         self._programs: dict[str, Program] = workload.module.place_programs(sites, workload.options)
         self._codes: dict[str, int] = {}
+        self._watches: dict[str, list[OutputWatch]] = {}
         self._epoch_ns = 0
         self._asked_to_stop = False
 
@@ -132,7 +134,7 @@ class ProgramChildren:
         for name in (f"{child.name}.out", f"{child.name}.err"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             child.files.append(os.open(self._log_dir / name, flags, 0o644))
-        output, errors = (Output(file, OUTPUT_LIMIT_BYTES) for file in child.files)
+        output, errors = (self._copy(child.name, file) for file in child.files)
         reports, control = Reports(child.name), Lines()
 
         def take_reports(data: bytes) -> Iterable[LoggedEvent]:
@@ -143,12 +145,27 @@ class ProgramChildren:
                 if "ready" in message:
                     child.ready = True
                 elif "failed" in message:
-                    t_ns = time.monotonic_ns() - self._epoch_ns if self._epoch_ns else 0
-                    yield failure(child.name, t_ns, message["failed"])
+                    yield failure(child.name, self._now_ns(), message["failed"])
                 else:
                     self._codes[child.name] = message["ended"]
 
-        return (output.copy, errors.copy, take_reports, take_control)
+        return (output, errors, take_reports, take_control)
+
+    def _copy(self, name: str, file: int) -> Sink:
+        """Copy one stream of a program to a file, and look for the lines that are expected."""
+        output = Output(file, OUTPUT_LIMIT_BYTES)
+        watch = OutputWatch.of(name, name, self._scenario.expect)
+        self._watches.setdefault(name, []).append(watch)
+
+        def take(data: bytes) -> Iterator[LoggedEvent]:
+            output.copy(data)
+            if watch.left:  # reading the clock takes virtual time
+                yield from watch.events(data, self._now_ns())
+
+        return take
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - self._epoch_ns if self._epoch_ns else 0
 
     def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         self._epoch_ns = epoch_ns
@@ -181,6 +198,9 @@ class ProgramChildren:
         for fd, sink in zip(child.read_fds, child.sinks, strict=True):
             while data := os.read(fd, READ_BYTES):
                 yield from sink(data)
+        for watch in self._watches.pop(child.name, ()):
+            if watch.left and watch.lines.rest:
+                yield from watch.end(self._now_ns())
         child.code = self._codes.get(child.name, child.process.wait())
         if child.code and not child.asked and READ_ONLY in self._last_errors(child.name):
             yield failure(child.name, now_ns(), READ_ONLY_HINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trunkline.agents.events import event_reading
@@ -83,12 +83,11 @@ class Output:
     file: int
     left_bytes: int
 
-    def copy(self, data: bytes) -> Iterable[LoggedEvent]:
-        """Write the data up to the limit; yields no events. Raises OSError."""
+    def copy(self, data: bytes) -> None:
+        """Write the data up to the limit. Raises OSError."""
         if self.left_bytes <= 0:
-            return ()
+            return
         self.left_bytes -= len(data)
         if self.left_bytes < 0:
             data = data[: self.left_bytes] + b"\n[trunkline: too much; the rest is dropped]\n"
         write_all(self.file, data)
-        return ()

@@ -32,8 +32,16 @@ def computing_is_charged(history: History, rules: Rules) -> Iterator[Finding]:
             times = f"{found.charged_ns / 1e9:.6f} s instead of {wanted_ns / 1e9:.6f} s"
             yield fail(f"{site} was charged {times} for what it computed")
         yield judged()
+    yield from map(note, find_remarks(history, rules))
+
+
+def find_remarks(history: History, rules: Rules) -> Iterator[str]:
+    """Whether a run whose computing is charged repeats, in one sentence."""
+    charge = rules.scenario.workload.options.get("charge") if rules.programs else None
+    if not charge:
+        return
     if "replay" in charge:
-        yield note(f"charged as in {charge['replay']}: repeats to the byte with these charges")
+        yield f"Charged as in {charge['replay']}: repeats to the byte with these charges."
         return
     noise = find_noise(history)
-    yield note(f"charged: does not repeat to the byte{f'; {noise}' if noise else ''}")
+    yield f"Charged: does not repeat to the byte{f'; {noise}' if noise else ''}."

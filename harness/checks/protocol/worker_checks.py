@@ -63,13 +63,14 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     A server only takes part in tasks. A passive member of a task may do anything else meanwhile.
     """
     losses = Losses.of(history, rules)
-    prompt_ns = Tolerances.of(history).worker_ns
+    tolerances = Tolerances.of(history)
     tasks = {task.number: task for task in history.tasks}
     lives = LivesSoFar.of(task.started for task in history.tasks)
     workers = {
         site: _Worker(
             site,
-            prompt_ns,
+            tolerances.worker_ns,
+            tolerances.follow_ns,
             rules.topology.overlay.neighbours(site),
             rules.started is not None,
             tasks,
@@ -131,7 +132,7 @@ class _Worker:
     Attributes:
         life: what it does, by the table of a site's life.
         joined: the tasks that it knows.
-        owed: a task whose result must be merged by the next event.
+        owed: a task whose result, which came at `finished_ns`, must be merged by the next event.
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
@@ -143,6 +144,7 @@ class _Worker:
 
     site: str
     prompt_ns: int
+    follow_ns: int
     neighbours: tuple[str, ...] = ()
     begins_whole: bool = True
     tasks: Mapping[int, Task] = field(default_factory=dict)
@@ -156,6 +158,7 @@ class _Worker:
     restart_ns: int = 0
     joined: set[int] = field(default_factory=set)
     owed: int | None = None
+    finished_ns: int = 0
     fresh: int | None = None
     committed: int = 0
     is_new: bool = False
@@ -169,8 +172,12 @@ class _Worker:
     def change(self, event: AgentChanged) -> Iterator[Finding]:
         """Take in that a fault killed or restarted the worker."""
         step = self.life.change(event.do)
-        if event.do == "resume" and self.idle_ns is not None:
-            self.idle_ns = max(self.idle_ns, event.t_ns)
+        if event.do == "kill":
+            yield from self._check_promptness(event, step, self.follow_ns)
+        if event.do == "resume":
+            self.computed_ns = max(self.computed_ns, event.t_ns)
+            if self.idle_ns is not None:
+                self.idle_ns = max(self.idle_ns, event.t_ns)
         elif event.do == "kill":
             self.idle_ns = None
         elif event.do == "restart":
@@ -200,9 +207,12 @@ class _Worker:
         if isinstance(event, ModelMerged):
             if event.task != owed:
                 yield self._wrong(event, f"it had no result of task {event.task} to merge")
+            elif event.t_ns > self.finished_ns + self.follow_ns:
+                yield self._wrong(event, f"it had the result at {format_time(self.finished_ns)}")
         elif owed is not None:
             yield self._wrong(event, f"it had not merged the result of task {owed}")
         if isinstance(event, TaskFinished):
+            self.finished_ns = event.t_ns
             task = self.tasks.get(event.task)
             merges = self.is_server or (task is not None and task.merges)
             self.owed = event.task if merges else None
@@ -260,6 +270,7 @@ class _Worker:
                 self.is_new = True
                 yield from self._check_iteration(event, iteration)
             case Ready():
+                yield from self._check_promptness(event, step, self.follow_ns)
                 yield from self._take_ready(event)
             case RoundFinished(rounds=rounds):
                 self.rounds += 1
@@ -268,19 +279,20 @@ class _Worker:
             case RoundAlone(iteration=iteration):
                 self.committed = iteration
                 yield from self._check_iteration(event, iteration)
-                yield from self._check_promptness(event, step)
+                yield from self._check_promptness(event, step, self.prompt_ns)
                 if self.life.connected:
                     yield self._wrong(event, "it had a controller")
             case LinkLost(peer=peer) | LinkFound(peer=peer):
                 yield from self._check_link(event, peer)
             case ControllerLost() | ControllerFound():
+                yield from self._check_promptness(event, step, self.follow_ns)
                 if self.life.connected == was_connected:
                     yield self._wrong(event, "it logged the same before")
                 self.lost_ns = event.t_ns
                 if step.before is Doing.WAITING:  # it reports that it is ready
                     self.ready_ns = min(self.ready_ns, event.t_ns)
             case WorkerFinished(rounds=rounds):
-                yield from self._check_promptness(event, step)
+                yield from self._check_promptness(event, step, self.prompt_ns)
                 self.has_left = True
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
@@ -355,10 +367,12 @@ class _Worker:
             yield self._wrong(event, f"it had not lost {peer}")
         self.lost[peer] = isinstance(event, LinkLost)
 
-    def _check_promptness(self, event: Event, step: Step) -> Iterator[Finding]:
-        """A worker that does not get ready logs it at once after it computed or noticed a loss."""
-        if step.before is Doing.COMPUTED and event.t_ns > self.computed_ns + self.prompt_ns:
-            yield self._wrong(event, "it was not ready before")
+    def _check_promptness(self, event: Event, step: Step, most_ns: int) -> Iterator[Finding]:
+        """A worker that has computed is ready, or goes on without a task, at once."""
+        waited = event.t_ns > self.computed_ns + most_ns and not self._receives_aside()
+        if step.before is Doing.COMPUTED and waited:
+            since = format_time(self.computed_ns)
+            yield self._wrong(event, f"it might have logged that at {since}")
 
     def _check_idleness(self, event: Event) -> Iterator[Finding]:
         """A worker continues at once after a round."""

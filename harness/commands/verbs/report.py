@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Write a run's page, tables, figures and verdict again, or compare runs."""
     from trunkline.harness.commands import listings
-    from trunkline.harness.report import outputs
+    from trunkline.harness.runs.user_checks import judge_run
 
     folders = [terminal.find_run(name, Path(arguments.runs)) for name in arguments.run]
     for folder in filter(listings.is_running, folders):
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"--out {arguments.out}: only with several runs; one run's page is its report.html"
         )
     return terminal.show_verdict(
-        folders[0], outputs.build(folders[0], arguments.width), arguments.quiet
+        folders[0], judge_run(folders[0], arguments.width), arguments.quiet
     )
 
 

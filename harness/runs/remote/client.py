@@ -23,6 +23,7 @@ from trunkline.harness.runs.remote.jobs import Request
 from trunkline.harness.runs.remote.protocol import Message, Wire
 from trunkline.harness.runs.remote.ssh import Address
 from trunkline.harness.runs.runner import RunResult
+from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.scenario.settings import Scenario
 
@@ -171,6 +172,8 @@ class _ServerConnection:
             if scenario.overrides:  # the other machine got the resolved scenario
                 about = here.read_json("environment.json", missing={})
                 here.write_json("environment.json", {**about, "overrides": scenario.overrides})
+            if any(each.kind == "check" for each in scenario.expect):  # they are on this machine
+                verdict = judge_run(here.path)
             self._remove(name)
         except BrokenError as error:
             raise RemoteError(

@@ -42,7 +42,8 @@ def test_bytes_that_a_user_typed_need_not_be_utf_8() -> None:
         '"rates_estimated", "links": [["a", "b", 1.5]]',
         '"run_finished", "reason": "", "cause": null, "links": [{"src": "a", "dst": "b",'
         ' "bytes": 3, "packets": 2, "drops": 1}], "short_of_memory": ["a"]',
-        '"capture_ended", "links": [{"src": "a", "dst": "b", "packets": 2, "missed": 1}]',
+        '"capture_ended", "links": [{"src": "a", "dst": "b", "packets": 2, "missed": 1,'
+        ' "bytes": 120, "digest": "9f"}]',
     ],
 )
 def test_an_event_is_written_as_it_was_read(rest: str) -> None:

@@ -16,6 +16,7 @@ from inside import run_all
 
 from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
+from trunkline.harness.checks.expectations.expectation_checks import list_checks
 from trunkline.harness.checks.judging import CHECKS, PROGRAM_CHECKS, judge
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check
@@ -38,6 +39,11 @@ stop: {exit: all}
 background:
 - {src: n1, dst: n3, rate: 2 Mbit/s}
 - {src: n3, dst: n1, kind: tcp, rate: 4 Mbit/s, size: 40 kB}
+capture: {links: [n1-n2, n3 -> n1]}
+expect:
+- {tasks: 16}
+- {output: 'all-reduce 15: ([0-9.]+) s', at_most: 60, sites: [n1]}
+- {carried: 100 kB, link: n1-n2}
 timeline:
 - {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
 """
@@ -186,6 +192,7 @@ class FirstNotice:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.checks = dict(CHECKS if rules.programs is None else PROGRAM_CHECKS)
+        self.checks |= {name: rest for name, *rest in list_checks(rules, {})}
         self.order = sorted(self.checks, key=DEAR.__contains__)
         self.parsed: dict[bytes, Event] = {}
 

@@ -3,9 +3,11 @@
 import json
 import struct
 import time
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
+import xxhash
 from inside import run_all
 from probing import datagrams
 
@@ -114,7 +116,7 @@ def measure(home: str) -> dict:
         "arrived": len(arrived),
         "back": [len(back), len(swallowed)],
         "left_ns": left_ns,
-        "links": [[link.src, link.dst, link.packets, link.missed] for link in links],
+        "links": [list(astuple(link)) for link in links],
         "counted": [
             [after[e].packets - before[e].packets, after[e].bytes - before[e].bytes] for e in TAPS
         ],
@@ -128,6 +130,8 @@ def measure(home: str) -> dict:
 def found(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("captures")
     said = embedded.call(measure, str(home), visible=[home])
+    folder = home / "capture"
+    said["contents"] = {ends: (folder / capture.file_name(ends)).read_bytes() for ends in TAPS}
     said["files"] = {ends: read_pcap(home / "capture" / capture.file_name(ends)) for ends in TAPS}
     return said
 
@@ -136,7 +140,8 @@ def test_a_file_has_the_packets_and_bytes_that_the_link_counted(found):
     for ends, counted, link in zip(TAPS, found["counted"], found["links"], strict=True):
         _, packets = found["files"][ends]
         assert [len(packets), sum(size for _, size, _ in packets)] == counted
-        assert LinkCapture(*link) == LinkCapture(*ends, len(packets), 0)
+        digest = xxhash.xxh3_128_hexdigest(found["contents"][ends])
+        assert LinkCapture(*link) == LinkCapture(*ends, len(packets), 0, counted[1], digest)
 
 
 def test_lost_packets_are_not_in_the_file(found):
@@ -201,6 +206,21 @@ def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(embed
         assert times_ns == sorted(times_ns)
         assert 10e6 < times_ns[0] < times_ns[-1] < events[-1]["t_ns"]
     assert outputs.build(run_dir).outcome == "pass"
+    file = run_dir / "capture" / "n1_n2.pcap"
+    falsify_one_time(file)
+    found = outputs.build(run_dir)
+    assert found.problems == (
+        "captures are as written: n1 -> n2: the file is not the one that the run wrote",
+    )
+    file.unlink()
+    assert outputs.build(run_dir).outcome == "pass"
+
+
+def falsify_one_time(file: Path) -> None:
+    """The first packet arrives a nanosecond later; its time follows the 24 bytes of the head."""
+    content = bytearray(file.read_bytes())
+    content[28] ^= 1
+    file.write_bytes(content)
 
 
 def test_files_are_complete_after_a_run_that_exceeded_its_time(embedded, tmp_path):

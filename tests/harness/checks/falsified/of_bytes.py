@@ -288,3 +288,41 @@ def a_chunk_more_is_sent_and_arrives(log: Log) -> Log:
     first(log, "received", task=out["task"], **ends)["chunks"] += 1
     out["chunks"] += 1
     return log
+
+
+def _change_captures(log: Log, **changes: int) -> Log:
+    for end in every(log, "capture_ended"):
+        for link in end["links"]:
+            for key, by in changes.items():
+                link[key] += by
+    return log
+
+
+@falsification
+def captures_lack_a_tenth(log: Log) -> Log:
+    for end in every(log, "capture_ended"):
+        for link in end["links"]:
+            link["packets"], link["bytes"] = link["packets"] * 9 // 10, link["bytes"] * 9 // 10
+    return log
+
+
+@falsification
+def captures_have_one_packet_more_than_the_links(log: Log) -> Log:
+    return _change_captures(log, packets=1, bytes=60)
+
+
+@falsification
+def captures_have_smaller_packets(log: Log) -> Log:
+    return _change_captures(log, bytes=-100_000)
+
+
+@falsification
+def captures_missed_a_packet(log: Log) -> Log:
+    return _change_captures(log, missed=1)
+
+
+@falsification
+def a_capture_is_missing(log: Log) -> Log:
+    end = first(log, "capture_ended")
+    del end["links"][0]
+    return log

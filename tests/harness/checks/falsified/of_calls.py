@@ -146,3 +146,21 @@ def an_all_reduce_has_other_bytes_at_one_site(log: Log) -> Log:
 def a_barrier_has_another_name_at_one_site(log: Log) -> Log:
     middle(log, "call_started", name="barrier")["name"] = "all_reduce"
     return log
+
+
+@falsification
+def an_expected_line_is_another(log: Log) -> Log:
+    first(log, "expected_output")["line"] = "nothing"
+    return log
+
+
+@falsification
+def an_expected_line_is_missing(log: Log) -> Log:
+    return without(log, [first(log, "expected_output")])
+
+
+@falsification
+def an_expected_line_is_of_another_site(log: Log) -> Log:
+    line = first(log, "expected_output")
+    line["site"] = line["who"] = "n3"
+    return log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from falsified.falsifying import (
+    Line,
     Log,
     NotHereError,
     copy_of,
@@ -249,3 +250,31 @@ def a_stranger_finishes_a_task(log: Log) -> Log:
     if not others:
         raise NotHereError("all sites are members")
     return [*log, copy_of(of_task(log, task, "task_finished")[0], site=others[0])]
+
+
+def _falsify_causes(log: Log, old: str, new: Line) -> Log:
+    lines = [
+        line
+        for line in every(log, "task_halted", "task_rearranged", "task_abandoned", "task_dropped")
+        if line["cause"] is not None and line["cause"]["type"] == old
+    ]
+    if not lines:
+        raise NotHereError(old)
+    for line in lines:
+        line["cause"] = new
+    return log
+
+
+@falsification
+def lost_sites_are_said_to_have_withdrawn(log: Log) -> Log:
+    return _falsify_causes(log, "site_lost", {"type": "site_withdrew", "site": "moon"})
+
+
+@falsification
+def lost_sites_are_said_to_have_spent_a_budget(log: Log) -> Log:
+    return _falsify_causes(log, "site_lost", {"type": "budget_spent", "budget_s": 99.0})
+
+
+@falsification
+def broken_links_are_said_to_have_been_taken_over(log: Log) -> Log:
+    return _falsify_causes(log, "link_broke", {"type": "taken_over"})

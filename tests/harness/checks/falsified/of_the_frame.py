@@ -193,6 +193,14 @@ def an_unknown_agent_speaks(log: Log) -> Log:
 
 
 @falsification
+def only_the_last_controller_stops_the_run(log: Log) -> Log:
+    stops = every(log, "stopping")
+    if len(stops) < 2:
+        raise NotHereError("stopping")
+    return without(log, stops[:-1])
+
+
+@falsification
 def the_run_stops_10_s_late(log: Log) -> Log:
     """The time is over 10 s late, and all that follows is later, too."""
     if first(log, "stopping")["cause"]["type"] != "time_up":

@@ -13,6 +13,7 @@ from falsified.falsifying import (
     finished_task,
     first,
     last,
+    middle,
     of_task,
     without,
 )
@@ -62,6 +63,27 @@ def payloads_take_a_quarter_of_their_time(log: Log) -> Log:
     for line in every(log, "sent", "received"):
         line["end_ns"] = line["start_ns"] + (line["end_ns"] - line["start_ns"]) // 4
     return log
+
+
+def _delay(log: Log, event: str, by_ns: int) -> Log:
+    line = middle(log, event)
+    line["t_ns"] += by_ns
+    return log
+
+
+@falsification
+def a_site_is_ready_a_millisecond_late(log: Log) -> Log:
+    return _delay(log, "ready", MS)
+
+
+@falsification
+def a_model_is_merged_a_millisecond_late(log: Log) -> Log:
+    return _delay(log, "model_merged", MS)
+
+
+@falsification
+def a_contribution_is_taken_thirty_milliseconds_late(log: Log) -> Log:
+    return _delay(log, "contribution_taken", 30 * MS)
 
 
 @falsification

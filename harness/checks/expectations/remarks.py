@@ -1,0 +1,111 @@
+"""What did not move in a run: remarks for the user that change no verdict (pure).
+
+A run may keep all promises of Trunkline while its programs only wait. `expect:` in the scenario
+says what would be progress; without it, these remarks say what looks like none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from trunkline.agents.events.call_events import CallFinished, CallStarted
+from trunkline.agents.events.round_events import RoundFinished, SyncFinished
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinksCounted,
+    ProgramsStarted,
+)
+from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.record.history import History
+from trunkline.harness.scenario.sections.expectations import is_of
+
+SILENT_SHARE = 1 / 3
+"""A program that does nothing for this share of the run is named."""
+
+LEAST_NS = 1_000_000_000
+"""A shorter time means nothing."""
+
+SILENT_BYTES = 1500
+"""A site that sends less than this has done nothing: a few packets without payload need it."""
+
+ASK = "say what you expect with expect: (docs/expect.md)"
+
+
+def find_remarks(history: History, rules: Rules) -> Iterator[str]:
+    """One sentence for each thing that did not move."""
+    if history.run is None or history.interrupted:
+        return
+    found = list(_find_stalls(history, rules))
+    yield from found
+    if found and not rules.scenario.expect:
+        yield f"If that is not as it should be, {ASK}."
+
+
+def _find_stalls(history: History, rules: Rules) -> Iterator[str]:
+    if rules.programs is None:
+        yield from _find_idle_sites(history, rules)
+        return
+    yield from _find_unsynchronized(history, rules.programs)
+    yield from _find_silent(history, rules)
+    spoke = (history.all(RoundFinished), history.syncs, history.all(CallStarted))
+    if not any(spoke) and not rules.scenario.expect:
+        yield "Nothing in the log says whether the programs made progress."
+
+
+def _find_idle_sites(history: History, rules: Rules) -> Iterator[str]:
+    """Of agents: runs without a completed task, and sites that had no part in any."""
+    if not history.tasks:
+        yield "No task began."
+    elif not history.completed:
+        yield f"None of {len(history.tasks)} tasks was completed."
+    else:
+        done = {event.site for event in history.all(TaskFinished, ContributionTaken)}
+        for site in sorted(set(rules.scenario.workers) - done):
+            yield f"{site} had a part in no completed task."
+
+
+def _find_unsynchronized(history: History, programs: tuple[str, ...]) -> Iterator[str]:
+    """Programs that ended no synchronization and no call, if others did."""
+    done = {event.site for event in history.all(SyncFinished, CallFinished)}
+    for who in programs:
+        if done and not any(is_of(who, site) for site in done):
+            yield f"{who} never synchronized, but others did."
+
+
+def _find_silent(history: History, rules: Rules) -> Iterator[str]:
+    """Programs that sent and logged nothing for a third of the run while they were alive."""
+    start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
+    stop_ns = history.stop_ns
+    active = _list_active(history, rules)
+    ended_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
+    least_ns = max(LEAST_NS, SILENT_SHARE * (stop_ns - start_ns))
+    silent = defaultdict[str, list[str]](list)
+    for who in rules.programs or ():
+        end_ns = min(stop_ns, ended_ns.get(who, stop_ns))
+        own = (t for site, times in active.items() if is_of(who, site) for t in times)
+        times_ns = [start_ns, *sorted(t for t in own if start_ns <= t <= end_ns), end_ns]
+        gap_ns, since_ns = max((b - a, a) for a, b in pairwise(times_ns))
+        if gap_ns > least_ns:
+            span = f"from {since_ns / 1e9:.1f} s to {(since_ns + gap_ns) / 1e9:.1f} s"
+            silent[span].append(who)
+    for span, programs in silent.items():
+        yield f"{', '.join(programs)} sent and logged nothing {span}."
+
+
+def _list_active(history: History, rules: Rules) -> Mapping[str, list[int]]:
+    """By site: when it logged something, and when its links had carried SILENT_BYTES more."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for event in history.events:
+        if event.site in rules.topology.site_names:
+            found[event.site].append(event.t_ns)
+    before: dict[tuple[str, str], int] = {}
+    for counted in history.all(LinksCounted):
+        for link in counted.links:
+            ends = link.src, link.dst
+            if link.bytes >= before.get(ends, 0) + SILENT_BYTES:
+                before[ends] = link.bytes
+                found[link.src].append(counted.t_ns)
+    return found

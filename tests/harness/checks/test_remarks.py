@@ -1,0 +1,101 @@
+"""What did not move in a run, in runs that keep every promise."""
+
+from collections.abc import Sequence
+
+import pytest
+from hand_made import THREE_SITES, change
+from three_sites import history, without
+
+from trunkline.agents.events.causes import TimeUp
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinkBytes,
+    LinksCounted,
+    ProgramsStarted,
+    RunFinished,
+    Stopping,
+)
+from trunkline.harness.checks.expectations.remarks import find_remarks
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.record.history import History
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.sections.expectations import Expectation
+
+S = 1_000_000_000
+ASKS = "If that is not as it should be, say what you expect with expect: (docs/expect.md)."
+SCENARIO = """
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [sh]}
+stop: {time: 30 s}
+"""
+RULES = Rules.of(parse(SCENARIO, "x.yaml"))
+
+
+def remarks(events: Sequence[Event], rules: Rules = RULES) -> list[str]:
+    frame = (
+        make_header(rules.scenario),
+        ProgramsStarted(0, "runner"),
+        Stopping(30 * S, "runner", cause=TimeUp(30.0)),
+        RunFinished(30 * S, "runner", TimeUp(30.0), ()),
+    )
+    log = sorted((*frame, *events), key=lambda event: event.t_ns)
+    return list(find_remarks(History.of(log), rules))
+
+
+def carried(at_s: int, total: int) -> LinksCounted:
+    links = (LinkBytes("n1", "n2", total), LinkBytes("n2", "n1", total))
+    return LinksCounted(at_s * S, "runner", links)
+
+
+def synchronized(at_s: int, *sites: str) -> list[Event]:
+    started = [SyncStarted(at_s * S, site, 0, 9, "mine") for site in sites]
+    return [*started, *(SyncFinished(at_s * S, site, 0) for site in sites)]
+
+
+BUSY = [carried(at_s, 2000 * at_s) for at_s in range(30)]
+
+
+def test_nothing_is_said_of_a_run_that_moves() -> None:
+    assert remarks([*BUSY, *synchronized(9, "n1", "n2")]) == []
+
+
+def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
+    said = "Nothing in the log says whether the programs made progress."
+    assert remarks(BUSY) == [said, ASKS]
+    expects = change(RULES, expect=(Expectation(tasks=1),))
+    assert remarks(BUSY, expects) == []
+
+
+def test_a_site_that_never_synchronizes_is_named() -> None:
+    found = remarks([*BUSY, *synchronized(9, "n1")])
+    assert found == ["n2 never synchronized, but others did.", ASKS]
+
+
+def test_links_that_are_dead_for_most_of_the_run_are_noticed() -> None:
+    """A few packets without payload, as of connections that time out, are nothing."""
+    tries = [carried(at_s, 2000 + 60 * at_s) for at_s in range(2, 25)]
+    found = remarks([carried(1, 2000), *tries, *synchronized(1, "n1", "n2")])
+    assert found == ["n1, n2 sent and logged nothing from 1.0 s to 30.0 s.", ASKS]
+
+
+def test_a_program_that_has_exited_owes_nothing() -> None:
+    exits = [AgentExited(2 * S, "runner", who, code=0, asked=False) for who in ("n1", "n2")]
+    assert remarks([carried(1, 2000), *synchronized(1, "n1", "n2"), *exits]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ((), []),
+        (
+            (without("task_completed"), without("task_finished")),
+            ["None of 3 tasks was completed.", ASKS],
+        ),
+        ((without("task_finished", site="kyiv"),), ["kyiv had a part in no completed task.", ASKS]),
+    ],
+)
+def test_tasks_of_agents_that_lead_to_nothing_are_noticed(changes, said) -> None:
+    assert list(find_remarks(history(*changes), Rules.of(THREE_SITES))) == said

@@ -1,0 +1,41 @@
+"""Lines that are expected in the output of programs."""
+
+from trunkline.harness.scenario.sections.expectations import Expectation
+from trunkline.harness.session.output_watch import LINE_BYTES, OutputWatch
+
+EXPECTED = (
+    Expectation(tasks=1),
+    Expectation(output="^done"),
+    Expectation(output="loss=([0-9.]+)", at_most=0.5, sites=("n1",)),
+)
+
+
+def found(watch: OutputWatch, data: bytes, t_ns: int = 7) -> list[tuple[int, int, str]]:
+    events = [logged.event for logged in watch.events(data, t_ns)]
+    return [(event.t_ns, event.entry, event.line) for event in events]
+
+
+def test_the_first_line_of_each_expectation_is_logged_once() -> None:
+    watch = OutputWatch.of("n1", "n1.trainer", EXPECTED)
+    assert found(watch, b"loss=0.9\nlo") == []
+    assert found(watch, b"ss=0.4\nloss=0.3\n", 8) == [(8, 2, "loss=0.4")]
+    assert found(watch, b" 10%\r 20%\rdone\n", 9) == [(9, 1, "done")]
+    assert found(watch, b"done\n") == []
+    assert not watch.left
+
+
+def test_a_last_line_needs_no_end() -> None:
+    watch = OutputWatch.of("n2", "n2", EXPECTED)
+    assert found(watch, b"done") == []
+    assert [logged.event.line for logged in watch.end(9)] == ["done"]
+
+
+def test_what_is_expected_of_other_sites_is_not_found_here() -> None:
+    assert found(OutputWatch.of("n10", "n10", EXPECTED), b"loss=0.1\n") == []
+
+
+def test_a_stream_without_lines_needs_no_memory() -> None:
+    watch = OutputWatch.of("n1", "n1", EXPECTED)
+    for _ in range(100):
+        assert found(watch, b"x" * 10_000) == []
+    assert len(watch.lines.rest) == LINE_BYTES
