@@ -122,8 +122,9 @@ def test_background_processes_of_the_program_end_with_it(guest):
 
 
 def test_a_spinning_program_is_ended_because_its_clock_stands_still(guest):
-    with pytest.raises(KernelError, match=r"the virtual clock stood still at \d+\.\d+ s"):
-        guest.run(SPIN, stall_timeout_s=1, timeout_s=60)
+    words = r"clock stood still at \d+\.\d+ s.*it was process \d+, python.*workload.charge"
+    with pytest.raises(KernelError, match=words):
+        guest.run(SPIN, stall_timeout_s=2, timeout_s=60)
 
 
 def test_a_program_that_asks_again_and_again_is_ended_although_its_clock_creeps(guest):

@@ -1,5 +1,6 @@
 """Computing and empty polls take virtual time at sites that say so, and nowhere else."""
 
+import ctypes
 import os
 import select
 import socket
@@ -16,6 +17,7 @@ STEPS = 1_000_000
 """Of a loop that takes some ten milliseconds."""
 
 POLL_S = 100e-6
+NEW_PROCESSES = 0x20000000
 
 
 def in_process(act: Callable[[], None]) -> int:
@@ -47,6 +49,16 @@ def at(site: str, given: SiteTime, processes: int = 1) -> Callable[[], None]:
         seconds(*[compute] * processes)
 
     return act
+
+
+def in_namespace(act: Callable[[], None]) -> Callable[[], None]:
+    """The same with process numbers that begin at 1, as the programs of each site have them."""
+
+    def enter_and_act() -> None:
+        if ctypes.CDLL(None).unshare(NEW_PROCESSES) == 0:
+            os.waitpid(in_process(act), 0)
+
+    return enter_and_act
 
 
 def poll_until_it_comes(empty: Callable[[socket.socket], bool]) -> tuple[int, float]:
@@ -111,9 +123,9 @@ def inside() -> dict[str, Any]:
     found["on three cores"] = seconds(at("three", SiteTime(factor=1.0, cores=3), processes=3))
     found["at half"] = seconds(at("half", SiteTime(factor=0.5)))
     record, replay = (SiteTime(factor=1.0, mode=mode) for mode in ("record", "replay"))
-    found["recorded"] = seconds(at("again", record))
+    found["recorded"] = seconds(in_namespace(at("again", record)))
     site_accounts.replay_charges(site_accounts.CHARGES.read_text().splitlines())
-    found["replayed"] = [seconds(at("again", replay)) for _ in range(2)]
+    found["replayed"] = [seconds(in_namespace(at("again", replay))) for _ in range(2)]
     found["totals"] = {
         each.site: (each.measured_ns, each.charged_ns, each.queued_ns, each.charges)
         for each in site_accounts.read_totals()
@@ -152,7 +164,7 @@ def test_computing_without_system_calls_is_charged(found: dict[str, Any]) -> Non
     measured_ns, charged_ns, queued_ns, charges = found["totals"]["alone"]
     assert charges > 1
     assert charged_ns == measured_ns
-    assert queued_ns < 1e5
+    assert queued_ns < charged_ns / 10
     assert found["alone"] == pytest.approx(charged_ns / 1e9, abs=1e-3)
 
 

@@ -13,7 +13,7 @@ RING = """
 import os, socket, time
 rank, sites = int(os.environ["RANK"]), os.environ["TRUNKLINE_ADDRESSES"].split(",")
 server = socket.create_server((sites[rank], 7000))
-time.sleep(0.1)
+time.sleep(3)
 right = socket.create_connection((sites[1 - rank], 7000))
 left, _ = server.accept()
 for _ in range(3):
