@@ -14,15 +14,16 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trunkline.workloads import compute_time
+from trunkline.workloads import compute_time, site_time
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.option_rules import OptionError, Sites, reject
 from trunkline.workloads.shared_state import list_shared
+from trunkline.workloads.site_time import Charge, SiteTime
 
 EVALUATES = False
 PROGRAMS = True
@@ -48,6 +49,7 @@ class Program:
         time_calls: whether its calls of `torch.distributed` are timed.
         step_times: what each step of its optimizer takes; None for no time.
         optimizers: the classes whose steps take it; by default that of the first step.
+        time: what takes virtual time at its site.
     """
 
     command: tuple[str, ...]
@@ -57,6 +59,7 @@ class Program:
     time_calls: bool = False
     step_times: ComputeTime | None = None
     optimizers: tuple[str, ...] = ()
+    time: SiteTime = field(default_factory=SiteTime)
 
 
 def build(
@@ -72,6 +75,8 @@ def build(
     compute_s: Compute | None = None,
     slowdown: Slowdown | None = None,
     optimizers: tuple[str, ...] = (),
+    charge: Mapping[str, Charge] = {},
+    poll_s: float | None = None,
 ) -> Program | None:
     """Return the program of the site `rank`, None if it has none. Raises OptionError.
 
@@ -88,11 +93,17 @@ def build(
         slowdown: multiplies the times of some sites: site -> factor.
         optimizers: the classes of optimizers whose steps take that time, such as [AdamW]; by
             default only the optimizer that takes the first step. Steps inside others never do.
+        charge: if given, computing takes virtual time: its processor time times `factor` (1), on
+            `cores` processors (1) of every site; a site's name -> its own values. `record`: whether
+            the run keeps its charges; `replay`: the folder of a run whose charges are used again.
+        poll_s: what a poll takes that waits for nothing and finds nothing; 0: no time. By default
+            20 us, from the hundredth in a row on.
     """
     given = {"command": command, "folder": folder, "env": env, "preload": preload}
+    timed: dict[str, Any] = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}
     steps: dict[str, Any] = {"slowdown": slowdown, "optimizers": optimizers}
     steps |= {} if compute_s is None else {"compute_s": compute_s}
-    reject(problems(sites, **given, time_calls=time_calls, **steps))
+    reject(problems(sites, **given, **timed, **steps))
     names = _names(sites)
     words = command.get(names[rank]) if isinstance(command, Mapping) else command
     if words is None:
@@ -109,6 +120,7 @@ def build(
         time_calls,
         times,
         tuple(optimizers),
+        site_time.place(names[rank], charge, poll_s),
     )
 
 
@@ -154,6 +166,7 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     if options.get("time_calls") and any(map(_is_isolated, by_site.values())):
         allowed = "false with python3 -E, -I or -S, which would not load what times the calls"
         found.append(OptionError("time_calls", True, allowed))
+    found += site_time.problems(_names(sites), options.get("charge", {}), options.get("poll_s"))
     return found + _find_wrong_steps(sites, by_site, options)
 
 

@@ -46,6 +46,26 @@ class LinkCapture:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteTotals:
+    """What took virtual time at a site: computing that was charged, and empty polls.
+
+    Attributes:
+        measured_ns: the processor time of its processes on the host.
+        charged_ns: the virtual time that this took.
+        queued_ns: how long processes waited for one of the site's processors.
+        charges: how often processes were charged.
+        polls: the empty polls that took time.
+    """
+
+    site: str
+    measured_ns: Count
+    charged_ns: Count
+    queued_ns: Count
+    charges: Count
+    polls: Count
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted(Event, by=By.RUNNER):
     """The agents are about to start."""
 
@@ -75,6 +95,17 @@ class LinksCounted(Event, by=By.RUNNER):
     """In a run of programs: these links carried something since the last count."""
 
     links: tuple[LinkBytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCharged(Event, by=By.RUNNER):
+    """At the end of a run of programs, if anything was charged or many polls were empty.
+
+    `samples_ns` has what the same loop took, before and after the run: it shows the noise.
+    """
+
+    sites: tuple[SiteTotals, ...]
+    samples_ns: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

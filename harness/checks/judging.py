@@ -22,7 +22,7 @@ from trunkline.harness.checks.expectations.remarks import find_remarks
 from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.network import background_checks, capture_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
-from trunkline.harness.checks.programs import call_checks, program_checks
+from trunkline.harness.checks.programs import call_checks, charge_checks, program_checks
 from trunkline.harness.checks.protocol import (
     cause_checks,
     connection_checks,
@@ -102,6 +102,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every site took part": ("sites", program_checks.sites_took_part),
+    "computing was charged": ("sites", charge_checks.computing_is_charged),
     "programs reported in order": ("reports", program_checks.programs_follow_the_protocol),
     "calls followed each other": ("calls", call_checks.calls_follow_each_other),
     "calls ended after all had begun": ("calls", call_checks.collectives_take_time),
@@ -132,7 +133,8 @@ def judge(
         for check in expectation_checks.list_checks(rules, carried_out or {})
     ]
     checks = (*judge_each(history, rules), *of_files, *expected)
-    return Verdict.of(checks, tuple(find_remarks(history, rules)))
+    charged = charge_checks.find_remarks(history, rules)
+    return Verdict.of(checks, (*charged, *find_remarks(history, rules)))
 
 
 def judge_each(history: History, rules: Rules) -> Iterator[Check]:

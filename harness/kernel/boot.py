@@ -36,7 +36,8 @@ from trunkline.harness.kernel.probes import (
     probe_tracing,
     require,
 )
-from trunkline.harness.kernel.process import Companion, Guest, Signals, StallWatch
+from trunkline.harness.kernel.process import Companion, Guest, Signals
+from trunkline.harness.kernel.stall_watch import StallWatch
 from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.needs import explain_error, find_problems

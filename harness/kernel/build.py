@@ -35,6 +35,8 @@ PATCHES = tuple(
         "registers-of-any-size",
         "fewer-stops",
         "time-waited",
+        "virtual-tsc",
+        "site-time",
     )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
@@ -55,7 +57,7 @@ TOOLS: Mapping[str, str] = {
 HEADERS: Mapping[str, str] = {"/usr/include/stdio.h": "libc6-dev"}
 
 # The number of object files of a build, for the display of progress.
-OBJECTS = 677
+OBJECTS = 678
 
 MAKE_ARGUMENTS = (
     "ARCH=um",

@@ -48,6 +48,7 @@ ROOM_REMEDY = "free some, or mount -o remount,exec,size=8G /dev/shm (in a contai
 UNCONFINED = "docker run --cap-add SYS_PTRACE, or --security-opt seccomp=unconfined"
 CAP_SYS_PTRACE = 19
 READ_LOG = 3
+ARCH_PRCTL, ARCH_SET_CPUID = 158, 0x1012
 LOG_BYTES = 1 << 20
 BESIDE_MB = 256
 """The address space that a guest's kernel needs beside the guest's memory, with much to spare."""
@@ -87,6 +88,11 @@ def probe_processor() -> Finding:
             "a processor with AVX2 (Intel since 2013, AMD since 2015), if bits must be the same",
         )
     return Finding("processor", "ok", f"{model}, {widest}")
+
+
+def has_cpuid_faulting() -> bool:
+    """Whether a process can be stopped at CPUID, so that a guest may hide instructions."""
+    return bool(ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_SET_CPUID, 1) == 0)
 
 
 @functools.cache

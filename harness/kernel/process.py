@@ -13,6 +13,7 @@ commands, and the standard input of the program.
 import contextlib
 import fcntl
 import os
+import re
 import resource
 import select
 import selectors
@@ -38,13 +39,12 @@ END_TIMEOUT_S = 10.0
 """The time in which the kernel should end all processes of a killed guest."""
 
 POLL_S = 0.2
-MIN_STALL_S = 60.0
-MIN_STALL_BOOTS = 120
-INTERRUPTED_SHARE = 0.05
-WARNING_SHARE = 1 / 6
 LAST_LINES = 6
 LOG_BYTES = 16384
 """The part of the kernel's messages that is kept for errors."""
+
+SPINNING_LINE = re.compile(rb"spinning: (.*)\r?\n")
+"""What the kernel says of a process that computes for long while none waits: its site and name."""
 
 MAX_BLOCK_BYTES = 255
 PIPE_BYTES = 1 << 20
@@ -88,6 +88,7 @@ class Guest:
         self.paused = False
         self.interrupted = False
         self._exit_code: int | None = None
+        self.spinning = ""
         self._log = b""
         self._reports = Lines()
         self._messages, messages_end = _pipe()
@@ -246,7 +247,11 @@ class Guest:
             os.write(self._commands, byte)
 
     def _keep_messages(self, data: bytes) -> None:
+        """Keep what the kernel says; the last process that it says to spin is no last word."""
         self._log = (self._log + data)[-LOG_BYTES:]
+        if found := SPINNING_LINE.findall(self._log):
+            self.spinning = found[-1].decode(errors="replace")
+            self._log = SPINNING_LINE.sub(b"", self._log)
 
     def _read_reports(self, data: bytes) -> None:
         for line in self._reports.split(data):
@@ -256,72 +261,6 @@ class Guest:
                 self._begin_input()
             else:
                 (self._exit_code,) = map(int, numbers)
-
-
-class StallWatch:
-    """Ends a run in which nothing waits while one process uses processor time.
-
-    Then the virtual clock stands still. Or it creeps, because system calls that fail take some time
-    each: so it is not the clock that tells, but the time that passed while all processes waited.
-
-    The default timeout is MIN_STALL_S or, if that is longer, MIN_STALL_BOOTS times the processor
-    time of booting, because an emulated processor takes many times as long for everything.
-
-    While a process computes, no other one runs. So a program that has been interrupted may not get
-    to know it, and the timeout is that much shorter: INTERRUPTED_SHARE of it.
-
-    From WARNING_SHARE of the timeout on, `warning` says what is happening.
-    """
-
-    def __init__(self, guest: Guest, timeout_s: float | None = None) -> None:
-        self.warning: str | None = None
-        self._guest = guest
-        self._timeout_s = MIN_STALL_S if timeout_s is None else timeout_s
-        self._depends = timeout_s is None
-        self._period_s = min(5.0, self._timeout_s / 10)
-        self._next_s = 0.0
-        self._seen_ns = self._seen_waited_ns = -1
-        self._seen_cpu_s: dict[int, float] = {}
-
-    def check(self) -> None:
-        """Check the guest now; call this often.
-
-        Raises:
-            KernelError: a process has used `timeout_s` of processor time since all last waited.
-        """
-        now_s = time.monotonic()
-        booted = self._depends and self._guest.virtual_time_ns >= 0
-        interrupted = self._guest.interrupted
-        if now_s < self._next_s and not booted and not interrupted:
-            return
-        self._next_s = now_s + self._period_s
-        cpu_s = self._guest.cpu_s()
-        if booted:
-            self._depends = False
-            self._timeout_s = max(self._timeout_s, MIN_STALL_BOOTS * sum(cpu_s.values()))
-        timeout_s = self._timeout_s * (INTERRUPTED_SHARE if interrupted else 1.0)
-        if self._guest.waited_ns != self._seen_waited_ns:
-            self._seen_ns, self._seen_waited_ns = self._guest.virtual_time_ns, self._guest.waited_ns
-            self._seen_cpu_s = cpu_s
-        used_s = max((s - self._seen_cpu_s.get(pid, 0.0) for pid, s in cpu_s.items()), default=0.0)
-        self.warning = None
-        if used_s > timeout_s:
-            raise KernelError(
-                f"{self._describe_clock()} while one process used {timeout_s:.0f} s of processor "
-                "time: it spins without waiting, or computes for too long (docs/time.md); remedy: "
-                "a sleep where it polls, or the key clock: real"
-            )
-        if used_s > WARNING_SHARE * timeout_s:
-            self.warning = (
-                f"no process waits while one computes: {used_s:.0f} s of processor time; after "
-                f"{timeout_s:.0f} s it counts as spinning"
-            )
-
-    def _describe_clock(self) -> str:
-        then_s, now_s = self._seen_ns / 1e9, self._guest.virtual_time_ns / 1e9
-        if now_s == then_s:
-            return f"the virtual clock stood still at {then_s:.3f} s"
-        return f"no process waited from {then_s:.3f} s to {now_s:.3f} s of the virtual clock"
 
 
 class Signals:

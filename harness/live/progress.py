@@ -24,6 +24,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
+from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
@@ -131,7 +132,8 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     table.add_row("checks", _escaped(verdict.counts))
     for excuse in verdict.excuses:
         table.add_row("", _escaped(excuse))
-    for number, remark in enumerate(verdict.remarks):
+    environment = RunFolder(run_dir).read_json("environment.json", missing={})
+    for number, remark in enumerate((*verdict.remarks, *environment.get("remarks", ()))):
         table.add_row("" if number else "remarks", _escaped(remark))
     table.add_row("results", _escaped(str(run_dir)))
     if captured := len(list((run_dir / CAPTURES).glob("*.pcap"))):

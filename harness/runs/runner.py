@@ -24,7 +24,7 @@ from typing import Any
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
-from trunkline.harness.kernel.probes import probe_programs, require
+from trunkline.harness.kernel.probes import has_cpuid_faulting, probe_programs, require
 from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
@@ -36,10 +36,15 @@ from trunkline.harness.record.run_folder import RunFolder, StoreError, environme
 from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import private_files
+from trunkline.harness.session import private_files, site_accounts
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
+
+HOST_CPUID = (
+    "This processor has no CPUID faulting, so it cannot hide RDRAND and RDSEED: programs that use "
+    "them do not repeat (docs/reproducibility.md)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ def run(
         folder.write_bytes("scenario.yaml", source.read_bytes())
         folder.write_text("resolved.yaml", resolve(scenario))
         folder.write_json("environment.json", describe_environment(scenario))
+        _bring_charges(scenario, folder)
         with ControlSocket(folder.path, front) as control:
             session = _Session(folder, on_progress, control.relay)
             code = run_command(
@@ -149,7 +155,10 @@ def run_command(
         command,
         clock=scenario.clock,
         seed=scenario.seed,
-        parameters=scenario.network.kernel_parameters,
+        parameters=(
+            *scenario.network.kernel_parameters,
+            *site_accounts.kernel_parameters(scenario),
+        ),
         memory_mb=scenario.limits.memory_bytes >> 20,
         cwd=ROOT,
         visible=private_files.list_folders(scenario, folder.path),
@@ -218,7 +227,31 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
     found = environment(
         backend=scenario.backend, clock=scenario.clock, seed=scenario.seed, guest_kernel=guest
     )
+    if site_accounts.is_kept(scenario):
+        found |= _describe_instructions()
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
+
+
+def _bring_charges(scenario: Scenario, folder: RunFolder) -> None:
+    """Copy the charges that a run is to use again into its folder. Raises CannotRunError."""
+    if site_accounts.find_mode(scenario) != "replay":
+        return
+    given = scenario.workload.options["charge"]["replay"]
+    try:
+        folder.write_bytes(site_accounts.KEPT, Path(given, site_accounts.KEPT).read_bytes())
+    except OSError as error:
+        remedy = "the folder of a run with charge: {record: true}"
+        what = f"workload.charge.replay: {given}/{site_accounts.KEPT}: {error.strerror}"
+        raise CannotRunError(f"{what}; remedy: {remedy}") from error
+
+
+def _describe_instructions() -> dict[str, object]:
+    """What programs see of the host's processor, and why their run may not repeat."""
+    masked = has_cpuid_faulting()
+    return {
+        "instructions": {"rdtsc": "virtual time", "cpuid": "masked" if masked else "of the host"},
+        **({} if masked else {"remarks": [HOST_CPUID]}),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,9 +228,12 @@ def _anchor_folders(scenario: Scenario, home: Path) -> Scenario:
     writable = tuple(os.path.normpath(home / folder) for folder in scenario.files.writable)
     files = dataclasses.replace(scenario.files, writable=writable)
     workload = scenario.workload
-    if isinstance(named := workload.options.get("folder"), str):
-        options = {**workload.options, "folder": os.path.normpath(home / named)}
-        workload = dataclasses.replace(workload, options=options)
+    options = dict(workload.options)
+    if isinstance(named := options.get("folder"), str):
+        options["folder"] = os.path.normpath(home / named)
+    if scenario.runs_programs and isinstance(run := options["charge"].get("replay"), str):
+        options["charge"] = {**options["charge"], "replay": os.path.normpath(home / run)}
+    workload = dataclasses.replace(workload, options=options)
     expect = tuple(
         each
         if each.check is None

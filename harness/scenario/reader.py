@@ -71,6 +71,7 @@ class Reader:
             scheme = PROGRAMS
             module = kinds[self._data["workload"]["kind"]]
             section_rules.check_programs(self._source, basics["stop"], sites, workload, module)
+            section_rules.check_virtual_time(self._source, basics)
         else:
             section_rules.check_stop(self._source, basics, workload, kinds)
             if scheme:

@@ -24,7 +24,7 @@ from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import program_init
+from trunkline.harness.session import program_init, site_accounts
 from trunkline.harness.session.output_watch import OutputWatch
 from trunkline.harness.session.program_output import OUTPUT_LIMIT_BYTES, Output, Reports, failure
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
@@ -150,6 +150,7 @@ class ProgramChildren:
             {**variables, "TRUNKLINE_RESULTS": str(results)},
             bool(program.preload) and is_python(program.command),
             program.time_calls,
+            program.time if site_accounts.is_kept(self._scenario) else None,
         )
         return program_init.fork_init(post, ends)
 

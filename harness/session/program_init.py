@@ -27,7 +27,9 @@ from typing import Any, NoReturn
 
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
+from trunkline.harness.session import site_accounts
 from trunkline.workloads.calls import call_timing, step_compute
+from trunkline.workloads.site_time import SiteTime
 
 REPORTS_FD, CONTROL_FD, GATE_FD = 3, 4, 5
 REPORTS = f"/proc/1/fd/{REPORTS_FD}"
@@ -47,7 +49,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Post:
     """What to run at a site. With `python`, this interpreter itself runs the command's file.
 
-    With `time_calls`, it times the file's calls of `torch.distributed`.
+    With `time_calls`, it times the file's calls of `torch.distributed`. With `time`, the program
+    takes virtual time as that says.
     """
 
     site: str
@@ -58,6 +61,7 @@ class Post:
     environment: Mapping[str, str]
     python: bool
     time_calls: bool = False
+    time: SiteTime | None = None
 
 
 def fork_init(post: Post, pipes: Sequence[int]) -> Process:
@@ -141,6 +145,8 @@ def _run_program(post: Post) -> NoReturn:
     try:
         if not os.read(GATE_FD, 1):
             os._exit(NOT_STARTED)  # the supervisor is gone
+        if post.time is not None:
+            site_accounts.join(post.site, post.time)
         os.chdir(post.folder)
         if post.python:
             _run_python(post)

@@ -41,7 +41,7 @@ from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_results import UserCodeError
-from trunkline.harness.session import private_files
+from trunkline.harness.session import private_files, site_accounts
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.link_counting import LinkCounting
 from trunkline.harness.session.program_children import ProgramChildren
@@ -152,6 +152,7 @@ class _Outcome:
 def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
     """Run the agents until the run ends, and log its end; returns why it ended."""
     outcome = _Outcome()
+    accounts = site_accounts.Accounts(testbed.scenario, testbed.run_dir)
     try:
         _carry_out(testbed, hold, outcome)
     except TimeoutError as error:
@@ -164,6 +165,7 @@ def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
         raise
     finally:
         outcome.failures += _end_capture(testbed.captured, testbed.log)
+        accounts.log_totals(testbed.log.add)
         _log_end(testbed.network, testbed.log, outcome.settle())
     return outcome.settle()
 

@@ -40,8 +40,9 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
     if history.run is None or history.interrupted:
         return
-    modelled = rules.scenario.workload.options.get("compute_s") is not None
-    if rules.programs is not None and rules.scenario.clock == "virtual" and not modelled:
+    options = rules.scenario.workload.options
+    is_free = options.get("compute_s") is None and not options.get("charge")
+    if rules.programs is not None and rules.scenario.clock == "virtual" and is_free:
         yield FREE
     found = list(_find_stalls(history, rules))
     yield from found

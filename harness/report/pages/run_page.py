@@ -304,9 +304,9 @@ def _count_others(excuse: Excuse) -> Iterator[str]:
 
 def _write_environment(environment: Mapping[str, Any]) -> Html | None:
     """The environment, without the process that carried out the run."""
-    typed = environment.get("overrides")
-    if isinstance(typed, list) and typed:
-        environment = {**environment, "overrides": "; ".join(map(str, typed))}
+    for key in ("overrides", "remarks"):
+        if several := environment.get(key):
+            environment = {**environment, key: "; ".join(map(str, several))}
     rows = [(key, value) for key, value in flatten(environment) if key != "owner"]
     return make_table(("what", "value"), rows, "environment") if rows else None
 

@@ -16,6 +16,7 @@ from trunkline.harness.report.parts import (
     background_part,
     branches_part,
     calls_part,
+    charges_part,
     faults_part,
     paths_part,
     programs_part,
@@ -44,6 +45,7 @@ PARTS = (
     faults_part.PART,
     programs_part.PART,
     calls_part.PART,
+    charges_part.PART,
     awareness_part.PART,
     paths_part.PART,
 )
@@ -54,6 +56,7 @@ TABLES = tuple(
     for name in (
         "tasks", "members", "workers", "links", "accuracy", "faults", "run", "paths", "probes",
         "clocks", "background", "updates", "servers", "branches", "programs", "traffic", "calls",
+        "charges",
     )
 )  # fmt: skip
 """The classes of the rows of all tables, in the order of the docs."""

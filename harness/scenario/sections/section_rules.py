@@ -65,6 +65,15 @@ def check_programs(
                 source.refuse(("stop", "exit", index), list_choices(placed, site))
 
 
+def check_virtual_time(source: Document, basics: Mapping[str, Any]) -> None:
+    """Note keys of programs that only a virtual clock understands."""
+    if basics["backend"] == "embedded" and basics["clock"] != "real":
+        return
+    for key in ("charge", "poll"):
+        if source.get(("workload", key)) is not MISSING:
+            source.refuse(("workload", key), "only with a virtual clock")
+
+
 def check_stop(
     source: Document,
     basics: Mapping[str, Any],

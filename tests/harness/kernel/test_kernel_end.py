@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from trunkline.harness.kernel import KernelError, boot, probes
-from trunkline.harness.kernel.process import StallWatch
+from trunkline.harness.kernel.stall_watch import StallWatch
 
 ROOT = Path(__file__).parents[3]
 SEEDS = itertools.count(os.getpid() * 1000)
@@ -122,8 +122,9 @@ def test_background_processes_of_the_program_end_with_it(guest):
 
 
 def test_a_spinning_program_is_ended_because_its_clock_stands_still(guest):
-    with pytest.raises(KernelError, match=r"the virtual clock stood still at \d+\.\d+ s"):
-        guest.run(SPIN, stall_timeout_s=1, timeout_s=60)
+    words = r"clock stood still at \d+\.\d+ s.*it was process \d+, python.*workload.charge"
+    with pytest.raises(KernelError, match=words):
+        guest.run(SPIN, stall_timeout_s=2, timeout_s=60)
 
 
 def test_a_program_that_asks_again_and_again_is_ended_although_its_clock_creeps(guest):
@@ -143,7 +144,9 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=-1, waited_ns=-1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(
+        virtual_time_ns=-1, waited_ns=-1, interrupted=False, spinning="", cpu_s=used_s.copy
+    )
     watch = StallWatch(guest)
     watch.check()
     guest.virtual_time_ns = guest.waited_ns = 1_000_000_000
@@ -163,7 +166,9 @@ def test_a_warning_ends_when_processes_wait_again(monkeypatch):
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))
     used_s = {1: 0.0}
-    guest = SimpleNamespace(virtual_time_ns=1, waited_ns=1, interrupted=False, cpu_s=used_s.copy)
+    guest = SimpleNamespace(
+        virtual_time_ns=1, waited_ns=1, interrupted=False, spinning="", cpu_s=used_s.copy
+    )
     watch = StallWatch(guest, 60.0)
     said = []
     for used_s[1], guest.waited_ns in ((0, 1), (9, 1), (11, 1), (12, 2), (20, 2), (23, 2)):
