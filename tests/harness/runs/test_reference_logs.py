@@ -12,7 +12,6 @@ from trunkline.harness.kernel.probes import Finding
 from trunkline.harness.runs import reference_logs
 from trunkline.harness.runs.reference_logs import NAMES, find_difference, hash_lines
 
-
 FAR = {"gloo", "training"}
 """The logs that `test_run_session.py` compares, of runs at another place on a busy machine."""
 

@@ -134,6 +134,8 @@ def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(
         near_log = command_line_run(ROOT, tmp_path / "near", name, {"HOME": "/root"})
         known = reference_logs.hash_lines(near_log)
     assert reference_logs.find_difference(far_log, known) is None
+    if name == "program":
+        assert sum('"round_finished"' in line for line in far_log) == 2
 
 
 def is_known(name: str) -> bool:
