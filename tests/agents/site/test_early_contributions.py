@@ -57,7 +57,7 @@ def default_split(fabric):
     pipelined=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=120)
+@settings(max_examples=300)
 def test_early_contributions_give_the_weighted_sums_of_task_after_task(
     n, elements, seed, pipelined, data
 ):

@@ -45,7 +45,7 @@ def repeated(plan, cut, models, weights, scale):
 
 @pytest.mark.parametrize("name", sorted(registry.plans()))
 @given(data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=100)
 def test_any_plan_on_any_overlay_gives_the_weighted_sum(name, data):
     tensors = data.draw(st.lists(st.integers(1, 20), max_size=12).map(tuple))
     elements = sum(tensors) or data.draw(st.integers(1, 90))
@@ -104,7 +104,7 @@ def stars(hubs, count, pipelined=True):
     to=st.sampled_from("abcde"),
     pipelined=st.booleans(),
 )
-@settings(max_examples=120)
+@settings(max_examples=300)
 def test_a_block_that_moves_to_another_aggregator_at_any_moment_gives_the_same_sum(
     seed, before, withdrawn, to, pipelined
 ):
