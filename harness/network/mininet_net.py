@@ -80,10 +80,11 @@ class MininetNetwork:
             self._start_hosts()
             self._configure_sites()
             self._make_links()
-            tag = ownership.Owner.me().tag
+            tag, own = ownership.Owner.me().tag, self._make_own_interfaces()
             for site, namespace in self._namespaces.items():
                 rank = self.topology.rank(site)
-                namespace.channel.perform(wiring.raise_links(rank, tag, self._options))
+                requests = wiring.raise_links(rank, tag, self._options, has_own_interface=own)
+                namespace.channel.perform(requests)
             # Links are shaped after their interfaces are up, because that opens them for traffic
             # at once. By itself the kernel opens about 100 interfaces a second.
             self._shape_links()
@@ -92,6 +93,18 @@ class MininetNetwork:
         except BaseException:
             self.stop()
             raise
+
+    def _make_own_interfaces(self) -> bool:
+        """Makes an interface for each site's address; False if the kernel has none of its kind."""
+        try:
+            for site, namespace in self._namespaces.items():
+                rank = self.topology.rank(site)
+                namespace.channel.perform([wiring.make_own_interface(rank, self._options)])
+        except RefusedError as refused:
+            if refused.code != errno.EOPNOTSUPP:
+                raise
+            return False
+        return True
 
     def stop(self) -> None:
         """Removes all interfaces, shells and namespaces; a second call does nothing.

@@ -68,14 +68,28 @@ def make_pair(src: int, dst: int, dst_handle: int, options: NetworkOptions) -> R
     return Request(f"interface {device_name(src, dst)}", _NEW_LINK, CREATE | EXCLUSIVE, body)
 
 
-def raise_links(rank: int, tag: str, options: NetworkOptions) -> Iterator[Request]:
-    """Gives a site its addresses and the owner's tag, and sets all of its interfaces up."""
+def make_own_interface(rank: int, options: NetworkOptions) -> Request:
+    """Makes `eth0` of a site, which carries nothing: many programs look for no address on `lo`."""
+    body = _link_message(device_index(rank)) + attribute(3, b"eth0\0")
+    body += attribute(1, hardware_address(rank, rank)) + number(4, options.mtu)
+    body += number(_GROUP, _OUR_GROUP) + attribute(18, attribute(1, b"dummy"))
+    return Request(f"eth0 of site {rank}", _NEW_LINK, CREATE | EXCLUSIVE, body)
+
+
+def raise_links(
+    rank: int, tag: str, options: NetworkOptions, *, has_own_interface: bool
+) -> Iterator[Request]:
+    """Gives a site its addresses and the owner's tag, and sets all of its interfaces up.
+
+    The addresses are those of its `eth0` if it has one, else of the loopback interface.
+    """
+    own = device_index(rank) if has_own_interface else _LOOPBACK
     up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
     yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
     for family in _families(options):
         address = _address(family, rank)
         flags = _NO_DUPLICATE_CHECK if family == socket.AF_INET6 else 0
-        body = struct.pack("=BBBBI", family, 8 * len(address), flags, _EVERYWHERE, _LOOPBACK)
+        body = struct.pack("=BBBBI", family, 8 * len(address), flags, _EVERYWHERE, own)
         body += attribute(1, address) + attribute(2, address)
         yield Request(f"address of site {rank}", _NEW_ADDRESS, CREATE | EXCLUSIVE, body)
     # IPv6 would report at random times to which multicast groups an interface listens.
