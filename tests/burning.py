@@ -13,13 +13,13 @@ while os.getppid() == parent:
     until_s = time.monotonic() + 0.01
     while time.monotonic() < until_s:
         pass
-    time.sleep(0.02)
+    time.sleep(0.05)
 """
 
 
 @contextlib.contextmanager
 def all_processors_busy() -> Iterator[None]:
-    """Burn on every processor, 10 of every 30 milliseconds, so that it comes and goes."""
+    """Burn on every processor, 10 of every 60 milliseconds, so that it comes and goes."""
     burner = [sys.executable, "-c", BURSTS]
     burners = [subprocess.Popen(burner) for _ in os.sched_getaffinity(0)]
     try:

@@ -6,8 +6,9 @@ import importlib
 import io
 import multiprocessing
 import os
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from trunkline.harness.processes.fork import fork
@@ -15,6 +16,10 @@ from trunkline.harness.scenario.loading import parse
 from trunkline.harness.session import program_children, run_session
 
 INTERRUPTED = 130
+
+SOLVER = "scipy.optimize"
+SOLVING = re.compile(r"^ +plan: (crew|opr|blink)$", re.MULTILINE)
+"""What a resolved scenario says whose plan solves linear programs."""
 
 ANY = """
 topology: {builder: full_mesh, sites: 2, rates: 1 Mbit/s, delays: 1 ms}
@@ -45,10 +50,19 @@ def prepare(modules: Iterable[str] = ()) -> None:
     gc.freeze()
 
 
-def run_all(home: str, names: list[str], modules: Sequence[str] = ()) -> dict:
-    """Run each folder's session; the codes, and the processes that are left."""
-    prepare(modules)
-    codes = {name: _run(home, name) for name in names}
+def run_all(home: str, names: list[str]) -> dict:
+    """Run each folder's session; the codes, and the processes that are left.
+
+    Sessions without the module that solves linear programs come first: every agent that is forked
+    pays for the pages of all modules.
+    """
+    texts = {name: Path(home, name, "resolved.yaml").read_text() for name in names}
+    solving = [name for name in names if SOLVING.search(texts[name])]
+    codes = {}
+    for chosen, modules in ([n for n in names if n not in solving], []), (solving, [SOLVER]):
+        if chosen:
+            prepare(modules)
+            codes |= {name: _run(home, name) for name in chosen}
     return {"codes": codes, "left": leftovers()}
 
 

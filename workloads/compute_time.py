@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import Any, Literal, Protocol, TypeAlias
 
 from trunkline.workloads.option_rules import (
@@ -35,8 +35,11 @@ from trunkline.workloads.option_rules import (
     positive,
 )
 
-Compute: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | dict[str, dict[str, float]]
-"""One time in seconds, a uniform range, a named distribution, or a lognormal distribution."""
+_Parameters: TypeAlias = dict[str, float | tuple[float, ...]] | dict[str, dict[str, float]]
+_OfSite: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | _Parameters
+Compute: TypeAlias = _OfSite | dict[str, _OfSite]
+"""One time in seconds, a uniform range, a named distribution, a lognormal distribution or measured
+times; or one of these for each site (name or rank)."""
 
 Slowdown: TypeAlias = dict[str, float]
 """Site (name or rank) -> the factor by which its iterations take longer."""
@@ -46,8 +49,11 @@ Delay: TypeAlias = Compute | dict[str, float]
 
 ALLOWED = (
     "a time (0.1 s), a range ([0.05 s, 0.2 s]), t1, t2, "
-    "or {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}} (low, high optional)"
+    "{lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}} (low, high optional), "
+    "{measured: [0.11 s, 0.12 s]}, {csv: FILE, column: NAME}, or one of these for each site"
 )
+FORMS = ("lognormal", "measured", "csv")
+"""The keys of a mapping that describes one distribution; others are sites."""
 
 
 DELAYS = Rule(number(0, 1e6).holds, "a time from 0 s to below 1e6 s")
@@ -128,6 +134,28 @@ class Lognormal:
         return below, normal.cdf(math.log(self.high_s)) if self.high_s < math.inf else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Times that were measured, each equally likely; `times_s` are in increasing order."""
+
+    times_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.times_s:
+            raise ValueError("no time is measured")
+        if not all(0 <= time_s < math.inf for time_s in self.times_s):
+            raise ValueError("a measured time is no duration")
+
+    @classmethod
+    def of(cls, times_s: Sequence[float]) -> Measured:
+        """The times in any order."""
+        return cls(tuple(sorted(map(float, times_s))))
+
+    def quantile_s(self, probability: float) -> float:
+        """Return the time at this place in their order."""
+        return self.times_s[int(probability * len(self.times_s))]
+
+
 T1 = Lognormal(mean_s=0.10, deviation_s=0.04, low_s=0.05, high_s=0.2)
 T2 = Lognormal(mean_s=0.065, deviation_s=0.012, low_s=0.05, high_s=0.2)
 NAMED: Mapping[str, Distribution] = {"t1": T1, "t2": T2}
@@ -195,6 +223,8 @@ def parse(value: Any, option: str = "compute") -> Distribution:
                 return Uniform(float(low), float(high))
             case {"lognormal": dict(parameters), **rest} if not rest:
                 return _parse_lognormal(parameters)
+            case {"measured": [*times_s], **rest} if not rest:
+                return Measured.of(times_s)
     except (TypeError, ValueError) as error:
         raise OptionError(option, value, f"{ALLOWED} ({error})") from error
     raise OptionError(option, value, ALLOWED)
@@ -210,6 +240,33 @@ def _parse_lognormal(parameters: Mapping[str, Any]) -> Lognormal:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{key} is not a time")
     return Lognormal(**{f"{key}_s": float(value) for key, value in parameters.items()})
+
+
+def parse_for(value: Any, rank: int, sites: Sites, option: str = "compute") -> Distribution:
+    """Return the distribution of the site `rank`; a mapping may have one for each site.
+
+    Raises OptionError, also if a site is missing.
+    """
+    if not isinstance(value, Mapping) or any(key in FORMS for key in value):
+        return parse(value, option)
+    found: dict[int, Distribution] = {}
+    for site, own in value.items():
+        named = find_rank(option, site, sites)
+        if named in found:
+            raise OptionError(f"{option}.{site}", own, "each site once")
+        found[named] = parse(own, f"{option}.{site}")
+    names = range(sites) if isinstance(sites, int) else sites
+    if missing := [str(name) for number, name in enumerate(names) if number not in found]:
+        text = f"a time for each site: {', '.join(missing)} have none; slowdown takes some sites"
+        raise OptionError(option, value, text)
+    return found[rank]
+
+
+def median_s(value: Any) -> float:
+    """Return the median of a distribution, or that of the sites' medians. Raises OptionError."""
+    if isinstance(value, Mapping) and not any(key in FORMS for key in value):
+        return median(map(median_s, value.values()))
+    return parse(value).quantile_s(0.5)
 
 
 def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:
@@ -250,7 +307,7 @@ def for_site(
     """
     factor *= slowdown_factor(slowdown, rank, sites)
     delay = delay_of(delay_s, rank, sites)
-    return ComputeTime(parse(compute_s), seed, rank, factor, batch, delay)
+    return ComputeTime(parse_for(compute_s, rank, sites), seed, rank, factor, batch, delay)
 
 
 def of_options(
@@ -273,7 +330,7 @@ def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
     """Return what is wrong with `compute_s`, `compute_factor`, `slowdown` and `delay_s`."""
     found = find_broken({"compute_factor": positive(1e6)}, options)
     checks: tuple[Callable[[], object], ...] = (
-        lambda: parse(options.get("compute_s", 0.0)),
+        lambda: parse_for(options.get("compute_s", 0.0), 0, sites),
         lambda: slowdown_factor(options.get("slowdown"), 0, sites),
         lambda: delay_of(options.get("delay_s", 0.0), 0, sites),
     )

@@ -19,8 +19,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trunkline.workloads import site_time
+from trunkline.workloads import compute_time, site_time
+from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.shared_state import list_shared
 from trunkline.workloads.site_time import Charge, SiteTime
 
 EVALUATES = False
@@ -45,6 +47,8 @@ class Program:
         env: environment variables besides those that every program gets.
         preload: modules that the process which starts the programs has imported already.
         time_calls: whether its calls of `torch.distributed` are timed.
+        step_times: what each step of its optimizer takes; None for no time.
+        optimizers: the classes whose steps take it; by default that of the first step.
         time: what takes virtual time at its site.
     """
 
@@ -53,6 +57,8 @@ class Program:
     env: Mapping[str, str]
     preload: tuple[str, ...]
     time_calls: bool = False
+    step_times: ComputeTime | None = None
+    optimizers: tuple[str, ...] = ()
     time: SiteTime = field(default_factory=SiteTime)
 
 
@@ -66,6 +72,9 @@ def build(
     env: Mapping[str, Word] = {},
     preload: tuple[str, ...] = (),
     time_calls: bool = False,
+    compute_s: Compute | None = None,
+    slowdown: Slowdown | None = None,
+    optimizers: tuple[str, ...] = (),
     charge: Mapping[str, Charge] = {},
     poll_s: float | None = None,
 ) -> Program | None:
@@ -78,6 +87,12 @@ def build(
         preload: Python modules to import once instead of at every site; allowed if every command
             runs a Python file.
         time_calls: whether the programs' calls of `torch.distributed` are timed and logged.
+        compute_s: the time of each step of a PyTorch optimizer, on the run's clock: one time, [low,
+            high] (uniform), t1, t2, {lognormal: ...}, measured times ({csv: FILE}), or one of these
+            for each site. By default computing takes no virtual time.
+        slowdown: multiplies the times of some sites: site -> factor.
+        optimizers: the classes of optimizers whose steps take that time, such as [AdamW]; by
+            default only the optimizer that takes the first step. Steps inside others never do.
         charge: if given, computing takes virtual time: its processor time times `factor` (1), on
             `cores` processors (1) of every site; a site's name -> its own values. `record`: whether
             the run keeps its charges; `replay`: the folder of a run whose charges are used again.
@@ -85,22 +100,35 @@ def build(
             20 us, from the hundredth in a row on.
     """
     given = {"command": command, "folder": folder, "env": env, "preload": preload}
-    timed = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}
-    reject(problems(sites, **given, **timed))
+    timed: dict[str, Any] = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}
+    steps: dict[str, Any] = {"slowdown": slowdown, "optimizers": optimizers}
+    steps |= {} if compute_s is None else {"compute_s": compute_s}
+    reject(problems(sites, **given, **timed, **steps))
     names = _names(sites)
     words = command.get(names[rank]) if isinstance(command, Mapping) else command
     if words is None:
         return None
     variables = {name: str(value) for name, value in env.items()}
-    time = site_time.place(names[rank], charge, poll_s)
+    times = None
+    if compute_s is not None:
+        times = compute_time.for_site(rank, sites, seed, compute_s, 1.0, slowdown)
     return Program(
-        tuple(map(str, words)), Path(folder), variables, tuple(preload), time_calls, time
+        tuple(map(str, words)),
+        Path(folder),
+        variables,
+        tuple(preload),
+        time_calls,
+        times,
+        tuple(optimizers),
+        site_time.place(names[rank], charge, poll_s),
     )
 
 
-def place_programs(sites: Sequence[str], options: Mapping[str, Any]) -> dict[str, Program]:
+def place_programs(
+    sites: Sequence[str], options: Mapping[str, Any], seed: int = 0
+) -> dict[str, Program]:
     """Return the program of each site that has one, by site, in the order of ranks."""
-    every = {site: build(rank, sites, 0, **options) for rank, site in enumerate(sites)}
+    every = {site: build(rank, sites, seed, **options) for rank, site in enumerate(sites)}
     return {site: program for site, program in every.items() if program is not None}
 
 
@@ -138,8 +166,28 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     if options.get("time_calls") and any(map(_is_isolated, by_site.values())):
         allowed = "false with python3 -E, -I or -S, which would not load what times the calls"
         found.append(OptionError("time_calls", True, allowed))
-    charge, poll_s = options.get("charge", {}), options.get("poll_s")
-    return [*found, *site_time.problems(_names(sites), charge, poll_s)]
+    found += site_time.problems(_names(sites), options.get("charge", {}), options.get("poll_s"))
+    return found + _find_wrong_steps(sites, by_site, options)
+
+
+def _find_wrong_steps(
+    sites: Sites, commands: Mapping[str, Words], options: Mapping[str, Any]
+) -> list[OptionError]:
+    """What is wrong with the options of steps that take time."""
+    compute_s = options.get("compute_s")
+    given = {key: value for key, value in options.items() if value is not None}
+    found = compute_time.problems(sites, given)
+    if compute_s is None:
+        for key in ("slowdown", "optimizers"):
+            if options.get(key):
+                found.append(OptionError(key, options[key], "this only with compute"))
+    elif any(map(_is_isolated, commands.values())):
+        allowed = "none with python3 -E, -I or -S, which would not load what lets steps take time"
+        found.append(OptionError("compute", compute_s, allowed))
+    for name in options.get("optimizers", ()):
+        if not name.isidentifier():
+            found.append(OptionError("optimizers", name, "names of classes, such as AdamW"))
+    return found
 
 
 def missing_files(**options: Any) -> list[OptionError]:
@@ -164,13 +212,20 @@ def missing_files(**options: Any) -> list[OptionError]:
 
 
 def preload(**options: Any) -> None:
-    """Find every command and import the modules of `preload`. Raises OptionError."""
+    """Find every command and import the modules of `preload`.
+
+    Raises OptionError, also for a module that makes something which all sites would share.
+    """
     reject(missing_files(**options))
     for name in options.get("preload", ()):
+        before = list_shared()
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise OptionError("preload", name, f"what can be imported: {error}") from error
+        if made := sorted(list_shared() - before):
+            text = f"a module that makes nothing which all sites would share, not {', '.join(made)}"
+            raise OptionError("preload", name, f"{text}; without it, each site imports its own")
 
 
 def files(**options: Any) -> list[Path]:

@@ -7,6 +7,7 @@ program whose Python does not have Trunkline can bring a copy of it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import time
@@ -51,3 +52,21 @@ def computing(iteration: int, modelled_s: float) -> Iterator[None]:
     if "TRUNKLINE_REPORTS" in os.environ:
         time.sleep(max(0.0, start_s + modelled_s - time.monotonic()))
     report("compute_finished", iteration=iteration)
+
+
+_steps = itertools.count()
+
+
+def compute() -> None:
+    """Take the time of this site's next step, if the scenario says what steps take (`compute`).
+
+    For programs without a PyTorch optimizer, whose steps take that time without this function.
+    """
+    where = os.environ.get("TRUNKLINE_COMPUTE")
+    if where is None:
+        return
+    times_s = Path(where).read_text().split()
+    number = next(_steps)
+    report("compute_started", iteration=number)
+    time.sleep(float(times_s[number % len(times_s)]))
+    report("compute_finished", iteration=number)

@@ -216,8 +216,9 @@ def build(
         outlier_alpha: the parameter of the Dirichlet distribution of these sites.
         evaluate_every: each task asks the first member of its group for an evaluation; with n, a
             site evaluates at every n-th request.
-        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
-            {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, {lognormal:
+            {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}, measured times ({csv: FILE} or
+            {measured: [0.11 s, 0.12 s]}), or one of these for each site.
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
         delay_s: a time that a site waits after computing, before its update is there; in the forms

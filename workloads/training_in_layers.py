@@ -183,8 +183,9 @@ def build(
         momentum: the momentum of SGD.
         evaluate_every: each task asks the first member of its group for an evaluation; with n, a
             site evaluates at every n-th request.
-        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, or
-            {lognormal: {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}.
+        compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, {lognormal:
+            {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}, measured times ({csv: FILE} or
+            {measured: [0.11 s, 0.12 s]}), or one of these for each site.
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
         data: the folder of the data set.
@@ -216,8 +217,7 @@ def layers(
     *, compute_s: Compute = 0.1, compute_factor: float = 1.0, **options: Any
 ) -> LayeredModel:
     """Return the layers of an iteration of median length."""
-    median_s = compute_time.parse(compute_s).quantile_s(0.5)
-    return _make_unit(**options).scaled(compute_factor * median_s)
+    return _make_unit(**options).scaled(compute_factor * compute_time.median_s(compute_s))
 
 
 def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:

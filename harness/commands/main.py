@@ -21,10 +21,13 @@ from trunkline.harness.commands.terminal import (
     BROKEN_PIPE,
     INTERNAL_ERROR,
     INTERRUPTED,
+    OutputError,
     UsageError,
+    describe_output_error,
     print_error,
 )
 from trunkline.harness.commands.verbs import find_verbs
+from trunkline.harness.processes import needs
 from trunkline.harness.processes.ending import Terminated, end_by, interrupt_by_ctrl_c
 from trunkline.harness.scenario import extensions
 
@@ -48,6 +51,7 @@ MAX_ERROR = 2000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
+    needs.prepare()
     try:
         end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
         interrupt_by_ctrl_c()
@@ -62,19 +66,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.carry_out is None:
             parser.print_help()
             return BAD_USAGE
+        if problems := needs.find_problems(arguments.needs):
+            for problem in problems:
+                print_error(str(problem))
+            return INTERNAL_ERROR
         code: int = arguments.carry_out(arguments)
         sys.stdout.flush()
     except SystemExit as stop:  # argparse: --help, --version, bad usage
         return stop.code if isinstance(stop.code, int) else BAD_USAGE
     except BrokenPipeError:  # the reader of our output, such as `head`, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return BROKEN_PIPE
     except KeyboardInterrupt as stop:
         terminated = isinstance(stop, Terminated)
         print_error("terminated" if terminated else "interrupted")
         return 128 + stop.args[0] if terminated else INTERRUPTED
     except Exception as error:
-        return _report_failure(error)
+        return _report_failure(_name_output(error))
     return code
 
 
@@ -136,7 +144,8 @@ def make_parser() -> _Parser:
             allow_abbrev=False,
         )
         module.add(command)
-        command.set_defaults(carry_out=module.run, parser=command)
+        needed = getattr(module, "NEEDS", needs.PROBES)
+        command.set_defaults(carry_out=module.run, parser=command, needs=needed)
     made.commands = tuple(verbs.choices.values())
     return made
 
@@ -153,10 +162,33 @@ def _refuse(unknown: Sequence[str], parser: _Parser, all_commands: _Parser) -> N
     parser.error(": ".join([said, *dict.fromkeys(hints)]))
 
 
+def _name_output(error: Exception) -> Exception:
+    """The error, or one that names standard output if that cannot be written; it is dropped."""
+    try:
+        sys.stdout.flush()
+    except OSError as refused:
+        _discard_output()
+        if isinstance(error, OSError) and error.filename is None:
+            return OutputError(describe_output_error(refused))
+    return error
+
+
+def _discard_output() -> None:
+    """Drop what could not be written: else Python tries it again when it ends."""
+    os.dup2(os.memfd_create("discarded"), sys.stdout.fileno())  # there may be no /dev/null
+
+
 def _report_failure(error: Exception) -> int:
     """Print what went wrong, and return its exit code."""
     if os.environ.get("TRUNKLINE_DEBUG") == "1":
         traceback.print_exception(error)
+    if isinstance(error, OutputError):
+        print_error(str(error))
+        return INTERNAL_ERROR
+    if short := needs.explain_error(error):  # first: what follows imports much
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        print_error(f"{short[0]}: {reason}; remedy: {short[1]}")
+        return INTERNAL_ERROR
     from trunkline.harness.config.document import ScenarioErrors
 
     if isinstance(error, ScenarioErrors):

@@ -38,6 +38,18 @@ class UsageError(Exception):
     """The command line is wrong; the text says what is allowed."""
 
 
+class OutputError(Exception):
+    """Standard output cannot be written; the text says why and what helps."""
+
+
+def describe_output_error(error: OSError) -> str:
+    """Why standard output cannot be written, and what helps."""
+    from trunkline.harness.processes.needs import WRITING_REMEDIES
+
+    remedy = WRITING_REMEDIES.get(error.errno or 0, "send it elsewhere").replace("folder", "file")
+    return f"standard output: cannot be written: {error.strerror or error}; remedy: {remedy}"
+
+
 def add_scenario(parser: argparse.ArgumentParser) -> None:
     """Add the scenario's file, and options that change the scenario."""
     parser.add_argument(
@@ -69,6 +81,8 @@ def find_run(name: str, runs: Path) -> Path:
     for run_dir in (Path(name), runs / name / "latest"):
         if (run_dir / "events.jsonl").exists():
             return run_dir
+        if (run_dir / "scenario.yaml").exists():
+            raise UsageError(f"{run_dir}: this run has no events: expected one that began")
     from trunkline.harness.config.document import find_near
 
     near = find_near(name, [each.name for each in runs.iterdir()] if runs.is_dir() else [])
@@ -279,6 +293,7 @@ def show_verdict(run_dir: Path, verdict: Verdict, quiet: bool) -> int:
         print(f"{verdict.outcome}  {run_dir}")
     else:
         make_console().print(progress.summary(run_dir, verdict))
+    sys.stdout.flush()
     return EXIT_CODES[verdict.outcome]
 
 
@@ -287,7 +302,13 @@ def show_result(result: RunResult, quiet: bool) -> int:
 
     A run with an error is never a pass.
     """
-    code = show_verdict(result.run_dir, result.verdict, quiet)
+    try:
+        code = show_verdict(result.run_dir, result.verdict, quiet)
+    except BrokenPipeError:  # see `main`
+        raise
+    except OSError as error:
+        told = f"the run is over: its verdict is {result.verdict.outcome}, in {result.run_dir}"
+        raise OutputError(f"{describe_output_error(error)}\n{told}") from error
     if result.error:
         print_error(result.error)
         return code or EXIT_CODES["fail"]

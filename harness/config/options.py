@@ -321,8 +321,8 @@ def _make_union(members: Sequence[Any], dimension: Dimension | None) -> Any:
 def _keep_closest(value: Any, handler: Callable[[Any], Any]) -> Any:
     """Keep the refusals of the union's member that understood most of the value.
 
-    That is the member with the deepest path. The first part of each path is pydantic's name of the
-    member; it is removed.
+    That is the first member with the deepest path. The first part of each path is pydantic's name
+    of the member; it is removed.
     """
     try:
         return handler(value)
@@ -332,6 +332,7 @@ def _keep_closest(value: Any, handler: Callable[[Any], Any]) -> Any:
         kept = [refusal for refusal in found if len(refusal.path) == deepest]
         if deepest == 1:
             raise _error(_join([refusal.text for refusal in kept])) from None
+        kept = [refusal for refusal in kept if refusal.path[0] == kept[0].path[0]]
         raise _errors([Refusal(refusal.path[1:], refusal.text) for refusal in kept]) from None
 
 

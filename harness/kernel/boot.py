@@ -28,16 +28,19 @@ from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.kernel.probes import (
     DEFAULT_MEMORY_MB,
+    PROBES,
+    extend_path,
     find_memory_folder,
-    find_problems,
     probe_processor,
     probe_programs,
+    probe_tracing,
     require,
 )
 from trunkline.harness.kernel.process import Companion, Guest, Signals
 from trunkline.harness.kernel.stall_watch import StallWatch
 from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
+from trunkline.harness.processes.needs import explain_error, find_problems
 from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 
 # The same environment for every program in the guest: equal hashes, a home and scratch space that
@@ -70,8 +73,6 @@ SETTLE_S = 1.0
 
 TRY_OUT_LIMIT_S = 600.0
 """The real time in which a guest must boot, also on an emulated processor."""
-
-GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def run(
@@ -122,10 +123,8 @@ def run(
     Raises:
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
-    require(probe_processor)
-    require(probe_programs)
+    memory_folder = check_machine(memory_mb)
     kernel = kernel or _find_kernel()
-    memory_folder = find_memory_folder(memory_mb)
     request = _make_request(argv, clock, cwd, env, visible)
     stall_timeout_s = stall_timeout_s if clock == "virtual" else math.inf
     service = _Service(companion, on_output or _to_stdout, on_time, stall_timeout_s, timeout_s)
@@ -134,6 +133,13 @@ def run(
         with _start(kernel, arguments, Path(folder), stdin) as guest:
             service.serve(guest, signals)
         return guest.result()
+
+
+def check_machine(memory_mb: int = DEFAULT_MEMORY_MB) -> Path:
+    """Try all that a guest needs; the folder for its memory. Raises KernelError with a remedy."""
+    for probe in (probe_processor, probe_programs, probe_tracing):
+        require(probe)
+    return find_memory_folder(memory_mb)
 
 
 def try_out(kernel: Path) -> None:
@@ -209,8 +215,11 @@ def _start(kernel: Path, arguments: Sequence[str], folder: Path, stdin: int | No
     try:
         return Guest(kernel, arguments, folder, stdin)
     except OSError as error:
-        problems = "".join(f"\n{problem}" for problem in find_problems())
-        raise KernelError(f"the embedded kernel cannot be started: {error}{problems}") from error
+        problems = "".join(f"\n{problem}" for problem in find_problems(PROBES))
+        said = f"the embedded kernel cannot be started: {error}"
+        if short := explain_error(error):
+            said = f"{said}; {short[0]}; remedy: {short[1]}"
+        raise KernelError(f"{said}{problems}") from error
 
 
 def _find_kernel() -> Path:
@@ -260,9 +269,7 @@ def _arguments(
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     environment = {**inherited, **ENVIRONMENT, **numerics.environment(), **extra}
-    paths = environment.get("PATH", os.defpath).split(os.pathsep)
-    paths += [path for path in GUEST_PATHS if path not in paths]
-    return {**environment, "PATH": os.pathsep.join(paths)}
+    return {**environment, "PATH": extend_path(environment.get("PATH"))}
 
 
 def _find_hidden(wanted: Iterable[Path]) -> list[str]:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import json
 import os
 import platform
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from trunkline.harness.kernel import KernelError
+from trunkline.harness.processes.needs import ADDRESS_SPACE, FILE_SIZE, PROC, Finding
 
 DEFAULT_MEMORY_MB = 6144
 """The memory of a guest in MiB unless a scenario says otherwise (`limits.memory`)."""
@@ -30,44 +29,29 @@ DEFAULT_MEMORY_MB = 6144
 ARCHITECTURE = "x86_64"
 """The only architecture that the embedded kernel is built for, as `uname -m` names it."""
 
-PROC = Path("/proc")
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
-PROGRAMS = ("setpriv", "taskset")
-"""The programs that start a guest; both are in util-linux."""
+PROGRAMS: Mapping[str, str] = {"setpriv": "util-linux", "taskset": "util-linux"}
+"""The programs that start a guest, and their Debian packages."""
+
+GUEST_PROGRAMS: Mapping[str, str] = {"grep": "grep"}
+"""The programs that Mininet starts in every run, and their Debian packages."""
+
+GUEST_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""What a guest's PATH has besides that of this process."""
 
 YAMA = "sys/kernel/yama/ptrace_scope"
 ADMINISTRATORS_ONLY, NOBODY = 2, 3
 """Values of Yama's `ptrace_scope` with which an ordinary user cannot trace."""
 
 ROOM_REMEDY = "free some, or mount -o remount,exec,size=8G /dev/shm (in a container: --shm-size=8g)"
+UNCONFINED = "docker run --cap-add SYS_PTRACE, or --security-opt seccomp=unconfined"
 CAP_SYS_PTRACE = 19
 READ_LOG = 3
 ARCH_PRCTL, ARCH_SET_CPUID = 158, 0x1012
 LOG_BYTES = 1 << 20
 BESIDE_MB = 256
 """The address space that a guest's kernel needs beside the guest's memory, with much to spare."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found.
-
-    Attributes:
-        name: the check, in one or two words.
-        state: `ok`; `warning`: runs work, but something is missing; `problem`: runs cannot work.
-        found: what was found, in a few words.
-        remedy: what helps; empty if nothing needs to.
-    """
-
-    name: str
-    state: Literal["ok", "warning", "problem"]
-    found: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        remedy = f"; remedy: {self.remedy}" if self.remedy else ""
-        return f"{self.name}: {self.found}{remedy}"
 
 
 def find_scratch_folder() -> Path:
@@ -111,6 +95,7 @@ def has_cpuid_faulting() -> bool:
     return bool(ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_SET_CPUID, 1) == 0)
 
 
+@functools.cache
 def probe_tracing() -> Finding:
     """Whether a process may trace its children and set their registers, whatever their size."""
     probe = [sys.executable, "-I", "-S", str(Path(__file__).with_name("tracing_probe.py"))]
@@ -155,9 +140,9 @@ def _explain_refusal() -> tuple[str, str]:
     if status.partition("Seccomp:")[2].split(maxsplit=1)[0] == "2":
         contained = any(mark.exists() for mark in CONTAINER_MARKS)
         where = "this container's seccomp filter" if contained else "a seccomp filter"
-        remedy = "a filter that allows ptrace, such as docker run --security-opt seccomp=unconfined"
-        return f"; {where} may forbid it", remedy
-    return "", "ask who runs this machine why processes may not trace their children"
+        return f"; {where} may forbid it", f"a filter that allows ptrace, such as {UNCONFINED}"
+    remedy = "ask who runs this machine why processes may not trace their children; in a container:"
+    return "", f"{remedy} {UNCONFINED}"
 
 
 def _is_gvisor() -> bool:
@@ -168,15 +153,27 @@ def _is_gvisor() -> bool:
 
 
 def probe_programs() -> Finding:
-    """Whether the programs that start a guest are where it looks for them."""
-    missing = [name for name in PROGRAMS if shutil.which(name, path=os.defpath) is None]
-    if missing:
-        found = f"{' and '.join(missing)} not found in {os.defpath}"
-        return Finding("programs", "problem", found, "install util-linux")
+    """Whether the programs that start a guest are where it looks for them, and those of a run."""
+    looked = ((PROGRAMS, os.defpath), (GUEST_PROGRAMS, extend_path(os.environ.get("PATH"))))
+    for programs, path in looked:
+        missing = [name for name in programs if shutil.which(name, path=path) is None]
+        if missing:
+            packages = " ".join(sorted({programs[name] for name in missing}))
+            found = f"{' and '.join(missing)} not found in {path}"
+            remedy = f"sudo apt-get install {packages}"
+            if all(shutil.which(name, path=os.defpath) for name in missing):
+                remedy = f"a PATH with {os.defpath} in it, or {remedy}"
+            return Finding("programs", "problem", found, remedy)
     if shutil.which("mnexec") is None:
         found = "mnexec not found, which starts shells at sites"
-        return Finding("programs", "warning", found, "apt-get install mininet")
-    return Finding("programs", "ok", f"{', '.join(PROGRAMS)} and mnexec")
+        return Finding("programs", "warning", found, "sudo apt-get install mininet")
+    return Finding("programs", "ok", f"{', '.join((*PROGRAMS, *GUEST_PROGRAMS))} and mnexec")
+
+
+def extend_path(path: str | None) -> str:
+    """The PATH in a guest: this one, and where Debian has programs for administrators."""
+    paths = (path or os.defpath).split(os.pathsep)
+    return os.pathsep.join((*paths, *(each for each in GUEST_PATHS if each not in paths)))
 
 
 def probe_memory(memory_mb: int = DEFAULT_MEMORY_MB) -> Finding:
@@ -253,18 +250,10 @@ def _choose_memory_folder(memory_mb: int) -> tuple[Path, str]:
 
 
 def _check_limits(memory_mb: int) -> None:
-    needs = (
-        (resource.RLIMIT_AS, "address space", "ulimit -v", memory_mb + BESIDE_MB),
-        (resource.RLIMIT_FSIZE, "size of files", "ulimit -f", memory_mb),
-    )
-    for limit, what, command, needed_mb in needs:
-        allowed, most = resource.getrlimit(limit)
-        if allowed != resource.RLIM_INFINITY and allowed >> 20 < needed_mb:
-            found = f"the {what} of this process is limited to {allowed >> 20} MB ({command}), and "
-            found += f"a guest with {memory_mb} MB of memory needs {needed_mb} MB"
-            remedy = f"{command} unlimited"
-            if most != resource.RLIM_INFINITY:
-                remedy = "ask who set this limit, such as your batch system, for a higher one"
+    by = f"a guest with {memory_mb} MB of memory"
+    for limit, needed_mb in ((ADDRESS_SPACE, memory_mb + BESIDE_MB), (FILE_SIZE, memory_mb)):
+        if excess := limit.find_excess(needed_mb, by):
+            found, remedy = excess
             raise KernelError(f"{found}; remedy: {remedy}, or less limits.memory")
 
 
@@ -274,22 +263,6 @@ PROBES: tuple[Callable[[], Finding], ...] = (
     probe_memory,
     probe_programs,
 )
-
-
-def attempt(probe: Callable[[], Finding]) -> Finding:
-    """What a probe finds; one that fails has found a problem, too."""
-    try:
-        return probe()
-    except Exception as error:
-        name = probe.__name__.partition("_")[2].replace("_", " ")
-        found = f"cannot be tried: {type(error).__name__}: {error}"
-        return Finding(name, "problem", found, "please report this")
-
-
-def find_problems(probes: Iterable[Callable[[], Finding]] = PROBES) -> list[Finding]:
-    """The needs of a guest that this machine does not meet."""
-    findings = [attempt(probe) for probe in probes]
-    return [finding for finding in findings if finding.state == "problem"]
 
 
 def require(probe: Callable[[], Finding]) -> None:

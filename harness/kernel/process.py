@@ -29,6 +29,7 @@ from typing import Any, Protocol, Self
 from trunkline.harness.kernel import KernelError, probes, processor
 from trunkline.harness.kernel.guest import INTERRUPT, NUDGE
 from trunkline.harness.processes.lines import Lines
+from trunkline.harness.processes.needs import attempt, find_problems
 from trunkline.harness.processes.ownership import VARIABLE, Owner
 
 INTERRUPT_GRACE_S = 10.0
@@ -216,9 +217,8 @@ class Guest:
             code = self._process.wait()
             if self.virtual_time_ns < 0:
                 raise KernelError(_explain_failed_boot(code, last_words))
-            how = _describe_end(code)
-            what = f"the embedded kernel ended before its program did, {how}; its last words:"
-            raise KernelError(f"{what}\n{last_words}")
+            what = f"the embedded kernel ended before its program did, {_describe_end(code)}"
+            raise KernelError(f"{what}; its last words:\n{last_words}" if last_words else what)
         if self._exit_code != 0 and "Out of memory" in last_words:
             remedy = "a smaller model, fewer sites, or more limits.memory"
             what = "the guest ran out of memory"
@@ -331,7 +331,7 @@ class Signals:
 
 def _describe_end(code: int) -> str:
     if code == -signal.SIGKILL:
-        return "killed from outside, by a person or for lack of memory (dmesg says so)"
+        return "killed by SIGKILL from outside, by a person or for lack of memory (dmesg says so)"
     return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
 
 
@@ -340,17 +340,17 @@ def _explain_failed_boot(code: int, last_words: str) -> str:
 
     Of a panic, these are its sentence and the lines before it. Registers and traces follow it.
     """
-    found = probes.find_problems()
+    found = find_problems(probes.PROBES)
     if code == -signal.SIGKILL and not found:
-        found = [probes.attempt(probes.probe_memory)]
+        found = [attempt(probes.probe_memory)]
     advice = "this machine has all that the kernel needs, as far as `trunkline doctor` can see; "
-    advice += "please report this with your processor and these last words"
+    advice += f"please report this with your processor{' and these last words' * bool(last_words)}"
     lines = last_words.splitlines()
     panics = [number for number, line in enumerate(lines, 1) if "Kernel panic" in line]
     before = lines[: panics[0]] if panics else lines
-    said = [f"    {line}" for line in before[-LAST_LINES:]] or ["    (none)"]
+    said = ["its last words:", *(f"    {line}" for line in before[-LAST_LINES:])]
     head = f"the embedded kernel ended before its program began, {_describe_end(code)}"
-    return "\n".join((head, *(map(str, found) if found else [advice]), "its last words:", *said))
+    return "\n".join((head, *(map(str, found) if found else [advice]), *(said if before else ())))
 
 
 def _pipe() -> tuple[int, int]:

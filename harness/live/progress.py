@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import math
 import time
 from collections import Counter
@@ -173,7 +174,11 @@ class _Lines:
 
     def _print(self) -> None:
         self.shown = self.last
-        self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
+        try:
+            self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:  # a full disk behind it is no reason to end a run
+                raise
 
 
 def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
@@ -190,6 +195,8 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         yield "programs", ", ".join(f"{count} {how}" for how, count in exits.items())
     if calls := _rows(run_dir / "tables" / "calls.csv"):
         yield "calls", _describe_calls(calls)
+    if steps := _rows(run_dir / "tables" / "steps.csv"):
+        yield "time", _describe_steps(steps)
     if begun or not programs:
         yield "tasks", ", ".join(words)
     if done:
@@ -210,6 +217,8 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
             _escaped(f"not begun when the run ended: {_describe_faults(missed, 'at_s')}"),
         )
     workers = _rows(run_dir / "tables" / "workers.csv")
+    if workers and not programs:
+        yield "time", _describe_workers(workers)
     if alone := [row for row in workers if row.get("rounds_alone", "0") not in ("", "0")]:
         sites = ", ".join(f"{row['site']} {row['rounds_alone']}" for row in alone[:SHOWN_SITES])
         left = f" and {len(alone) - SHOWN_SITES} more sites" if len(alone) > SHOWN_SITES else ""
@@ -219,6 +228,27 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
         after = short(float(best["t_s"]), TIME_S)
         yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
+
+
+def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:
+    """What a site of programs with timed calls did on average."""
+    sites = len({row["site"] for row in rows})
+    names = {"computing_s": "computing", "waiting_s": "waiting for the last site",
+             "moving_s": "moving bytes", "rest_s": "else"}  # fmt: skip
+    parts = (
+        f"{short(sum(_numbers(rows, column)) / sites, TIME_S)} {name}"
+        for column, name in names.items()
+    )
+    return f"{', '.join(parts)}, on average of {count_of(sites, 'site')}"
+
+
+def _describe_workers(rows: Sequence[Mapping[str, str]]) -> str:
+    """What a worker did on average."""
+    names = {"compute_s": "computing", "wait_s": "waiting for a group", "sync_s": "in tasks"}
+    parts = (
+        f"{short(fmean(_numbers(rows, column)), TIME_S)} {name}" for column, name in names.items()
+    )
+    return f"{', '.join(parts)}, on average of {count_of(len(rows), 'site')}"
 
 
 def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:

@@ -19,6 +19,8 @@ HANDLERS: Mapping[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: si
 
 _HELD = {signal.SIGINT, signal.SIGTERM}
 _PARENT_DEATH_SIGNAL = 1
+_prctl = ctypes.CDLL(None).prctl
+"""Looked up before any fork: a forked process that writes to no page of ctypes starts sooner."""
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +100,7 @@ def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: i
 
 def _die_with(parent: int) -> None:
     """Have the kernel kill this process when the one that forked it ends."""
-    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    _prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     # The first process of a namespace sees no parent. Any other has a new one: ours has ended.
     if os.getppid() not in (parent, 0):
         os.kill(os.getpid(), signal.SIGKILL)

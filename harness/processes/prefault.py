@@ -24,6 +24,9 @@ GAP_PAGES = 32
 """Ranges with at most so many untouched pages between them become one: these pages cost less than a
 second system call, and half of the pages that an agent writes after it listens are in such gaps."""
 
+_madvise = ctypes.CDLL(None).madvise
+_madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
 _ENTRY_BYTES = 8
 _OURS_ALONE = 1 << 63 | 1 << 56
 """The bits of a page that is present and mapped exactly once; see the kernel's
@@ -53,13 +56,12 @@ def populate(ranges: list[Pages]) -> None:
         areas = list(_find_writable(Path("/proc/self/maps").read_text()))
     except OSError:
         return  # the process faults in its pages itself, only more slowly
-    advise = ctypes.CDLL(None).madvise
     for start, length in ranges:
         for area_start, area_length in areas:
             begin = max(start, area_start)
             end = min(start + length, area_start + area_length)
             if begin < end:
-                advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), POPULATE_WRITE)
+                _madvise(begin, end - begin, POPULATE_WRITE)
 
 
 def _find_writable(maps: str) -> Iterator[Pages]:

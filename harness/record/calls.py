@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.harness.record.history import History
+
+PAIRS = ("send", "recv")
+TO_ALL = (
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_into_tensor_coalesced",
+    "barrier",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced",
+)
+"""No member is done with these calls before all members have begun them."""
+FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("gather", "reduce")
+
+Key = tuple[str, int, int]
+"""A call's site, its process and its number there."""
+
+Group = tuple[str, tuple[int, ...]]
+"""A group's name and its ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +40,8 @@ class Call:
     finished: CallFinished | None
 
     @property
-    def key(self) -> tuple[str, int, int]:
-        """Its site, its process and its number there."""
+    def key(self) -> Key:
+        """What tells it from other calls."""
         return self.started.site, self.started.process, self.started.call
 
     @property
@@ -40,3 +64,52 @@ def list_calls(history: History) -> tuple[Call, ...]:
         Call(each, ends.get((each.site, each.process, each.call)))
         for each in history.all(CallStarted)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """When the last member whose data a call needs had begun it, and at which site that was."""
+
+    last_ns: int
+    last_site: str
+
+
+def list_groups(history: History) -> Mapping[Group, Mapping[int, list[Call]]]:
+    """The collective calls of each group, by rank; the k-th of each rank are one call."""
+    groups: defaultdict[Group, defaultdict[int, list[Call]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for call in list_calls(history):
+        if call.started.name not in PAIRS:
+            group = call.started.group, call.started.ranks
+            groups[group][call.started.rank].append(call)
+    for members in groups.values():
+        for calls in members.values():
+            calls.sort(key=lambda call: call.started.call)
+    return groups
+
+
+def list_needed(call: Call, rank: int) -> tuple[int, ...]:
+    """The ranks without whose data this member cannot be done."""
+    name, ranks, root = call.started.name, call.started.ranks, call.started.peer
+    if name == "barrier" or (name in TO_ALL and call.started.bytes):
+        return ranks
+    if name in FROM_ROOT and root is not None and call.started.bytes:
+        return (root,)
+    if name in TO_ROOT and rank == root and call.started.bytes:
+        return ranks
+    return ()
+
+
+def find_meetings(history: History) -> Mapping[Key, Meeting]:
+    """For each collective call that needs others' data, which of them began last."""
+    found: dict[Key, Meeting] = {}
+    for members in list_groups(history).values():
+        for number in range(max(map(len, members.values()))):
+            same = {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
+            for rank, call in same.items():
+                others = [same[each] for each in list_needed(call, rank) if each in same]
+                if others:
+                    last = max(others, key=lambda other: other.started.t_ns).started
+                    found[call.key] = Meeting(last.t_ns, last.site)
+    return found

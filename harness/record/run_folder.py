@@ -3,7 +3,7 @@
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
         tables/*.csv plots/*.png plots/*.svg plots/*.pdf verdict.json report.html capture/*.pcap
-    runs/<scenario>/latest -> the run that was finished last
+    runs/<scenario>/latest -> the run that ended last, of those that have events
 
 A file is written under another name and then renamed. So after a full disk or a crash there is the
 old file or the new one, but never a part of a file.
@@ -20,7 +20,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
@@ -30,6 +30,7 @@ from typing import Any
 import pandas as pd
 
 from trunkline.harness.config.paths import ROOT
+from trunkline.harness.processes.needs import WRITING_REMEDIES, explain_error
 from trunkline.harness.processes.ownership import Owner
 
 PACKAGES = ("matplotlib", "mininet", "numpy", "pandas", "pydantic", "scipy", "torch")
@@ -61,15 +62,40 @@ class RunFolder:
         for number in itertools.count(1):
             path = home / (name if number == 1 else f"{name}-{number}")
             with _writing(path), contextlib.suppress(FileExistsError):
-                path.mkdir()
+                path.mkdir(parents=True)  # `close_unjudged` of another run may remove `home`
                 break
         folder = cls(path)
-        folder.prepare("log", "tables", "plots")
+        try:
+            folder.prepare("log", "tables", "plots")
+        except StoreError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return folder
 
     def be_latest(self) -> None:
         """Let `latest` point to this run. Call it when the run is complete. Raises StoreError."""
         _point(self.path.with_name(LATEST), self.path.name)
+
+    def close_unjudged(self) -> None:
+        """Keep a run that ended by an error or a signal, as far as it has something to tell.
+
+        With events it can be reported, and is the latest. Without events and logs it is removed.
+        Raises OSError and StoreError.
+        """
+        if self.has_events():
+            self.be_latest()
+        elif not any(file.stat().st_size for file in self.log.glob("*")):
+            self.remove()
+            with contextlib.suppress(OSError):  # it has other runs
+                self.path.parent.rmdir()
+
+    def has_events(self) -> bool:
+        """Whether the event log has a whole line, so that the run can be reported."""
+        try:
+            with self.events.open("rb") as log:
+                return log.readline().endswith(b"\n")
+        except OSError:
+            return False
 
     def remove(self) -> None:
         """Delete the run, and `latest` if it points here."""
@@ -187,25 +213,15 @@ def _point(link: Path, target: str) -> None:
             draft.unlink(missing_ok=True)
 
 
-_REMEDIES: Mapping[int, str] = {
-    errno.ENOSPC: "free some space, or choose another folder",
-    errno.EDQUOT: "free some of your quota, or choose another folder",
-    errno.EACCES: "make it writable for you, or choose another folder",
-    errno.EPERM: "make it writable for you, or choose another folder",
-    errno.EROFS: "choose a folder that is not on a read-only file system",
-    errno.ENOTDIR: "move the file that is where a folder should be",
-    errno.EEXIST: "move the file that is where a folder should be",
-    errno.EISDIR: "move the folder that is where a file should be",
-}
-
-
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        remedy = _REMEDIES.get(error.errno or 0, "choose another folder")
+        remedy = WRITING_REMEDIES.get(error.errno or 0, "choose another folder")
+        if short := explain_error(error):
+            remedy = short[1]
         raise StoreError(f"{path}: cannot be written: {reason}; {remedy}") from error
 
 

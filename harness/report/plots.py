@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import matplotlib as mpl
 import numpy as np
@@ -224,29 +224,41 @@ def draw_accuracy(
     return figure
 
 
-def render(figure: Figure, kind: Literal["png", "svg", "pdf"]) -> bytes:
+Kind = Literal["png", "svg", "pdf"]
+
+
+def render(figure: Figure, kind: Kind) -> bytes:
     """The content of the figure's file: the same figure gives the same bytes."""
-    buffer = io.BytesIO()
-    # By default matplotlib writes its version and the date.
-    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with mpl.rc_context(STYLE):
-        box = _find_box(figure)
-        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata[kind], bbox_inches=box)
-    return buffer.getvalue()
-
-
-def _find_box(figure: Figure) -> Bbox:
-    """What the file shows, in inches: as wide as the figure, if all that is drawn fits into it."""
-    figure.draw_without_rendering()
-    drawn: Bbox = figure.get_tightbbox().padded(PAD_IN)
-    spare_in = max(0.0, figure.get_figwidth() - drawn.width)
-    return Bbox([[drawn.x0 - spare_in / 2, drawn.y0], [drawn.x1 + spare_in / 2, drawn.y1]])
+    return _save(figure, kind, _lay_out(figure))
 
 
 def write(folder: RunFolder, name: str, figure: Figure) -> None:
     """Write `plots/<name>.png`, `.svg` and `.pdf`."""
-    for kind in ("png", "svg", "pdf"):
-        folder.write_bytes(f"plots/{name}.{kind}", render(figure, kind))
+    box = _lay_out(figure)
+    for kind in get_args(Kind):
+        folder.write_bytes(f"plots/{name}.{kind}", _save(figure, kind, box))
+
+
+def _lay_out(figure: Figure) -> Bbox:
+    """Lay out a figure once for all of its files, as that takes as long as drawing it.
+
+    Returns what a file shows, in inches: as wide as the figure, if all that is drawn fits into it.
+    """
+    with mpl.rc_context(STYLE):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        drawn: Bbox = figure.get_tightbbox().padded(PAD_IN)
+    spare_in = max(0.0, figure.get_figwidth() - drawn.width)
+    return Bbox([[drawn.x0 - spare_in / 2, drawn.y0], [drawn.x1 + spare_in / 2, drawn.y1]])
+
+
+def _save(figure: Figure, kind: Kind, box: Bbox) -> bytes:
+    buffer = io.BytesIO()
+    # By default matplotlib writes its version and the date.
+    metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with mpl.rc_context(STYLE):
+        figure.savefig(buffer, format=kind, dpi=300, metadata=metadata[kind], bbox_inches=box)
+    return buffer.getvalue()
 
 
 _GANTT: Mapping[str, str] = dict(

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from trunkline.harness.kernel import KernelError, boot, build
 from trunkline.harness.kernel.probes import (
-    Finding,
-    attempt,
     find_scratch_folder,
     probe_memory,
     probe_processor,
@@ -27,6 +25,8 @@ from trunkline.harness.kernel.probes import (
 from trunkline.harness.network import shaping
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.namespace import Namespace, check_rights
+from trunkline.harness.processes import needs
+from trunkline.harness.processes.needs import Finding, attempt
 from trunkline.topologies.links import Link
 from trunkline.workloads import datasets
 
@@ -189,6 +189,7 @@ KERNEL_CHECKS: tuple[Callable[[], Finding], ...] = (
 """What `kernel status --check` tries."""
 
 CHECKS = (
+    *needs.PROBES,
     *KERNEL_CHECKS,
     check_folders,
     check_build_tools,

@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trunkline.harness.config.paths import SCENARIOS
-from trunkline.harness.kernel.probes import Finding
 from trunkline.harness.processes import numerics
+from trunkline.harness.processes.needs import Finding
 from trunkline.harness.record import run_folder
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load
@@ -85,6 +85,11 @@ def find_other_versions() -> list[str]:
     ]
 
 
+def has_avx2() -> bool:
+    """Whether this processor computes with the routines that the hashes were made with."""
+    return numerics.environment() == {**numerics.ONE_THREAD, **numerics.WITH_AVX2}
+
+
 def _list_versions() -> dict[str, str | None]:
     packages = {name: run_folder.version(name) for name in PACKAGES}
     return {"Python": platform.python_version(), **packages}
@@ -95,10 +100,7 @@ def check(name: str, runs: Path) -> Finding:
 
     Raises CannotRunError, KernelError or StoreError.
     """
-    if name in NEEDS_AVX2 and numerics.environment() != {
-        **numerics.ONE_THREAD,
-        **numerics.WITH_AVX2,
-    }:
+    if name in NEEDS_AVX2 and not has_avx2():
         return Finding(f"log {name}", "warning", "not compared: this processor lacks AVX2")
     hashes = read_hashes(name)
     _, lines = carry_out(name, runs)

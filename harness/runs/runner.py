@@ -6,6 +6,7 @@ passes its progress on, and then judges and draws its event log.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import shlex
@@ -23,11 +24,12 @@ from typing import Any
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.kernel import boot, build
-from trunkline.harness.kernel.probes import has_cpuid_faulting, probe_processor, require
+from trunkline.harness.kernel.probes import has_cpuid_faulting, probe_programs, require
 from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.request_queue import HOLD
+from trunkline.harness.network.namespace import check_rights
 from trunkline.harness.processes import numerics, ownership
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
@@ -75,11 +77,11 @@ def run(
 
     Raises:
         StoreError: the folder cannot be written.
-        KernelError: there is no kernel, or it failed.
+        KernelError: there is no kernel, it failed, or the machine lacks something for it.
+        NetworkError: this process may not build networks on this host.
         CannotRunError: the kernel lacks something: netem, a program, a data set.
     """
-    if scenario.backend == "embedded":
-        require(probe_processor)
+    check_machine(scenario)
     for writable in scenario.files.writable:
         if not Path(writable).is_dir():
             raise CannotRunError(f"files.writable: {writable}: there is no such folder")
@@ -103,15 +105,18 @@ def run(
             code = run_command(
                 scenario, command, folder, session.read_output, control, session.note_time
             )
-    finally:
-        folder.be_latest()  # also a run that could not be carried out: its folder says why
-    if session.refused:
-        raise CannotRunError(session.refused)
+        if session.refused:
+            raise CannotRunError(session.refused)
+    except BaseException:
+        with contextlib.suppress(OSError, StoreError):  # the first error says more
+            folder.close_unjudged()
+        raise
     error = session.error
     if code and not error:
         error = f"the session ended with code {code}; see {folder.log}/session.log"
     if not folder.events.exists():
         folder.write_text("events.jsonl", "")
+    folder.be_latest()  # also a run that failed: its page says why
     try:
         verdict = judge_run(folder.path)
     except StoreError as refusal:
@@ -119,6 +124,15 @@ def run(
         text = f"{refusal}\nThe run is over; judge it and write the rest with: {rest}"
         raise StoreError(text) from None
     return RunResult(verdict, folder.path, error)
+
+
+def check_machine(scenario: Scenario) -> None:
+    """Raise KernelError or NetworkError if this machine lacks what the scenario's runs need."""
+    if scenario.backend == "embedded":
+        boot.check_machine(scenario.limits.memory_bytes >> 20)
+    else:
+        require(probe_programs)
+        check_rights()
 
 
 def run_command(

@@ -28,7 +28,8 @@ from trunkline.harness.session import program_init, site_accounts
 from trunkline.harness.session.output_watch import OutputWatch
 from trunkline.harness.session.program_output import OUTPUT_LIMIT_BYTES, Output, Reports, failure
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
-from trunkline.workloads.calls import call_timing
+from trunkline.workloads.calls import call_timing, step_compute
+from trunkline.workloads.compute_time import ComputeTime, Constant
 from trunkline.workloads.program import Program, is_python, search_path
 
 MASTER_PORT = 29500
@@ -36,6 +37,9 @@ MASTER_PORT = 29500
 
 CALLS = str(Path(call_timing.__file__).parent)
 """The folder whose `sitecustomize.py` has a program's calls timed."""
+
+STEPS = 4096
+"""So many steps of a program have times of their own; then the first one follows again."""
 
 RESULTS = "results"
 """The folder in a run's folder in which each site's program has one for its own files."""
@@ -74,14 +78,28 @@ def environment(
         "MASTER_ADDR": addresses[sites[0]],
         "MASTER_PORT": str(MASTER_PORT),
         **program.env,
-        **(_load_timing(program) if program.time_calls else {}),
+        **_load_hooks(program),
     }
 
 
-def _load_timing(program: Program) -> dict[str, str]:
-    """Have every Python of the program load what times its calls, before its own paths."""
+def _load_hooks(program: Program) -> dict[str, str]:
+    """Have every Python of the program load what times its calls and lets its steps take time."""
+    if not program.time_calls and program.step_times is None:
+        return {}
     own = program.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (CALLS, own)))}
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, (CALLS, own)))}
+    optimizers = {step_compute.OPTIMIZERS: " ".join(program.optimizers)}
+    return {
+        **paths,
+        **({call_timing.WANTED: "1"} if program.time_calls else {}),
+        **(optimizers if program.optimizers else {}),
+    }
+
+
+def _write_step_times(times: ComputeTime, file: Path) -> None:
+    """Write the times of a site's steps in seconds, a line each."""
+    steps = 1 if isinstance(times.distribution, Constant) else STEPS
+    file.write_text("".join(f"{times.time_s(step)!r}\n" for step in range(steps)))
 
 
 class ProgramChildren:
@@ -100,7 +118,9 @@ class ProgramChildren:
         self._network = network
         self._log_dir = log_dir
         sites, workload = scenario.topology.site_names, scenario.workload
-        self._programs: dict[str, Program] = workload.module.place_programs(sites, workload.options)
+        self._programs: dict[str, Program] = workload.module.place_programs(
+            sites, workload.options, scenario.seed
+        )
         self._codes: dict[str, int] = {}
         self._watches: dict[str, list[OutputWatch]] = {}
         self._epoch_ns = 0
@@ -117,6 +137,10 @@ class ProgramChildren:
         results = self._log_dir.parent / RESULTS / name
         results.mkdir(parents=True, exist_ok=True)
         variables = environment(self._scenario, addresses, name, program)
+        if program.step_times is not None:
+            steps = self._log_dir / f"{name}.steps"
+            _write_step_times(program.step_times, steps)
+            variables[step_compute.FILE] = str(steps)
         post = program_init.Post(
             name,
             self._network.enter,

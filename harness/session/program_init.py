@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
 from trunkline.harness.session import site_accounts
-from trunkline.workloads.calls import call_timing
+from trunkline.workloads.calls import call_timing, step_compute
 from trunkline.workloads.site_time import SiteTime
 
 REPORTS_FD, CONTROL_FD, GATE_FD = 3, 4, 5
@@ -173,6 +173,7 @@ def _run_python(post: Post) -> NoReturn:
     sys.path[0] = str((post.folder / file).resolve().parent)
     if post.time_calls:
         call_timing.install()
+    step_compute.install(call_timing.Finder)
     code: Any = 0
     try:
         runpy.run_path(file, run_name="__main__")

@@ -30,7 +30,7 @@ from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
-from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs import provenance, run_pool, runner
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
 from trunkline.harness.scenario.loading import parse, read_file
@@ -206,8 +206,10 @@ def run(
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
 
     Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
-    StoreError if the folder cannot be written or another comparison uses it.
+    StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
+    machine lacks something.
     """
+    _check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
     with _lock(folder):
@@ -247,6 +249,14 @@ def run(
         _write_figures(output, *shown)
         _write_page(spec, output, *shown)
     return trials
+
+
+def _check_machine(spec: Comparison, folder: Path) -> None:
+    """Try what the first missing trial needs of this machine: the others need the same."""
+    there = find_finished(spec, folder)
+    job = next((t.job for t in spec.trials if t.job.identity not in there), None)
+    if job is not None:
+        runner.check_machine(parse(job.text, job.file, job.overrides, job.seed))
 
 
 def _make_job(

@@ -33,7 +33,7 @@ from trunkline.harness.faults.fault_types import Churn
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs import provenance, run_pool, runner
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse, read_file, resolve
 from trunkline.harness.scenario.settings import Scenario
@@ -103,7 +103,9 @@ def run(
 
     Returns the table of runs, which is also `tables/runs.csv`, and the run that failed. The folders
     of the last `keep` runs that passed stay (None: of all), as do those of runs that did not.
+    Raises KernelError if the machine lacks something.
     """
+    runner.check_machine(spec.scenario)
     output = RunFolder(folder)
     output.prepare("runs", "tables")
     rows: list[dict[str, Any]] = []

@@ -60,8 +60,7 @@ def runs(embedded, tmp_path_factory):
     for name, text in (("countries", COUNTRIES), ("faulty", FAULTY)):
         (home / name / "log").mkdir(parents=True)
         (home / name / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
-    names, modules = ["countries", "faulty"], ["scipy.optimize"]
-    done = embedded.call(run_all, str(home), names, modules, visible=[home])
+    done = embedded.call(run_all, str(home), ["countries", "faulty"], visible=[home])
     assert done["codes"] == {"countries": 0, "faulty": 0}
     return home
 

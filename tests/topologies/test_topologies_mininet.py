@@ -136,17 +136,17 @@ def run_mn(embedded, topo: str, *options: str) -> str:
 
 def test_stock_mn_loads_internet2_and_shapes_every_direction(embedded, tmp_path):
     script = tmp_path / "commands"
-    ports = range(4)
-    classes = "".join(f"n6 tc class show dev n6-eth{port}\n" for port in ports)
-    script.write_text("n6 tc qdisc show\n" + classes)
-    output = run_mn(embedded, "internet2", "--pre", str(script), "--test", "none")
-    netem = re.findall(r"netem 10: dev n6-eth(\d) .* delay (\S+) loss (\S+)", output)
+    ports = range(3)
+    classes = "".join(f"n4 tc class show dev n4-eth{port}\n" for port in ports)
+    script.write_text("n4 tc qdisc show\n" + classes)
+    output = run_mn(embedded, "internet2,7", "--pre", str(script), "--test", "none")
+    netem = re.findall(r"netem 10: dev n4-eth(\d) .* delay (\S+) loss (\S+)", output)
     assert netem == [(str(port), "30ms", "0.02%") for port in ports]
     rates = [int(kbit) / 1000 for kbit in re.findall(r"class htb 5:1 .* rate (\d+)Kbit", output)]
-    built = internet2.build(random.Random(1))
-    expected = [built.link("n6", name).rate_mbps for name in built.neighbours("n6")]
+    built = internet2.build(random.Random(1), sites=7)
+    expected = [built.link("n4", name).rate_mbps for name in built.neighbours("n4")]
     assert rates == pytest.approx(expected, abs=0.001)
-    assert "*** Stopping 13 links" in output
+    assert "*** Stopping 9 links" in output
 
 
 def test_stock_mn_loads_a_star_of_a_given_size_whose_hosts_reach_the_hub(embedded):
@@ -168,7 +168,10 @@ iperfudp 10M n2 n3
 
 
 def test_in_stock_mn_links_go_down_and_up_and_iperf_measures(embedded, tmp_path):
-    """A leaf of the star is alone without its link, and its routes come back with the link."""
+    """A leaf of the star is alone without its link, and its routes come back with the link.
+
+    Leaves reach each other over the hub, so a part of the pings crosses another host.
+    """
     script = tmp_path / "commands"
     script.write_text(COMMANDS)
     output = run_mn(embedded, "star,4,delays_ms=1", "--pre", str(script), "--test", "none")
@@ -180,9 +183,3 @@ def test_in_stock_mn_links_go_down_and_up_and_iperf_measures(embedded, tmp_path)
     sent, *rates = re.findall(r"([\d.]+) ?M", udp)
     assert sent == "10"
     assert [float(rate) for rate in rates] == pytest.approx([10, 10], rel=0.1)
-
-
-def test_in_stock_mn_every_host_reaches_every_other(embedded):
-    """Leaves reach each other over the hub, so a part of the pings crosses another host."""
-    output = run_mn(embedded, "star,4,delays_ms=1", "--test", "pingall")
-    assert "Results: 0% dropped (12/12 received)" in output

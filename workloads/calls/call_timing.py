@@ -48,6 +48,9 @@ OPERATIONS: Mapping[str, str] = {
 }
 """The operations of PyTorch's dispatcher, and the names of their calls in Python."""
 
+WANTED = "TRUNKLINE_TIME_CALLS"
+"""The environment variable of programs whose calls are timed."""
+
 CALLS_LIMIT = 200_000
 """The most calls of a process that are timed."""
 
@@ -107,7 +110,10 @@ class Ending:
 
 
 class Finder:
-    """Finds `torch` as Python does without it, and has its calls timed after it is imported."""
+    """Finds `torch` as Python does without it, and calls `hook` with it after it is imported."""
+
+    def __init__(self, hook: Callable[[Any], None]) -> None:
+        self.hook = hook
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         """Find `torch` only."""
@@ -122,7 +128,7 @@ class Finder:
 
             def execute_and_hook(module: Any) -> None:
                 execute(module)
-                hook(module)
+                self.hook(module)
 
             try:
                 loader.exec_module = execute_and_hook
@@ -138,7 +144,7 @@ def install() -> None:
     if "torch" in sys.modules:
         hook(sys.modules["torch"])
     else:
-        sys.meta_path.insert(0, Finder())
+        sys.meta_path.insert(0, Finder(hook))
 
 
 def hook(torch: Any) -> None:

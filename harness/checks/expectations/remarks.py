@@ -31,6 +31,8 @@ LEAST_NS = 1_000_000_000
 SILENT_BYTES = 1500
 """A site that sends less than this has done nothing: a few packets without payload need it."""
 
+FREE = "Computing took no time in this run (docs/programs.md, Computing)."
+
 ASK = "say what you expect with expect: (docs/expect.md)"
 
 
@@ -38,6 +40,10 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
     if history.run is None or history.interrupted:
         return
+    options = rules.scenario.workload.options
+    is_free = options.get("compute_s") is None and not options.get("charge")
+    if rules.programs is not None and rules.scenario.clock == "virtual" and is_free:
+        yield FREE
     found = list(_find_stalls(history, rules))
     yield from found
     if found and not rules.scenario.expect:

@@ -21,7 +21,7 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
-from trunkline.harness.record.calls import Call, list_calls
+from trunkline.harness.record.calls import PAIRS, Call, Group, list_calls, list_groups, list_needed
 from trunkline.harness.record.history import History
 
 STOPPED = "the timing of its process stopped"
@@ -29,27 +29,8 @@ ENDED = "its program ended first"
 CUT = "the run ended first"
 AMBIGUOUS = "several processes have one rank"
 
-PAIRS = ("send", "recv")
-TO_ALL = (
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "all_gather_into_tensor_coalesced",
-    "barrier",
-    "reduce_scatter",
-    "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced",
-)
-"""No member is done with these calls before all members have begun them."""
-FROM_ROOT, TO_ROOT = ("broadcast", "scatter"), ("gather", "reduce")
-
 EQUAL = ("all_reduce", "barrier", "broadcast")
 """All members make these calls with the same number of bytes."""
-
-Group = tuple[str, tuple[int, ...]]
-"""A group's name and its ranks."""
 
 
 def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]:
@@ -91,20 +72,12 @@ def collectives_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     The k-th collective call of each member is the same call.
     """
     paths = Paths(history, rules)
-    groups: defaultdict[Group, defaultdict[int, list[Call]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for call in list_calls(history):
-        if call.started.name not in PAIRS:
-            group = call.started.group, call.started.ranks
-            groups[group][call.started.rank].append(call)
+    groups = list_groups(history)
     yield from _judge_ranks(history, groups)
     for (name, ranks), members in groups.items():
         if any(len({call.key[:2] for call in calls}) > 1 for calls in members.values()):
             yield excused(AMBIGUOUS, f"group {name} of ranks {', '.join(map(str, ranks))}")
             continue
-        for calls in members.values():
-            calls.sort(key=lambda call: call.started.call)
         for number in range(max(map(len, members.values()))):
             same = {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
             yield from _judge_collective(same, members, history, paths)
@@ -195,7 +168,7 @@ def _judge_ranks(
 
 
 def _needs_all(call: Call) -> bool:
-    return call.outcome == "completed" and len(_list_needed(call, call.started.rank)) > 1
+    return call.outcome == "completed" and len(list_needed(call, call.started.rank)) > 1
 
 
 def _judge_thread(calls: list[Call]) -> Iterator[Finding]:
@@ -225,7 +198,7 @@ def _judge_collective(
     for rank, call in same.items():
         if call.outcome != "completed" or call.finished is None:
             continue
-        needed = _list_needed(call, rank)
+        needed = list_needed(call, rank)
         if missing := [each for each in needed if each in members and each not in same]:
             if not history.all(TimingStopped):
                 ranks = ", ".join(map(str, missing))
@@ -238,18 +211,6 @@ def _judge_collective(
                 what = f"{_name(call)} was done {early_ns / 1e6:.3f} ms before data of"
                 yield fail(f"{what} {other.started.site} could arrive")
         yield judged()
-
-
-def _list_needed(call: Call, rank: int) -> tuple[int, ...]:
-    """The ranks without whose data this member cannot be done."""
-    name, ranks, root = call.started.name, call.started.ranks, call.started.peer
-    if name == "barrier" or (name in TO_ALL and call.started.bytes):
-        return ranks
-    if name in FROM_ROOT and root is not None and call.started.bytes:
-        return (root,)
-    if name in TO_ROOT and rank == root and call.started.bytes:
-        return ranks
-    return ()
 
 
 def _name(call: Call) -> str:

@@ -8,10 +8,9 @@ import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trunkline.harness.kernel.probes import Finding
+from trunkline.harness.processes import needs
+from trunkline.harness.processes.needs import Finding
 
 EPILOG = """\
 examples:
@@ -25,6 +24,10 @@ problem keeps all runs in the embedded kernel from working. The exit code is 1 i
 """
 
 
+NEEDS = ()
+"""The doctor shows what other commands refuse to begin without."""
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the extent of the checks and the form of the output."""
     parser.add_argument("--logs", action="store_true", help="also compare the logs of six runs")
@@ -32,10 +35,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what each check finds."""
+    """Print what each check finds; if this process lacks something, nothing else is tried."""
+    report = _print_json if arguments.json else show
+    if problems := needs.find_problems():
+        return report(problems)
     from trunkline.harness.runs import doctor, reference_logs
 
-    report = _print_json if arguments.json else show
     if not arguments.logs:
         return report(doctor.examine())
     with tempfile.TemporaryDirectory() as runs:

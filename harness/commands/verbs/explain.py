@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report.explanations import explanation_text
 
     data = outputs.read(folder)
+    if data.scenario.runs_programs:
+        return _explain_programs(data, arguments)
     chosen = _choose(data, arguments.task)
     if arguments.json:
         for each in chosen:
@@ -70,12 +72,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
+    """Print where the time of programs went."""
+    from trunkline.harness.report.explanations.program_explanation import describe, to_json
+
+    if arguments.task is not None:
+        raise terminal.UsageError("--task: expected a run of agents; programs log no transfers")
+    if "steps" not in data.tables or not len(data.tables["steps"]):
+        raise terminal.UsageError(
+            "explain: no call of this run was timed: expected workload.time_calls: true"
+        )
+    if arguments.json:
+        print(json.dumps(to_json(data)))
+        return 0
+    console = terminal.make_console()
+    for printed in describe(data):
+        console.print(printed, markup=False, soft_wrap=isinstance(printed, str))
+    return 0
+
+
 def _choose(data: RunData, number: int | None) -> list[Explanation]:
     """The named task, or those that lost most time."""
     from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
-    if data.scenario.runs_programs:
-        raise terminal.UsageError("explain: expected a run of agents; programs log no transfers")
     tasks = data.tables["tasks"]
     ended = [task.number for task in data.history.tasks if task.duration_s is not None]
     if not ended:

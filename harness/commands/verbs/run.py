@@ -58,18 +58,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _naming_folder() -> Iterator[Callable[[Path], None]]:
-    """Takes the run's folder, and names it if the user interrupts the run."""
+    """Takes the run's folder, and says what is in it if the user interrupts the run."""
     folders: list[Path] = []
     try:
         yield folders.append
     except KeyboardInterrupt:
-        for folder in map(_name_folder, folders):
-            if Path(folder, "events.jsonl").exists():
-                terminal.print_error(
-                    f"the events until then are in {folder}; `trunkline report {folder}` makes "
-                    "tables and figures of them"
-                )
+        for folder in folders:
+            terminal.print_error(_describe_interrupted(folder))
         raise
+
+
+def _describe_interrupted(run_dir: Path) -> str:
+    """What an interrupted run has left."""
+    from trunkline.harness.record.run_folder import RunFolder
+
+    folder = _name_folder(run_dir)
+    if RunFolder(run_dir).has_events():
+        return (
+            f"the events until then are in {folder}; `trunkline report {folder}` makes tables and "
+            "figures of them"
+        )
+    rest = f"what it printed is in {folder}/log" if run_dir.exists() else "nothing of it is kept"
+    return f"the run had no events yet: {rest}"
 
 
 def _name_folder(folder: Path) -> str:

@@ -8,6 +8,8 @@ from trunkline.agents.events.call_events import CallStarted, TimingStopped
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
+from trunkline.harness.report.calls.step_tables import StepRow, rank_stragglers, tabulate_steps
+from trunkline.harness.report.calls.steps_section import write_steps
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
 from trunkline.harness.report.run_data import RunData
@@ -24,10 +26,16 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     stopped, end_s = data.history.all(TimingStopped), data.history.active_end_ns / 1e9
     content = calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
     yield Section("calls", "Calls", content)
+    if len(found):
+        stragglers = rank_stragglers(data.history, sites)
+        yield Section("steps", "Where the time went", write_steps(data.tables["steps"], stragglers))
 
 
 PART = Part(
     applies=_has_calls,
-    tables=lambda scenario, history: {CallRow: tabulate_calls(history)},
+    tables=lambda scenario, history: {
+        CallRow: tabulate_calls(history),
+        StepRow: tabulate_steps(history, scenario.topology.site_names),
+    },
     sections=_write_sections,
 )

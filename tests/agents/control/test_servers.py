@@ -19,10 +19,23 @@ ELEMENTS = 4000
 WORKERS = ("n1", "n2", "n3")
 
 
-def play(create, servers=("s1",), scenario=None, rounds=4, plan="ps", backup=False, **options):
-    sites = (*WORKERS, *servers)
+SLOW = 0.5
+"""A rate in Mbit/s at which few rounds last as long as many faults."""
+
+
+def play(
+    create,
+    servers=("s1",),
+    scenario=None,
+    rounds=4,
+    plan="ps",
+    backup=False,
+    rate_mbps=1.0,
+    **options,
+):
+    rates = mesh((*WORKERS, *servers), rate_mbps)
     policy = create_policy(create, WORKERS, options, "seed", servers)
-    wan = Wan(mesh(sites), plan, policy, rounds=rounds, servers=servers, backup=backup)
+    wan = Wan(rates, plan, policy, rounds=rounds, servers=servers, backup=backup)
     wan.run(scenario)
     return wan
 
@@ -195,9 +208,8 @@ def test_averages_with_neighbours_lose_no_step(monkeypatch):
 def test_no_update_counts_twice_whatever_is_lost(seed, servers):
     mode = ["bsp", "asp", "ssp", "hete", "bk"][seed % 5]
 
-    wan = play(
-        ps.create, servers, break_at_random(seed), rounds=12, backup=bool(seed % 2), mode=mode
-    )
+    options = {"backup": bool(seed % 2), "rate_mbps": SLOW, "mode": mode}
+    wan = play(ps.create, servers, break_at_random(seed), rounds=6, **options)
     check(wan)
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
 
@@ -205,9 +217,9 @@ def test_no_update_counts_twice_whatever_is_lost(seed, servers):
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
 def test_the_rotation_of_r2sp_goes_on_whatever_is_lost(seed, servers):
-    options = {"batch": 32, "at_once": 1 + seed % 3, "strict": seed % 4 < 2}
+    options = {"batch": 32, "at_once": 1 + seed % 3, "strict": seed % 4 < 2, "rate_mbps": SLOW}
     faults = break_at_random(seed)
-    wan = play(r2sp.create, servers, faults, rounds=12, backup=bool(seed % 2), **options)
+    wan = play(r2sp.create, servers, faults, rounds=6, backup=bool(seed % 2), **options)
     check(wan)
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
     assert wan.verdict().outcome == "pass"
@@ -250,7 +262,8 @@ FAULTS = {
 )
 def test_servers_and_workers_go_on_after_each_kind_of_fault(fault, backup, create, options):
     servers = ("s1", "s2")
-    wan = play(create, servers, steps(*FAULTS[fault]), rounds=30, backup=backup, **options)
+    options = {**options, "backup": backup, "rate_mbps": SLOW}
+    wan = play(create, servers, steps(*FAULTS[fault]), rounds=20, **options)
     check(wan)
     finished = {e["site"]: e["t_ns"] / 1e9 for e in wan.of("worker_finished")}
     assert set(finished) == set(WORKERS)
@@ -275,7 +288,8 @@ def test_the_rotation_does_not_wait_for_a_worker_that_takes_too_long(strict):
 @pytest.mark.parametrize("create", [ad_psgd.create, eager_reduce.create])
 def test_every_worker_ends_its_rounds_whatever_is_lost(seed, create):
     faults = break_at_random(seed)
-    wan = play(create, (), faults, plan="crew", rounds=12, backup=bool(seed % 2))
+    options = {"backup": bool(seed % 2), "rate_mbps": SLOW}
+    wan = play(create, (), faults, plan="crew", rounds=6, **options)
     assert {e["site"] for e in wan.of("worker_finished")} == set(WORKERS)
 
 

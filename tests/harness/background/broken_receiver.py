@@ -15,7 +15,7 @@ def run_with_a_broken_receiver(home: str) -> dict:
     return run_all(home, ["broken"])["codes"]
 
 
-def run_again_and_broken(home: str) -> dict:
-    """Inside: the second run, and then the one with a broken receiver."""
-    done = run_all(home, ["second"])
+def run_also_broken(home: str) -> dict:
+    """Inside: a good run, and then one with a broken receiver."""
+    done = run_all(home, ["first"])
     return {**done, "codes": done["codes"] | run_with_a_broken_receiver(home)}

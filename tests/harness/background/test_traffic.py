@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from broken_receiver import run_again_and_broken
-from inside import run_all
+from broken_receiver import run_also_broken
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.background.endpoint import FILE_HEADER, MAGIC, PACKET_HEADER, PORT, STOP
@@ -50,19 +49,12 @@ def folder(home: Path, name: str, text: str = TEXT) -> None:
 @pytest.fixture(scope="module")
 def home(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("background")
-    for name, more in {"first": "", "second": "", "broken": "outputs: {plots: false}\n"}.items():
+    for name, more in {"first": "", "broken": "outputs: {plots: false}\n"}.items():
         folder(home, name, TEXT + more)
-    done = embedded.call(run_all, str(home), ["first"], visible=[home])
-    assert done == {"codes": {"first": 0}, "left": []}
-    done = embedded.call(run_again_and_broken, str(home), visible=[home])
-    assert done == {"codes": {"second": 0, "broken": 1}, "left": []}
+    done = embedded.call(run_also_broken, str(home), visible=[home])
+    assert done == {"codes": {"first": 0, "broken": 1}, "left": []}
     assert outputs.build(home / "first").problems == ()
     return home
-
-
-def test_a_run_with_background_traffic_passes_and_is_the_same_twice(home):
-    first, second = (home / name / "events.jsonl" for name in ("first", "second"))
-    assert first.read_bytes() == second.read_bytes()
 
 
 def test_tables_account_for_background_traffic_apart(home):

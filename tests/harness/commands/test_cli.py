@@ -1,9 +1,11 @@
 """The command line: what it prints, and the exit code of every way a command can end."""
 
+import errno
 import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,12 +164,56 @@ def test_an_interrupted_run_names_the_folder_of_its_events(runner, run_dir, caps
     runner.error = KeyboardInterrupt()
     (run_dir / "events.jsonl").unlink()
     assert main.main(["run", QUICKSTART]) == 130
-    assert "the events until then" not in capsys.readouterr().err
-    (run_dir / "events.jsonl").touch()
+    assert capsys.readouterr().err.endswith(
+        f"trunkline: the run had no events yet: what it printed is in {run_dir}/log\n"
+        "trunkline: interrupted\n"
+    )
+    (run_dir / "events.jsonl").write_text('{"event": "x"}\n')
     assert main.main(["run", QUICKSTART]) == 130
     assert capsys.readouterr().err.endswith(
         f"trunkline: the events until then are in {run_dir}; `trunkline report {run_dir}` makes "
         "tables and figures of them\ntrunkline: interrupted\n"
+    )
+
+
+def test_an_interrupted_run_that_has_left_nothing_says_so(runner, run_dir, capsys):
+    runner.error = KeyboardInterrupt()
+    shutil.rmtree(run_dir)
+    assert main.main(["run", QUICKSTART]) == 130
+    assert (
+        "trunkline: the run had no events yet: nothing of it is kept\n" in capsys.readouterr().err
+    )
+
+
+def test_a_run_without_events_is_named_as_such(run_dir, capsys):
+    (run_dir / "events.jsonl").unlink()
+    (run_dir / "scenario.yaml").touch()
+    for name in (str(run_dir), "quickstart"):
+        assert main.main(["report", name, "--runs", str(run_dir.parents[1])]) == 64
+        said = capsys.readouterr().err
+        assert said.endswith(": this run has no events: expected one that began\n")
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_progress_that_cannot_be_printed_does_not_end_a_run(runner, run_dir, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", Full())
+    assert main.main(["run", QUICKSTART]) == 0
+    assert "verdict    pass" in capsys.readouterr().out
+
+
+def test_a_verdict_that_cannot_be_printed_is_told(runner, run_dir, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main.main(["run", QUICKSTART, "--quiet"]) == 70
+    assert capsys.readouterr().err.endswith(
+        "trunkline: standard output: cannot be written: No space left on device; remedy: free some "
+        "space, or choose another file\n"
+        f"the run is over: its verdict is pass, in {run_dir}\n"
     )
 
 

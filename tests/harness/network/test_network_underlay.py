@@ -24,16 +24,16 @@ from trunkline.topologies.model import Site, Topology
 
 PORT = 6100
 LEAVES = tuple(f"n{number}" for number in range(1, 9))
-MEGABYTES = 15
+MEGABYTES = 7.5
 
 # The last of eight pulls has the uplink to itself, and CUBIC takes up to a second to use it. In six
 # repetitions at 100 Mbit/s, eight pulls of 15 MB took up to 7 percent longer than fair, those of
-# 40 MB 3.5 percent. At 50 Mbit/s, 20 MB take as long as these, with half of the packets.
-MEGABYTES_PULLED = 20
+# 40 MB 3.5 percent. At 25 Mbit/s, 10 MB take as long as these, with a quarter of the packets.
+MEGABYTES_PULLED = 10
 
 
 # A constant flow over the server's uplink.
-BACKGROUND_MBPS = 10.0
+BACKGROUND_MBPS = 5.0
 
 
 def both(src, dst, rate_mbps, delay_ms, queue_bytes=None):
@@ -50,7 +50,7 @@ DUMBBELL = Topology(
     (
         *both("a", "r", 1000.0, 1.0, 600_000),
         *both("b", "r", 1000.0, 1.0, 600_000),
-        *both("r", "q", 40.0, 10.0, 200_000),
+        *both("r", "q", 20.0, 10.0, 100_000),
         *both("q", "c", 1000.0, 1.0, 600_000),
         *both("q", "d", 1000.0, 1.0, 600_000),
         *both("r", "far", 1000.0, 30.0),
@@ -64,7 +64,7 @@ UPLINK = add_access_links(
         (Site("server"), *map(Site, LEAVES)),
         tuple(link for leaf in LEAVES for link in both("server", leaf, 1000.0, 10.0, 4_000_000)),
     ),
-    [AccessLink(50.0, 1000.0, ("server",), delay_ms=1.0, queue_bytes=150_000)],
+    [AccessLink(25.0, 1000.0, ("server",), delay_ms=1.0, queue_bytes=75_000)],
 )
 
 
@@ -93,7 +93,7 @@ def measure():
     found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     with flowing(network, Background("server", "n1", BACKGROUND_MBPS)):
         found["beside"] = transfer(network, [("server", x) for x in LEAVES], MEGABYTES_PULLED)
-    network.set_link("server", "server-gw", rate_mbps=25.0)
+    network.set_link("server", "server-gw", rate_mbps=12.5)
     found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     network.stop()
     return found
@@ -137,7 +137,7 @@ def make_sender(network, dst, port, start_s, megabytes):
     def send(_):
         time.sleep(start_s - time.time())
         with socket.create_connection((network.address(dst), port)) as out:
-            out.sendall(bytes(megabytes * 1_000_000))
+            out.sendall(bytes(round(megabytes * 1e6)))
             out.shutdown(socket.SHUT_WR)
             out.recv(1)
 
@@ -148,7 +148,7 @@ def make_receiver(network, dst, port, start_s, megabytes):
     def receive(_):
         with socket.create_server((network.address(dst), port)) as server:
             incoming, _ = server.accept()
-            left = megabytes * 1_000_000
+            left = round(megabytes * 1e6)
             while left:
                 left -= len(incoming.recv(1 << 16))
             return time.time() - start_s
@@ -177,7 +177,7 @@ def test_every_site_and_router_reaches_every_other(found):
 
 
 def test_a_packet_takes_the_delays_of_its_path(found):
-    sent_ms = (64 + 42) * 8e-3 * (1 / 1000 + 1 / 40 + 1 / 1000)
+    sent_ms = (64 + 42) * 8e-3 * (1 / 1000 + 1 / 20 + 1 / 1000)
     for _, delay_ns in found["small"]:
         assert delay_ns / 1e6 == pytest.approx(12.0 + sent_ms, abs=0.1)
 

@@ -64,13 +64,7 @@ def test_what_a_child_wrote_is_known_and_another_child_gets_it_at_once(area):
 def test_pages_that_a_process_does_not_have_are_left_out_without_a_failed_call(area, monkeypatch):
     begin = start(area)
     calls = []
-
-    class Libc:
-        @staticmethod
-        def madvise(at, length, _):
-            calls.append((at.value, length.value))
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: Libc)
+    monkeypatch.setattr(prefault, "_madvise", lambda at, length, _: calls.append((at, length)))
     with mmap.mmap(-1, PAGE, prot=mmap.PROT_READ) as readable:
         view = np.frombuffer(readable, np.uint8)
         prefault.populate([(0, PAGE), (view.ctypes.data, PAGE), (begin + PAGE, 2 * PAGE)])

@@ -55,6 +55,47 @@ def test_a_run_that_is_removed_is_no_longer_the_latest(tmp_path: Path) -> None:
     assert list((tmp_path / "demo").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("events", "log", "left"),
+    [
+        ('{"event": "x"}\n', "", ["20260301-120000", "20260301-120000-2", "latest"]),
+        ('{"event": "x"', "", ["20260301-120000", "latest"]),
+        ("", "", ["20260301-120000", "latest"]),
+        (None, "", ["20260301-120000", "latest"]),
+        (None, "Traceback", ["20260301-120000", "20260301-120000-2", "latest"]),
+    ],
+)
+def test_a_run_that_has_no_verdict_is_the_latest_only_if_it_has_events(
+    tmp_path: Path, events: str | None, log: str, left: list[str]
+) -> None:
+    first, second = (RunFolder.create(tmp_path, "demo", NOON) for _ in range(2))
+    first.be_latest()
+    if events is not None:
+        second.events.write_text(events)
+    (second.log / "session.log").write_text(log)
+    second.close_unjudged()
+    assert sorted(path.name for path in (tmp_path / "demo").iterdir()) == left
+    latest = second if events and events.endswith("\n") else first
+    assert (tmp_path / "demo/latest").readlink() == Path(latest.path.name)
+
+
+def test_a_folder_that_cannot_be_prepared_is_removed(tmp_path: Path, monkeypatch) -> None:
+    def refuse(*_: str) -> None:
+        raise StoreError("no")
+
+    monkeypatch.setattr(RunFolder, "prepare", refuse)
+    with pytest.raises(StoreError):
+        RunFolder.create(tmp_path, "demo", NOON)
+    assert list((tmp_path / "demo").iterdir()) == []
+
+
+def test_the_only_run_of_a_scenario_leaves_nothing_if_it_has_nothing_to_tell(
+    tmp_path: Path,
+) -> None:
+    RunFolder.create(tmp_path, "demo", NOON).close_unjudged()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_where_a_folder_should_be_is_an_error_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("")
     with pytest.raises(StoreError) as raised:

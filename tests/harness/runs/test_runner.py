@@ -11,6 +11,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.kernel import KernelError, stall_watch
 from trunkline.harness.live.live_state import Progress
+from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.record.run_folder import StoreError
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import CannotRunError, load
@@ -22,8 +23,10 @@ SCENARIO = Path(__file__).parents[3] / "scenarios" / "internet2_ring.yaml"
 def run(monkeypatch, tmp_path):
     """Runs a scenario whose session says these bytes and exits with this code."""
 
-    def run(said, code, times_s=(), warning=None):
+    def run(said, code, times_s=(), warning=None, events=None):
         def boot(command, *, on_output, on_time, **options):
+            if events is not None:
+                Path(command[3], "events.jsonl").write_text(events)
             for byte in said:
                 on_output(bytes([byte]))
             for clock_s in times_s:
@@ -84,25 +87,58 @@ def test_a_program_that_spins_ends_the_run_with_code_70_and_a_warning_before(
     assert re.search(r"it was process \d+, python3?, at n1; remedy: for programs", said)
 
 
-@pytest.mark.parametrize("code", [0, KernelError("it crashed"), KeyboardInterrupt()])
-def test_latest_is_the_last_run_however_it_ended(run, tmp_path, code):
+@pytest.mark.parametrize("code", [9, KernelError("it crashed"), KeyboardInterrupt()])
+def test_latest_is_the_last_run_with_events_however_it_ended(run, tmp_path, code):
     run(b"", 0)
+    events = '{"event": "x"}\n' if isinstance(code, BaseException) else None
     with contextlib.suppress(KernelError, KeyboardInterrupt):
-        run(b"", code)
+        run(b"", code, events=events)
     home = tmp_path / "internet2_ring"
     newest = sorted(each for each in home.iterdir() if not each.is_symlink())[-1]
+    assert len(list(home.iterdir())) == 3
     assert (home / "latest").resolve() == newest.resolve()
 
 
-def test_a_run_that_is_interrupted_before_it_begins_is_the_latest_too(run, monkeypatch, tmp_path):
+@pytest.mark.parametrize("error", [KernelError("it cannot boot"), KeyboardInterrupt()])
+def test_a_run_that_ends_before_its_first_event_leaves_nothing(run, tmp_path, error):
+    with pytest.raises(type(error)):
+        run(b"", error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_interrupted_before_it_begins_leaves_the_latest_as_it_was(
+    run, monkeypatch, tmp_path
+):
     def interrupt(_):
         raise KeyboardInterrupt
 
+    run(b"", 0)
+    home = tmp_path / "internet2_ring"
+    before = sorted(home.iterdir()), (home / "latest").readlink()
     monkeypatch.setattr(runner, "resolve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run(b"", 0)
-    latest = tmp_path / "internet2_ring" / "latest"
-    assert (latest / "scenario.yaml").exists() and not (latest / "verdict.json").exists()
+    assert (sorted(home.iterdir()), (home / "latest").readlink()) == before
+
+
+def test_what_the_machine_lacks_is_said_before_a_folder_is_made(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(KernelError, match=r"^programs: grep not found in /nonexistent:.*apt-get"):
+        run(b"", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_right_to_build_networks_a_run_on_the_host_makes_no_folder(
+    monkeypatch, tmp_path
+):
+    def refuse():
+        raise NetworkError("it may not", remedy="run as root")
+
+    monkeypatch.setattr(runner, "check_rights", refuse)
+    scenario = load(SCENARIO, ("backend=host", "clock=real"))
+    with pytest.raises(NetworkError, match="it may not; remedy: run as root"):
+        runner.run(scenario, SCENARIO, tmp_path, lambda now: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_is_kept_and_the_run_is_judged_all_the_same(run):

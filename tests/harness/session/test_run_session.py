@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from strangers import call_in_vain
 from trunkline.agents import registry
 from trunkline.harness.kernel import build
 from trunkline.harness.report import outputs
+from trunkline.harness.runs import reference_logs
 from trunkline.harness.scenario.loading import parse, resolve
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def test_the_solver_of_a_plan_is_there_before_agents_are_forked(tmp_path):
 def pass_all(embedded, home: Path) -> None:
     """Carry out all runs of a folder in one guest: every verdict is pass."""
     names = sorted(path.name for path in home.iterdir())
-    done = embedded.call(run_all, str(home), names, ["scipy.optimize"], visible=[home])
+    done = embedded.call(run_all, str(home), names, visible=[home])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
     for name in names:
         verdict = outputs.build(home / name)
@@ -93,21 +93,10 @@ def test_every_plan_passes_on_a_mesh(embedded, tmp_path):
     assert max(itertools.accumulate(running)) == 2
 
 
-TRAINING = """
-name: small
-topology: {builder: internet2, sites: 5}
-workload: {kind: training, channels: 2, hidden: 16, local_steps: 2}
-scheme: {policy: preduce, plan: crew, chunk: 4 KiB}
-network: {mtu: 1500}
-stop: {tasks: 3}
-outputs: {plots: false}
-"""
 PROGRAM = """
-name: small
 topology: {builder: full_mesh, sites: 2, rates: n2, delays: 20 ms}
 workload:
   kind: program
-  folder: ROOT/scenarios/programs
   command:
   - sh
   - -c
@@ -116,51 +105,57 @@ workload:
     readlink -f "$TRUNKLINE_RESULTS" "$PWD"
     number=$(od -An -N4 -tu4 /dev/urandom)
     echo "{\\"event\\": \\"round_finished\\", \\"rounds\\": $number}" >> "$TRUNKLINE_REPORTS"
-    exec python3 gloo_allreduce.py --megabytes 1 --rounds 3
+    python3 -c 'import asyncio, email.mime.text, numpy, xml.dom.minidom'
+    ping -c 3 -q "n$((2 - $TRUNKLINE_RANK))"
 stop: {exit: all}
 outputs: {plots: false}
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "completed"), [(TRAINING, 3), (PROGRAM, 6)], ids=["training", "program"]
-)
+@pytest.mark.parametrize("name", ["training", "gloo", "program"])
 def test_the_same_seed_gives_the_same_events_wherever_and_whenever_it_runs(
-    embedded, tmp_path, text, completed
+    embedded, tmp_path, name
 ):
     """Another folder, place of installation, home and environment, and both processors busy.
 
     There is no bytecode at that place, so that modules are compiled, some of them after the start.
+    The log is the known one, or else that of a run here.
     """
     with tempfile.TemporaryDirectory(dir="/var/tmp") as away:  # the guest does not hide this folder
         far = Path(away) / ("far" * 30) / "trunkline"
         for folder in ("agents", "harness", "scenarios", "topologies", "workloads", "src"):
             bytecode = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / folder, far / folder, symlinks=True, ignore=bytecode)
-        near_log = command_line_run(ROOT, tmp_path / "near", text, {"HOME": "/root"})
         others = {"HOME": str(tmp_path), "TZ": "Asia/Tokyo", "LC_ALL": "C", "FILLER": "x" * 5000}
         with all_processors_busy():
-            far_log = command_line_run(far, far.parent / "a long name of a folder", text, others)
-    assert len(re.findall("task_completed|sync_finished", near_log)) == completed
-    assert near_log == far_log
+            far_log = command_line_run(far, far.parent / "a long name of a folder", name, others)
+    known = reference_logs.read_hashes(name) if is_known(name) else None
+    if known is None:
+        near_log = command_line_run(ROOT, tmp_path / "near", name, {"HOME": "/root"})
+        known = reference_logs.hash_lines(near_log)
+    assert reference_logs.find_difference(far_log, known) is None
+    if name == "program":
+        assert sum('"round_finished"' in line for line in far_log) == 2
 
 
-def command_line_run(root: Path, where: Path, text: str, variables: dict[str, str]) -> str:
+def is_known(name: str) -> bool:
+    """Whether the log must be that of all machines."""
+    compared = name not in reference_logs.NEEDS_AVX2 or reference_logs.has_avx2()
+    return name in reference_logs.NAMES and compared and not reference_logs.find_other_versions()
+
+
+def command_line_run(root: Path, where: Path, name: str, variables: dict[str, str]) -> list[str]:
     """The event log of `trunkline run`, as installed in `root`."""
     where.mkdir(parents=True)
-    (where / "small.yaml").write_text(text.replace("ROOT", str(root)))
-    command = [
-        sys.executable,
-        "-m",
-        "trunkline.harness.commands.main",
-        "run",
-        "small.yaml",
-        "--quiet",
-    ]
+    file = root / "scenarios/reference" / f"{name}.yaml"
+    if name == "program":
+        file = where / "program.yaml"
+        file.write_text(PROGRAM)
+    command = [sys.executable, "-m", "trunkline.harness.commands.main", "run", str(file), "--quiet"]
     cache = {"XDG_CACHE_HOME": str(build.path().parents[3]), "PATH": os.environ["PATH"]}
     path = {"PYTHONPATH": str(root / "src")}
     subprocess.run(command, cwd=where, env={**cache, **path, **variables}, check=True, timeout=600)
-    return (where / "runs" / "small" / "latest" / "events.jsonl").read_text()
+    return (where / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
 
 
 TIMELINE = """
@@ -172,50 +167,17 @@ timeline:
 """
 
 
-NETSTORM = """
-name: small
-topology: {builder: internet2, sites: 6}
-workload: {kind: synthetic, model: 4 MB, compute: [0.05 s, 0.2 s]}
-scheme: {name: netstorm-pro, chunk: 64 KiB, update: 400 ms, barrier: false}
-timeline: [{do: redraw rate=20..155 Mbit/s every 1 s}]
-stop: {tasks: 5}
-outputs: {plots: false}
-"""
-
-
-def test_netstorm_goes_around_what_is_busy_while_rates_change_and_does_so_again(embedded, tmp_path):
-    names = ("copy", "once")
-    for name in names:
-        folder(tmp_path, name, NETSTORM)
-        done = embedded.call(run_all, str(tmp_path), [name], visible=[tmp_path])
-        assert done == {"codes": {name: 0}, "left": []}
-    first, second = ((tmp_path / name / "events.jsonl").read_text() for name in names)
-    assert first == second
-    verdict = outputs.build(tmp_path / "once")
-    assert (verdict.outcome, verdict.problems) == ("pass", ())
-    events = [json.loads(line) for line in first.splitlines()]
-    started = [event for event in events if event["event"] == "task_started"]
-    assert {event["version"] for event in started} > {1}
-    assert len({event["t_ns"] for event in started}) == len(started)  # also where all were ready
-    assert any(len(event["path"]) > 2 for event in events if event["event"] == "routed")
-    assert (tmp_path / "once/tables/paths.csv").exists()
-
-
-def test_a_run_with_a_timeline_passes_and_is_the_same_again(embedded, tmp_path):
+def test_a_run_with_a_timeline_passes(embedded, tmp_path):
     measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
     text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
     text = text % (MESH, "bsp", "ring") + TIMELINE + "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
-    for name in ("once", "copy"):
-        folder(tmp_path, name, text)
-    names = ["copy", "once"]
+    folder(tmp_path, "once", text)
     done = embedded.call(run_all, str(tmp_path), ["once"], visible=[tmp_path])
-    embedded.call(run_all, str(tmp_path), ["copy"], visible=[tmp_path])
     assert done == {"codes": {"once": 0}, "left": []}
     verdict = outputs.build(tmp_path / "once")
     assert (verdict.outcome, verdict.problems) == ("pass", ())
-    logs = [(tmp_path / name / "events.jsonl").read_text() for name in names]
-    assert logs[0] == logs[1]
-    events = [json.loads(line) for line in logs[0].splitlines()]
+    log = (tmp_path / "once/events.jsonl").read_text()
+    events = [json.loads(line) for line in log.splitlines()]
     started = next(event["t_ns"] for event in events if event["event"] == "task_started")
     begun = {e["verb"]: e["t_ns"] - started for e in events if e["event"] == "fault_started"}
     assert begun["pause"] == pytest.approx(600_000_000, abs=20_000)  # reading clocks takes time
@@ -264,9 +226,7 @@ def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(em
     folder(tmp_path, "time", timed)
     folder(tmp_path, "controller", timed.replace("kill n3", "kill controller"))
     killed = {"tasks": "n3", "time": "n3", "controller": "controller"}
-    done = embedded.call(
-        run_all, str(tmp_path), list(killed), ["scipy.optimize"], visible=[tmp_path]
-    )
+    done = embedded.call(run_all, str(tmp_path), list(killed), visible=[tmp_path])
     assert done == {"codes": dict.fromkeys(killed, 0), "left": []}
     for name, who in killed.items():
         verdict = outputs.build(tmp_path / name)

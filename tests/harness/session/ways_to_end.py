@@ -53,7 +53,7 @@ def fill_a_disk(resolved: str) -> dict:
 
 def end_in_every_way(home: str, names: list[str], resolved: str) -> dict:
     """Inside: all runs of the fixture `done`."""
-    done = run_all(home, names, ["scipy.optimize"])
+    done = run_all(home, names)
     for also in (fill_a_disk(resolved), take_a_port(home), kill_a_worker(home)):
         done = {"codes": done["codes"] | also["codes"], "left": done["left"] + also["left"]}
     return done

@@ -16,6 +16,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
+from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, run_pool
@@ -91,6 +92,14 @@ def started(tmp_path, monkeypatch):
 def run(path, *vary, trials=1, folder=None, at_once=1, on_progress=lambda done, share: None):
     asked = comparison_runs.plan(path, read_axes(vary), trials)
     return comparison_runs.run(asked, folder or path.parent / "out", at_once, on_progress)
+
+
+def test_what_the_machine_lacks_is_said_before_the_first_run(scenario, started, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(KernelError, match=r"^programs: grep not found"):
+        run(scenario, "scheme.plan=crew,ring")
+    assert started() == []
+    assert not (scenario.parent / "out").exists()
 
 
 def test_every_cell_has_the_same_seeds(scenario):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from trunkline.harness.commands.verbs.soak import parse_kept
 from trunkline.harness.faults.fault_types import Churn, Kill, Outage
 from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.kernel import KernelError
 from trunkline.harness.runs.run_pool import Finished
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.study import soak_runs
@@ -124,6 +125,14 @@ def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
     assert smaller[-1] == found
     assert soak_runs.minimize(asked, 7, cuts, tmp_path, 40, smaller.append) is None
     assert [path.name for path in tmp_path.iterdir()] == ["three.yaml"]
+
+
+def test_what_the_machine_lacks_is_no_failure_of_a_run(tmp_path, monkeypatch):
+    asked = soak_runs.plan(written(tmp_path), 1)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(KernelError, match=r"^programs: grep not found"):
+        soak_runs.run(asked, tmp_path / "out", 1, lambda done, work: None)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_passes_leaves_a_row_and_no_folder(embedded, tmp_path):

@@ -52,6 +52,7 @@ def run(folder: Path, program: str, reports: Path, **variables: str) -> subproce
         "PATH": os.environ["PATH"],
         "PYTHONPATH": os.pathsep.join(path),
         "TRUNKLINE_REPORTS": str(reports),
+        call_timing.WANTED: "1",
         **variables,
     }
     command = [sys.executable, str(folder / "program.py")]

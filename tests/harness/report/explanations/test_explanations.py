@@ -252,7 +252,7 @@ def runs(embedded, tmp_path_factory):
         (home / name / "log").mkdir(parents=True)
         resolved = resolve(parse(text, f"{name}.yaml", ("files={private: false}",), 1))
         (home / name / "resolved.yaml").write_text(resolved)
-    done = embedded.call(run_all, str(home), list(texts), ["scipy.optimize"], visible=[home])
+    done = embedded.call(run_all, str(home), list(texts), visible=[home])
     assert set(done["codes"].values()) == {0}
     return Runs(home, {name: outputs.read(home / name) for name in texts})
 

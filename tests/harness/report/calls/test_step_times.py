@@ -1,0 +1,93 @@
+"""Where the time of programs went, in logs that are written down by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from trunkline.agents.events.call_events import CallFinished, CallStarted
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
+from trunkline.agents.events.run_events import ProgramsStarted
+from trunkline.harness.record.history import History
+from trunkline.harness.record.step_times import StepTime, list_step_times
+from trunkline.harness.report.calls.step_tables import (
+    PARTS,
+    StepRow,
+    rank_stragglers,
+    sum_steps,
+    tabulate_steps,
+)
+
+SITES = ("n1", "n2", "n3")
+
+
+def call(
+    site: str, number: int, begin: int, end: int | None, name: str = "all_reduce", root: int = 0
+) -> list[Event]:
+    peer = root if name == "broadcast" else None
+    rank = SITES.index(site)
+    started = CallStarted(begin, site, 2, number, 0, name, 100, "0", (0, 1, 2), rank, peer, True)
+    return [started] + ([] if end is None else [CallFinished(end, site, 2, number, False)])
+
+
+def computing(site: str, iteration: int, begin: int, end: int) -> list[Event]:
+    return [ComputeStarted(begin, site, iteration), ComputeFinished(end, site, iteration)]
+
+
+def steps(*events: Sequence[Event]) -> list[StepTime]:
+    return list(list_step_times(make_history(*events), SITES))
+
+
+def make_history(*events: Sequence[Event]) -> History:
+    every = [ProgramsStarted(0, "runner"), *(event for each in events for event in each)]
+    return History.of(sorted(every, key=lambda event: event.t_ns))
+
+
+def parts(step: StepTime) -> tuple[int, int, int, int]:
+    return step.computing_ns, step.waiting_ns, step.moving_ns, step.rest_ns
+
+
+ALL_REDUCE = [call("n1", 0, 10, 60), call("n2", 0, 30, 60), call("n3", 0, 40, 70)]
+
+
+def test_an_all_reduce_waits_for_its_last_member_and_then_moves_bytes() -> None:
+    found = steps(*ALL_REDUCE)
+    assert [parts(step) for step in found] == [(0, 30, 20, 10), (0, 10, 20, 30), (0, 0, 30, 40)]
+    assert [step.waited_for for step in found] == [{"n3": 30}, {"n3": 10}, {}]
+    assert rank_stragglers(make_history(*ALL_REDUCE), SITES) == [("n3", 40e-9)]
+
+
+def test_only_the_root_of_a_broadcast_is_waited_for() -> None:
+    found = steps(
+        call("n1", 0, 20, 30, "broadcast"),
+        call("n2", 0, 10, 40, "broadcast"),
+        call("n3", 0, 50, 55, "broadcast"),
+    )
+    assert [parts(step) for step in found] == [(0, 0, 10, 20), (0, 10, 20, 10), (0, 0, 5, 50)]
+
+
+def test_computing_counts_before_calls_and_divides_the_steps() -> None:
+    found = steps(
+        computing("n1", 0, 0, 20),
+        call("n1", 0, 10, 30, "barrier"),
+        computing("n1", 1, 50, 60),
+        call("n2", 0, 25, 30, "barrier"),
+        call("n3", 0, 25, 30, "barrier"),
+    )
+    assert [(step.site, step.number) for step in found] == [
+        ("n1", 0), ("n1", 1), ("n2", None), ("n3", None),
+    ]  # fmt: skip
+    assert [parts(step) for step in found[:2]] == [(20, 5, 5, 20), (10, 0, 0, 0)]
+
+
+def test_a_call_without_an_end_moves_bytes_to_the_end_of_the_step() -> None:
+    found = steps(call("n1", 0, 10, None), call("n1", 1, 20, 90, "barrier"))
+    assert parts(found[0]) == (0, 0, 80, 10)
+
+
+def test_the_parts_of_each_row_add_up() -> None:
+    history = make_history(*ALL_REDUCE, computing("n1", 0, 5, 9))
+    frame = StepRow.frame(tabulate_steps(history, SITES))
+    assert frame["duration_s"].tolist() == pytest.approx(frame[list(PARTS)].sum(axis=1).tolist())
+    assert frame["waited_for"].tolist() == ["n3", "n3", ""]
+    assert sum_steps(frame)["steps"].tolist() == [1, 1, 1]
