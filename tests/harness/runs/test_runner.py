@@ -150,7 +150,7 @@ def test_a_run_without_space_for_its_results_names_the_command_that_writes_them(
     def refuse(run_dir):
         raise StoreError(f"{run_dir}/tables: cannot be written: No space left on device")
 
-    monkeypatch.setattr(runner.outputs, "build", refuse)
+    monkeypatch.setattr(runner, "judge_run", refuse)
     with pytest.raises(StoreError, match=r"No space left.*\n.*: trunkline report .*internet2_ring"):
         run(b"", 0)
 
