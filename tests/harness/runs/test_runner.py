@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
 
 from trunkline.harness.commands import main
-from trunkline.harness.kernel import KernelError, process
+from trunkline.harness.kernel import KernelError, stall_watch
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.record.run_folder import StoreError
@@ -75,14 +76,15 @@ outputs: {plots: false}
 def test_a_program_that_spins_ends_the_run_with_code_70_and_a_warning_before(
     embedded, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(process, "MIN_STALL_S", 6.0)  # starting the run takes 2 s
-    monkeypatch.setattr(process, "MIN_STALL_BOOTS", 10)
+    monkeypatch.setattr(stall_watch, "MIN_STALL_S", 6.0)  # starting the run takes 2 s
+    monkeypatch.setattr(stall_watch, "MIN_STALL_BOOTS", 10)
     (tmp_path / "spin.yaml").write_text(SPIN)
     command = ["run", str(tmp_path / "spin.yaml"), "--runs", str(tmp_path / "runs")]
     assert main.main(command) == 70
     said = capsys.readouterr().err
     assert "no process waits while one computes: " in said
     assert "trunkline: the virtual clock stood still at 1." in said
+    assert re.search(r"it was process \d+, python3?, at n1; remedy: for programs", said)
 
 
 @pytest.mark.parametrize("code", [9, KernelError("it crashed"), KeyboardInterrupt()])
@@ -148,7 +150,7 @@ def test_a_run_without_space_for_its_results_names_the_command_that_writes_them(
     def refuse(run_dir):
         raise StoreError(f"{run_dir}/tables: cannot be written: No space left on device")
 
-    monkeypatch.setattr(runner.outputs, "build", refuse)
+    monkeypatch.setattr(runner, "judge_run", refuse)
     with pytest.raises(StoreError, match=r"No space left.*\n.*: trunkline report .*internet2_ring"):
         run(b"", 0)
 
