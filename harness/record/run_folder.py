@@ -3,6 +3,7 @@
     runs/<scenario>/<YYYYmmdd-HHMMSS[-k]>/
         scenario.yaml resolved.yaml environment.json events.jsonl log/
         tables/*.csv plots/*.png plots/*.svg plots/*.pdf verdict.json report.html capture/*.pcap
+        charges.txt (of programs whose charges are recorded or replayed)
     runs/<scenario>/latest -> the run that ended last, of those that have events
 
 A file is written under another name and then renamed. So after a full disk or a crash there is the
