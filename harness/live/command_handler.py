@@ -235,7 +235,8 @@ class CommandHandler:
         if verb in ("status", "links", "exit") and rest.strip():
             raise RefusedError(f"{verb}: expected {verb} alone")
         if verb in VERBS:
-            return self._inject(parse(line, self.scenario.topology, read_beside(Path(cwd))))
+            beside, targets = read_beside(Path(cwd)), self.scenario.targets
+            return self._inject(parse(line, self.scenario.topology, beside, targets))
         match verb:
             case "link":
                 return self._inject(self._link_fault(rest.split()))
@@ -262,10 +263,7 @@ class CommandHandler:
 
     def _inject(self, fault: Fault) -> str:
         at_s = self._task_time_s()
-        refusal = (
-            timeline_section.refuse_with_programs(fault) if self.scenario.runs_programs else None
-        )
-        if refusal:
+        if refusal := timeline_section.refuse_fault(fault, self.scenario.runs_programs):
             raise RefusedError(f"{fault.VERB}: {refusal}")
         require_blackholes(self.network, self.scenario.topology, [fault])
         self.used = True

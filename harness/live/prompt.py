@@ -177,7 +177,8 @@ class Shell(cmd.Cmd):
         """The possible next words: of a fault, verbs after `help`, or else names of sites."""
         verb = line.split()[0]
         if verb in VERBS:
-            words: tuple[str, ...] = fault_syntax.complete(line[:endidx], self.scenario.topology)
+            given = line[:endidx], self.scenario.topology, self.scenario.targets
+            words: tuple[str, ...] = fault_syntax.complete(*given)
         elif verb == "help":
             return self.completenames(text)
         else:

@@ -6,11 +6,12 @@ Only what programs report is known.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trunkline.agents.events.call_events import CallStarted
-from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -20,10 +21,12 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
-    ProgramsStarted,
+    ProgramStarted,
     RunFinished,
 )
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.run_checks import check_kills
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -35,55 +38,91 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 
 HEADER_BYTES = 94
 """The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every program exited once, with code 0 unless it was told to end."""
-    programs = rules.programs or ()
+    """Every process of a program exited once, as the scenario allows or because of a fault.
+
+    The exit code of one that was told to end means nothing.
+    """
+    programs = rules.programs or {}
     exits = history.all(AgentExited)
-    for site in programs:
-        times = sum(event.who == site for event in exits)
-        if times != 1:
-            if times:
-                yield fail(f"the program at {site} exited {times} times")
-            else:
-                yield unfinished(history, f"the program at {site} did not exit")
-        yield judged()
-    stop_ns = history.stop_ns
+    for name in programs:
+        yield from _check_times(history, name)
+    by_fault = {(e.who, e.fault): e.do for e in history.all(AgentChanged)}
     for event in exits:
-        if event.asked and event.t_ns < stop_ns:
-            yield fail(f"the program of {event.who} was told to end before the run stopped")
+        early = event.t_ns < history.stop_ns
+        do = "" if event.fault is None else by_fault.get((event.who, event.fault), "nothing")
         if event.who not in programs:
             yield fail(f"{event.who} has no program, but exited")
         if event.code is None:
             yield fail(f"the program of {event.who} exited without a code")
-        if event.signal and not event.asked:
-            yield fail(f"the program of {event.who} was ended by signal {event.signal}")
-        elif event.code and not event.asked:
-            yield fail(f"the program of {event.who} exited with code {event.code}")
+        if do and do not in ("kill", "leave"):
+            yield fail(f"{event.who} exited by fault {event.fault}, which did not end it")
+        if do == "kill" and (event.signal, event.code) != (9, 0):
+            how = f"signal {event.signal} and code {event.code}"
+            yield fail(f"{event.who} exited by {how}; a kill gives 9 and 0")
+        if event.asked and early and do != "leave":
+            yield fail(f"the program of {event.who} was told to end before the run stopped")
+        if do in ("kill", "leave") and event.asked is not (do == "leave") and early:
+            yield fail(f"{event.who} exited by a {do}; it was told to end: {event.asked}")
+    yield from check_kills(history)
+    failures = list_failures(history, programs)
+    for event in failures:
+        how = f"exited with code {event.code}"
+        if event.signal:
+            how = f"was ended by signal {event.signal}"
+        yield fail(f"the program of {event.who} {how}")
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in exits)
-    yield note(f"{len(programs) - asked} programs with code 0, {asked} ended on request")
+    killed = sum(event.fault is not None and not event.asked for event in exits)
+    words = f"{len(exits) - asked - killed - len(failures)} exits that are allowed"
+    yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
+
+
+def _check_times(history: History, name: str) -> Iterator[Finding]:
+    """Each process of a program exits once."""
+    moments = history.programs.of_program(name)
+    times = sum(isinstance(each.event, AgentExited) for each in moments)
+    processes = 1 + sum(
+        each.event.do == "restart"
+        if isinstance(each.event, AgentChanged)
+        else isinstance(each.event, ProgramStarted) and each.step.before is Doing.ENDED
+        for each in moments
+    )
+    if times < processes:
+        where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
+        yield unfinished(history, f"{where} did not exit")
+    elif times > processes:
+        yield fail(f"the program at {name} exited {times} times")
+    yield judged()
 
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
     """What programs report is in order: each step ends before the site begins the next one."""
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
-    exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-    start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
+    asked = _list_sites(history, asked=True)
+    spans: defaultdict[str, list[Interval]] = defaultdict(list)
+    for name, program in (rules.programs or {}).items():
+        spans[program.site] += history.programs.runs(name)
     computing: dict[str, ComputeStarted] = {}
     for event in history.events:
-        site = event.site
-        if site not in (rules.programs or ()):
+        if isinstance(event, AgentExited):
+            if event.fault is not None or event.code or event.signal:
+                computing.pop(event.who.partition(".")[0], None)
             continue
-        if event.t_ns < start_ns:
-            yield fail(f"{site} reported {event_name(type(event))} before its program started")
-        if event.t_ns > exited_ns.get(site, event.t_ns):
-            yield fail(f"{site} reported {event_name(type(event))} after its program had exited")
+        site = event.site
+        if site not in rules.program_sites:
+            continue
+        if not any(start <= event.t_ns <= end for start, end in spans[site]):
+            yield fail(
+                f"{site} reported {event_name(type(event))} at {format_time(event.t_ns)}, when no"
+                " program of it ran"
+            )
         match event:
             case ComputeStarted():
                 if site in computing:
@@ -99,6 +138,17 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
             yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
 
 
+def _list_sites(history: History, asked: bool = False) -> set[str]:
+    """The sites that lost a program: it was told to end or, unless only that is `asked` for, was
+    killed, or failed and was perhaps started again.
+    """  # noqa: D205
+    return {
+        event.who.partition(".")[0]
+        for event in history.all(AgentExited)
+        if event.asked or (not asked and (event.fault is not None or event.code or event.signal))
+    }
+
+
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     """Every site moved payload, reported something, or made a timed call: else nothing is known.
 
@@ -109,7 +159,7 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     for run in history.all(RunFinished):
         carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
         spoke.update(name for each in carried for name in (each.src, each.dst))
-    for site in rules.programs or ():
+    for site in rules.program_sites:
         if site in spoke:
             yield judged()
         else:
@@ -124,30 +174,18 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
     An `allreduce` is of all sites, and none has its result before every site has begun it.
     """
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
+    lost = _list_sites(history)
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
-    begun: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
-    ended: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
+    said: defaultdict[tuple[int, str], list[SyncStarted | SyncFinished]] = defaultdict(list)
     for start in history.all(SyncStarted):
         meant[start.task].add((start.bytes, start.operation))
-        begun[start.task, start.site].append(start)
-    for end in history.all(SyncFinished):
-        ended[end.task, end.site].append(end)
-    for task, site in sorted(begun.keys() | ended.keys()):
-        starts, ends = begun[task, site], ended[task, site]
-        counts = len(starts), len(ends)
-        if counts == (1, 0) and site in asked:
-            yield excused("the program was told to end", f"task {task} at {site}")
-            continue
-        if counts != (1, 1):
-            text = f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}"
-            yield unfinished(history, text) if counts == (1, 0) else fail(text)
-        elif ends and ends[0].t_ns < starts[0].t_ns:
-            yield fail(f"task {task}: {site} ended it before it began")
-        yield judged()
+    for event in history.events:
+        if isinstance(event, SyncStarted | SyncFinished):
+            said[event.task, event.site].append(event)
+    for (task, site), events in sorted(said.items(), key=lambda item: item[0]):
+        yield from _check_sync(history, task, site, events)
     for sync in history.syncs:
-        left = set(rules.programs or ()) - sync.begun_ns.keys()
-        left -= set() if sync.ended_ns else asked
+        left = set(rules.program_sites) - sync.begun_ns.keys() - lost
         if sync.operation == "allreduce" and left:
             text = f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce"
             yield fail(text) if sync.ended_ns else unfinished(history, text)
@@ -157,3 +195,35 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
     if meant and sorted(meant) != list(range(min(meant), max(meant) + 1)):
         yield fail("the numbers of the reported tasks have a gap")
     yield note(f"{len(meant)} tasks reported")
+
+
+def _check_sync(
+    history: History, task: int, site: str, events: Sequence[SyncStarted | SyncFinished]
+) -> Iterator[Finding]:
+    """A site begins a synchronization once and ends it, but for a program that is started again."""
+    exits_ns = [
+        event.t_ns
+        for event in history.all(AgentExited)
+        if event.who.partition(".")[0] == site
+        and (event.asked or event.fault is not None or event.code or event.signal)
+    ]
+    begun_ns: int | None = None
+    times = 0
+    for event in events:
+        if isinstance(event, SyncFinished):
+            if begun_ns is None:
+                yield fail(f"task {task}: {site} ended it, but had not begun it")
+            begun_ns = None
+        else:
+            times += 1
+            begun_ns = event.t_ns
+    ended = sum(isinstance(event, SyncFinished) for event in events)
+    if times > 1 + len(exits_ns) or ended > times:
+        yield fail(f"task {task}: {site} began it {times} times, ended it {ended}")
+    if begun_ns is not None and any(begun_ns <= t_ns for t_ns in exits_ns):
+        yield excused("the program ended first", f"task {task} at {site}")
+    elif begun_ns is not None:
+        text = f"task {task}: {site} began it {times} times, ended it {ended}"
+        yield unfinished(history, text)
+    else:
+        yield judged()
