@@ -123,8 +123,9 @@ def describe_part(part: Part) -> str:
     match part:
         case Ends():
             return "SITE SITE"
-        case Name(agents=agents):
-            return f"SITE|SITE.ROLE|{CONTROLLER}" if agents else "SITE"
+        case Name(agents=agents, programs=programs):
+            words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
+            return "|".join(words)
         case Groups():
             return "SITE,... [| SITE,...]..."
         case Track():

@@ -36,10 +36,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a site or, with `agents`, of what a fault stops: see `fault_syntax.parse`."""
+    """The name of a site or, with `agents`, of what a fault stops: see `fault_syntax.parse`.
+
+    With `programs`, agents cannot be stopped so.
+    """
 
     field: str
     agents: bool = False
+    programs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,7 @@ class Leave:
     """Asks a program to end (SIGTERM, 5 s later SIGKILL); with `for` it starts again."""
 
     VERB: ClassVar = "leave"
-    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True, programs=True), _FOR)
     who: str
     for_s: float | None = None
 

@@ -100,7 +100,7 @@ def find_lives(history: History) -> dict[str, list[Interval]]:
     found: defaultdict[str, list[Interval]] = defaultdict(list)
     for name in history.programs.moments:
         found[name.partition(".")[0]] += history.programs.runs(name)
-    return {site: union(spans) for site, spans in found.items()}
+    return {site: [*union(spans)] for site, spans in found.items()}
 
 
 def find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:

@@ -53,7 +53,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     exits = history.all(AgentExited)
     for name in programs:
         yield from _check_times(history, name)
-    by_fault = {(e.who, e.fault): e.do for e in history.all(AgentChanged)}
+    ends = [e for e in history.all(AgentChanged) if e.do in ("kill", "leave")]
+    by_fault = {(event.who, event.fault): event.do for event in ends}
     for event in exits:
         early = event.t_ns < history.stop_ns
         do = "" if event.fault is None else by_fault.get((event.who, event.fault), "nothing")
@@ -61,7 +62,7 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{event.who} has no program, but exited")
         if event.code is None:
             yield fail(f"the program of {event.who} exited without a code")
-        if do and do not in ("kill", "leave"):
+        if do == "nothing":
             yield fail(f"{event.who} exited by fault {event.fault}, which did not end it")
         if do == "kill" and (event.signal, event.code) != (9, 0):
             how = f"signal {event.signal} and code {event.code}"

@@ -17,6 +17,7 @@ from trunkline.agents.events.run_events import (
     LinkTotals,
     NetworkReady,
     ProgramsStarted,
+    ProgramStarted,
     RunFinished,
     Stopping,
 )
@@ -44,6 +45,8 @@ def list_events(size: int = 1_000_000):
     return [
         NetworkReady(0, "runner"),
         ProgramsStarted(0, "runner"),
+        ProgramStarted(0, "runner", "n1", 0),
+        ProgramStarted(0, "runner", "n2", 0),
         LinksCounted(1 * SECOND, "runner", (LinkBytes("n1", "n2", 500_000),)),
         AgentExited(2 * SECOND, "runner", "n2", 3, 0, asked=False),
         Stopping(2 * SECOND, "runner", ProgramFailed()),
@@ -126,7 +129,7 @@ def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
     assert any("500000 bytes during the run, 400000 at its end" in text for text in problems)
     events = list_events()
     again = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n2", 500_000),))
-    _, problems = build(tmp_path, [*events[:3], again, *events[3:]])
+    _, problems = build(tmp_path, [*events[:5], again, *events[5:]])
     assert any("its bytes did not grow" in text for text in problems)
     strange = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n9", 5),))
     _, problems = build(tmp_path, [*events[:3], strange, *events[3:]])
@@ -135,7 +138,7 @@ def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
 
 def test_a_run_whose_links_were_not_counted_is_doubted(tmp_path: Path) -> None:
     events = list_events(size=1_000_001)
-    _, problems = build(tmp_path, [*events[:2], *events[3:]])
+    _, problems = build(tmp_path, [*events[:4], *events[5:]])
     assert "links kept their rates: no count of links, which carried 1000001 bytes" in problems
     events = list_events()
     _, problems = build(tmp_path, [*events[:2], *events[3:]])
@@ -146,7 +149,7 @@ def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: P
     build(tmp_path, list_events())
     scenario = load(tmp_path / "resolved.yaml")
     state = RunState(scenario.topology)
-    assert [state.update(event) for event in list_events()[:3]] == [False, True, True]
+    assert [state.update(event) for event in list_events()[:5]] == [False, True, False, False, True]
     assert state.loads_mbps() == [(("n1", "n2"), 4.0)]
     words = progress.describe(state.progress(), scenario.whole_stop, 2)
     assert words == "1.0 s, programs ended 0 of 2, 500 kB on the links"
