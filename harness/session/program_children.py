@@ -36,7 +36,7 @@ from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import program_init
+from trunkline.harness.session import name_server, program_init
 from trunkline.harness.session.program_output import (
     NOTE,
     OUTPUT_LIMIT_BYTES,
@@ -53,6 +53,8 @@ from trunkline.workloads.program_roles import Program
 
 CALLS = str(Path(call_timing.__file__).parent)
 """The folder whose `sitecustomize.py` has a program's calls timed."""
+
+RESOLVER = "resolv.conf"
 
 RESULTS = "results"
 """The folder in a run's folder in which each site's program has one for its own files."""
@@ -160,6 +162,7 @@ class ProgramChildren:
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
+        (log_dir / RESOLVER).write_text(name_server.RESOLVER)
         self._lives = {name: _Life(each) for name, each in scenario.programs.items()}
         self._awaited = scenario.awaited
         self._codes: dict[Child, int] = {}
@@ -185,6 +188,7 @@ class ProgramChildren:
             program.site,
             self._network.enter,
             self._log_dir / HOSTS,
+            self._log_dir / RESOLVER,
             program.command,
             program.folder,
             {**variables, "TRUNKLINE_RESULTS": str(results)},
@@ -307,7 +311,9 @@ class ProgramChildren:
         """Start the program's present process, unless it has to wait for something."""
         child, program = life.child, life.program
         now_ns = time.monotonic_ns() if now_ns is None else now_ns
-        if child is None or not (child.waits and child.ready) or child.paused or child.has_ended:
+        if child is None or not (child.waits and child.ready) or child.paused:
+            return
+        if child.asked or child.has_ended:
             return
         if not all(
             each.was_ready for each in self._lives.values() if each.program.role in program.after

@@ -106,15 +106,16 @@ def _check_times(history: History, name: str) -> Iterator[Finding]:
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
     """What programs report is in order: each step ends before the site begins the next one."""
-    asked = _list_sites(history, asked=True)
+    cut = set(_list_cut(history))
     spans: defaultdict[str, list[Interval]] = defaultdict(list)
     for name, program in (rules.programs or {}).items():
         spans[program.site] += history.programs.runs(name)
     computing: dict[str, ComputeStarted] = {}
     for event in history.events:
         if isinstance(event, AgentExited):
-            if event.fault is not None or event.code or event.signal:
-                computing.pop(event.who.partition(".")[0], None)
+            site = event.who.partition(".")[0]
+            if (site, event.t_ns) in cut:
+                computing.pop(site, None)
             continue
         site = event.site
         if site not in rules.program_sites:
@@ -135,19 +136,20 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
                     yield fail(f"{site} had not begun iteration {event.iteration}, but finished it")
         yield judged()
     for site, begun in computing.items():
-        if site not in asked:
-            yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
+        yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
 
 
-def _list_sites(history: History, asked: bool = False) -> set[str]:
-    """The sites that lost a program: it was told to end or, unless only that is `asked` for, was
-    killed, or failed and was perhaps started again.
-    """  # noqa: D205
-    return {
-        event.who.partition(".")[0]
+def _list_cut(history: History) -> list[tuple[str, int]]:
+    """The sites whose programs ended in the midst of something, and when.
+
+    A program was told to end, a fault killed it, or it was started again after its own exit.
+    """
+    last_ns = {event.who: event.t_ns for event in history.all(ProgramStarted)}
+    return [
+        (event.who.partition(".")[0], event.t_ns)
         for event in history.all(AgentExited)
-        if event.asked or (not asked and (event.fault is not None or event.code or event.signal))
-    }
+        if event.asked or event.fault is not None or last_ns.get(event.who, 0) > event.t_ns
+    ]
 
 
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
@@ -175,7 +177,7 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
     An `allreduce` is of all sites, and none has its result before every site has begun it.
     """
-    lost = _list_sites(history)
+    lost = {site for site, _ in _list_cut(history)}
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
     said: defaultdict[tuple[int, str], list[SyncStarted | SyncFinished]] = defaultdict(list)
     for start in history.all(SyncStarted):
@@ -202,12 +204,7 @@ def _check_sync(
     history: History, task: int, site: str, events: Sequence[SyncStarted | SyncFinished]
 ) -> Iterator[Finding]:
     """A site begins a synchronization once and ends it, but for a program that is started again."""
-    exits_ns = [
-        event.t_ns
-        for event in history.all(AgentExited)
-        if event.who.partition(".")[0] == site
-        and (event.asked or event.fault is not None or event.code or event.signal)
-    ]
+    cut_ns = [t_ns for each, t_ns in _list_cut(history) if each == site]
     begun_ns: int | None = None
     times = 0
     for event in events:
@@ -219,9 +216,9 @@ def _check_sync(
             times += 1
             begun_ns = event.t_ns
     ended = sum(isinstance(event, SyncFinished) for event in events)
-    if times > 1 + len(exits_ns) or ended > times:
+    if times > 1 + len(cut_ns) or ended > times:
         yield fail(f"task {task}: {site} began it {times} times, ended it {ended}")
-    if begun_ns is not None and any(begun_ns <= t_ns for t_ns in exits_ns):
+    if begun_ns is not None and any(begun_ns <= t_ns for t_ns in cut_ns):
         yield excused("the program ended first", f"task {task} at {site}")
     elif begun_ns is not None:
         text = f"task {task}: {site} began it {times} times, ended it {ended}"

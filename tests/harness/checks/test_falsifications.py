@@ -31,9 +31,17 @@ topology: {builder: full_mesh, sites: 3, rates: 50 Mbit/s, delays: 20 ms}
 workload:
   kind: program
   folder: programs
-  command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]
   preload: [torch.distributed]
   time_calls: true
+  programs:
+    member: {command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]}
+    light:
+      sites: [n1, n3]
+      command: [sh, -c, 'echo on; sleep 1; exit 3']
+      ready: {line: on}
+      exit: [3]
+      restart: {after: 100 ms, at_most: 1}
+    shade: {sites: [n2], command: [sleep, 1], after: [light], start: 300 ms}
 stop: {exit: all}
 background:
 - {src: n1, dst: n3, rate: 2 Mbit/s}
@@ -41,6 +49,9 @@ background:
 capture: {links: [n1-n2, n3 -> n1]}
 timeline:
 - {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
+- {at: 500 ms, do: kill n2.shade for 200 ms}
+- {at: 500 ms, do: pause n1.light for 100 ms}
+- {at: 700 ms, do: leave n3.light for 100 ms}
 """
 
 SERVERS = """
