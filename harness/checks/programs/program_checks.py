@@ -106,7 +106,7 @@ def _check_times(history: History, name: str) -> Iterator[Finding]:
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
     """What programs report is in order: each step ends before the site begins the next one."""
-    cut = set(_list_cut(history))
+    cut = set(_list_cut(history, rules))
     spans: defaultdict[str, list[Interval]] = defaultdict(list)
     for name, program in (rules.programs or {}).items():
         spans[program.site] += history.programs.runs(name)
@@ -120,7 +120,7 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
         site = event.site
         if site not in rules.program_sites:
             continue
-        if not any(start <= event.t_ns <= end for start, end in spans[site]):
+        if not _is_within(event.t_ns, spans[site]):
             yield fail(
                 f"{site} reported {event_name(type(event))} at {format_time(event.t_ns)}, when no"
                 " program of it ran"
@@ -139,17 +139,41 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
         yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
 
 
-def _list_cut(history: History) -> list[tuple[str, int]]:
+def _list_cut(history: History, rules: Rules) -> list[tuple[str, int]]:
     """The sites whose programs ended in the midst of something, and when.
 
-    A program was told to end, a fault killed it, or it was started again after its own exit.
+    A program was told to end, a fault killed it, or it was started again after its own exit. Only
+    programs of roles that report count: those that ran whenever their site reported something.
     """
-    last_ns = {event.who: event.t_ns for event in history.all(ProgramStarted)}
-    return [
-        (event.who.partition(".")[0], event.t_ns)
-        for event in history.all(AgentExited)
-        if event.asked or event.fault is not None or last_ns.get(event.who, 0) > event.t_ns
-    ]
+    told: defaultdict[str, list[int]] = defaultdict(list)
+    for each in history.all(SyncStarted, SyncFinished):
+        told[each.site].append(each.t_ns)
+    for step in history.all(ComputeStarted, ComputeFinished):
+        told[step.site].append(step.t_ns)
+    programs = (rules.programs or {}).values()
+    roles = {
+        program.role
+        for program in programs
+        if told[program.site]
+        and all(
+            _is_within(t_ns, history.programs.runs(program.name)) for t_ns in told[program.site]
+        )
+    }
+    found = []
+    for program in programs:
+        moments = history.programs.of_program(program.name) if program.role in roles else ()
+        last_ns = max((e.t_ns for e in moments if isinstance(e.event, ProgramStarted)), default=0)
+        for moment in moments:
+            event = moment.event
+            if isinstance(event, AgentExited) and (
+                event.asked or event.fault is not None or last_ns > event.t_ns
+            ):
+                found.append((program.site, event.t_ns))
+    return found
+
+
+def _is_within(t_ns: int, spans: Sequence[Interval]) -> bool:
+    return any(start_ns <= t_ns <= end_ns for start_ns, end_ns in spans)
 
 
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
@@ -177,7 +201,8 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
     An `allreduce` is of all sites, and none has its result before every site has begun it.
     """
-    lost = {site for site, _ in _list_cut(history)}
+    cuts = _list_cut(history, rules)
+    silent = {site: _find_silent(history, site, cuts) for site in rules.program_sites}
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
     said: defaultdict[tuple[int, str], list[SyncStarted | SyncFinished]] = defaultdict(list)
     for start in history.all(SyncStarted):
@@ -186,9 +211,14 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
         if isinstance(event, SyncStarted | SyncFinished):
             said[event.task, event.site].append(event)
     for (task, site), events in sorted(said.items(), key=lambda item: item[0]):
-        yield from _check_sync(history, task, site, events)
+        yield from _check_sync(history, task, site, events, [t for each, t in cuts if each == site])
     for sync in history.syncs:
-        left = set(rules.program_sites) - sync.begun_ns.keys() - lost
+        end_ns = max(sync.ended_ns.values(), default=history.end_ns)
+        left = {
+            site
+            for site in set(rules.program_sites) - sync.begun_ns.keys()
+            if not any(since <= end_ns and sync.start_ns <= end for since, end in silent[site])
+        }
         if sync.operation == "allreduce" and left:
             text = f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce"
             yield fail(text) if sync.ended_ns else unfinished(history, text)
@@ -201,27 +231,41 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _check_sync(
-    history: History, task: int, site: str, events: Sequence[SyncStarted | SyncFinished]
+    history: History,
+    task: int,
+    site: str,
+    events: Sequence[SyncStarted | SyncFinished],
+    cuts: Sequence[int],
 ) -> Iterator[Finding]:
-    """A site begins a synchronization once and ends it, but for a program that is started again."""
-    cut_ns = [t_ns for each, t_ns in _list_cut(history) if each == site]
-    begun_ns: int | None = None
-    times = 0
-    for event in events:
-        if isinstance(event, SyncFinished):
-            if begun_ns is None:
-                yield fail(f"task {task}: {site} ended it, but had not begun it")
-            begun_ns = None
-        else:
-            times += 1
-            begun_ns = event.t_ns
-    ended = sum(isinstance(event, SyncFinished) for event in events)
-    if times > 1 + len(cut_ns) or ended > times:
-        yield fail(f"task {task}: {site} began it {times} times, ended it {ended}")
-    if begun_ns is not None and any(begun_ns <= t_ns for t_ns in cut_ns):
+    """A site begins a synchronization once and ends it, unless its program is cut meanwhile."""
+    starts = [event.t_ns for event in events if isinstance(event, SyncStarted)]
+    ends = [event.t_ns for event in events if isinstance(event, SyncFinished)]
+    done = [event.t_ns for event in history.all(SyncFinished) if event.site == site]
+    cut = [
+        since
+        for since in starts
+        if any(since <= t_ns and not any(since < e < t_ns for e in done) for t_ns in cuts)
+    ]
+    text = f"task {task}: {site} began it {len(starts)} times, ended it {len(ends)}"
+    open_ns = [t_ns for t_ns in starts if not any(end_ns >= t_ns for end_ns in ends)]
+    if ends and (not starts or ends[0] < starts[0]):
+        yield fail(f"task {task}: {site} ended it before it began")
+    elif len(ends) > len(starts) or len(starts) - len(cut) > 1:
+        yield fail(text)
+    elif open_ns and open_ns[-1] in cut:
         yield excused("the program ended first", f"task {task} at {site}")
-    elif begun_ns is not None:
-        text = f"task {task}: {site} began it {times} times, ended it {ended}"
+        return
+    elif open_ns:
         yield unfinished(history, text)
-    else:
-        yield judged()
+    yield judged()
+
+
+def _find_silent(history: History, site: str, cuts: Sequence[tuple[str, int]]) -> list[Interval]:
+    """From each time at which a program of a site was cut to its next synchronization."""
+    told = [event.t_ns for event in history.all(SyncStarted) if event.site == site]
+    found = []
+    for cut_site, t_ns in cuts:
+        if cut_site == site:
+            later = [each for each in told if each > t_ns]
+            found.append((t_ns, min(later, default=history.end_ns)))
+    return found
