@@ -234,14 +234,15 @@ def check_kills(history: History) -> Iterator[Finding]:
 
     A program that was asked to leave has LEAVE_S for it.
     """
-    late_ns = Tolerances.of(history).kill_ns
+    tolerances = Tolerances.of(history)
+    late_ns, noticed_ns = tolerances.kill_ns, max(CLOCK_NS, tolerances.follow_ns)
     changes = history.all(AgentChanged)
     exits = [event for event in history.all(AgentExited) if event.fault is not None]
     for kill in (event for event in changes if event.do in ("kill", "leave")):
         until_ns = kill.t_ns + late_ns + round(LEAVE_S * 1e9) * (kill.do == "leave")
         for event in changes:
             if (event.who, event.do) == (kill.who, "restart") and event.t_ns >= kill.t_ns:
-                until_ns = min(until_ns, event.t_ns + CLOCK_NS)
+                until_ns = min(until_ns, event.t_ns + noticed_ns)
                 break
         found = [e.t_ns for e in exits if (e.who, e.fault) == (kill.who, kill.fault)]
         if not any(kill.t_ns - CLOCK_NS <= t_ns <= until_ns for t_ns in found):

@@ -60,7 +60,7 @@ class View:
 
     def __post_init__(self) -> None:
         self.state = RunState(self.scenario.topology)
-        self.parts = len(self.scenario.programs or self.scenario.workers)
+        self.parts = self.scenario.parties
         self.began_s = self.clock()
 
     @property

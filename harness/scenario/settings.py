@@ -228,6 +228,11 @@ class Scenario:
         return placed
 
     @property
+    def parties(self) -> int:
+        """How many programs run, or how many sites compute."""
+        return len(self.programs) if self.runs_programs else len(self.workers)
+
+    @property
     def awaited(self) -> tuple[str, ...]:
         """The programs whose exit ends the run."""
         programs = self.programs
