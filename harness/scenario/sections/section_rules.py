@@ -59,7 +59,7 @@ def check_programs(
     if source.data.get("warm_up"):
         source.refuse(("warm_up",), "only with a policy and a plan")
     chosen = stop.exit if isinstance(stop, Stop) else None
-    if workload and source.is_sound("workload") and isinstance(chosen, tuple):
+    if workload and sites and source.is_sound("workload") and isinstance(chosen, tuple):
         placed = module.place_programs(sites, workload.options)
         roles = [each.role for each in placed.values() if each.role]
         for index, name in enumerate(chosen):
