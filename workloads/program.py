@@ -13,53 +13,32 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from trunkline.workloads import compute_time, site_time
-from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
+from trunkline.workloads.compute_time import Compute, Slowdown
 from trunkline.workloads.option_rules import OptionError, Sites, reject
+from trunkline.workloads.program_roles import (
+    Exit,
+    Program,
+    RestartRule,
+    Role,
+    Word,
+    Words,
+    list_programs,
+    list_roles,
+    role_problems,
+    variable_problems,
+)
 from trunkline.workloads.shared_state import list_shared
-from trunkline.workloads.site_time import Charge, SiteTime
+from trunkline.workloads.site_time import Charge
 
 EVALUATES = False
 PROGRAMS = True
 """Sites run commands, so a scenario of this kind has no scheme."""
-
-Word: TypeAlias = str | int | float
-Words: TypeAlias = tuple[Word, ...]
-"""A program and its arguments; numbers become text as in Python."""
-
-OURS = "TRUNKLINE_"
-"""The prefix of environment variables that a scenario may not set."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The program of one site.
-
-    Attributes:
-        command: the program and its arguments.
-        folder: the working folder.
-        env: environment variables besides those that every program gets.
-        preload: modules that the process which starts the programs has imported already.
-        time_calls: whether its calls of `torch.distributed` are timed.
-        step_times: what each step of its optimizer takes; None for no time.
-        optimizers: the classes whose steps take it; by default that of the first step.
-        time: what takes virtual time at its site.
-    """
-
-    command: tuple[str, ...]
-    folder: Path
-    env: Mapping[str, str]
-    preload: tuple[str, ...]
-    time_calls: bool = False
-    step_times: ComputeTime | None = None
-    optimizers: tuple[str, ...] = ()
-    time: SiteTime = field(default_factory=SiteTime)
 
 
 def build(
@@ -67,9 +46,14 @@ def build(
     sites: Sites,
     seed: int,
     *,
-    command: Words | Mapping[str, Words],
+    command: Words | Mapping[str, Words] | None = None,
     folder: str = ".",
-    env: Mapping[str, Word] = {},
+    arguments: Mapping[str, Words] = {},
+    env: Mapping[str, Word | Mapping[str, Word]] = {},
+    start_s: float | Mapping[str, float] = 0.0,
+    exit: Exit = (0,),  # noqa: A002
+    restart: RestartRule | None = None,
+    programs: Mapping[str, Role] = {},
     preload: tuple[str, ...] = (),
     time_calls: bool = False,
     compute_s: Compute | None = None,
@@ -77,15 +61,22 @@ def build(
     optimizers: tuple[str, ...] = (),
     charge: Mapping[str, Charge] = {},
     poll_s: float | None = None,
-) -> Program | None:
-    """Return the program of the site `rank`, None if it has none. Raises OptionError.
+) -> tuple[Program, ...]:
+    """Return the programs of the site `rank`, one per role. Raises OptionError.
 
     Options:
-        command: a program and its arguments, for every site, or site -> command.
+        command: a program and its arguments, for every site, or site -> command; not with
+            `programs`.
         folder: the working folder, relative to the scenario's file.
-        env: environment variables: name -> value.
-        preload: Python modules to import once instead of at every site; allowed if every command
-            runs a Python file.
+        arguments: site -> arguments that follow those of `command`.
+        env: environment variables: name -> value, or name -> site -> value.
+        start_s: when `command` starts, in time of the run; or site -> time.
+        exit: the exit codes of `command` that are allowed, and signals, such as `SIGTERM`; or
+            `any`.
+        restart: when `command` is started again after it has ended by itself.
+        programs: several programs per site: role -> its commands and rules.
+        preload: Python modules to import once instead of at every site; allowed if a command runs a
+            Python file, and without `programs` every one.
         time_calls: whether the programs' calls of `torch.distributed` are timed and logged.
         compute_s: the time of each step of a PyTorch optimizer, on the run's clock: one time, [low,
             high] (uniform), t1, t2, {lognormal: ...}, measured times ({csv: FILE}), or one of these
@@ -99,37 +90,35 @@ def build(
         poll_s: what a poll takes that waits for nothing and finds nothing; 0: no time. By default
             20 us, from the hundredth in a row on.
     """
-    given = {"command": command, "folder": folder, "env": env, "preload": preload}
-    timed: dict[str, Any] = {"time_calls": time_calls, "charge": charge, "poll_s": poll_s}
-    steps: dict[str, Any] = {"slowdown": slowdown, "optimizers": optimizers}
-    steps |= {} if compute_s is None else {"compute_s": compute_s}
-    reject(problems(sites, **given, **timed, **steps))
+    given = {
+        "command": command,
+        "folder": folder,
+        "arguments": arguments,
+        "env": env,
+        "start_s": start_s,
+        "exit": exit,
+        "restart": restart,
+        "programs": programs,
+        "preload": preload,
+        "time_calls": time_calls,
+        "compute_s": compute_s,
+        "slowdown": slowdown,
+        "optimizers": optimizers,
+        "charge": charge,
+        "poll_s": poll_s,
+    }
+    reject(problems(sites, **given))
     names = _names(sites)
-    words = command.get(names[rank]) if isinstance(command, Mapping) else command
-    if words is None:
-        return None
-    variables = {name: str(value) for name, value in env.items()}
-    times = None
-    if compute_s is not None:
-        times = compute_time.for_site(rank, sites, seed, compute_s, 1.0, slowdown)
-    return Program(
-        tuple(map(str, words)),
-        Path(folder),
-        variables,
-        tuple(preload),
-        time_calls,
-        times,
-        tuple(optimizers),
-        site_time.place(names[rank], charge, poll_s),
-    )
+    every = list_programs(names, given, seed).values()
+    return tuple(program for program in every if program.site == names[rank])
 
 
 def place_programs(
     sites: Sequence[str], options: Mapping[str, Any], seed: int = 0
 ) -> dict[str, Program]:
-    """Return the program of each site that has one, by site, in the order of ranks."""
-    every = {site: build(rank, sites, seed, **options) for rank, site in enumerate(sites)}
-    return {site: program for site, program in every.items() if program is not None}
+    """Return the programs by name: role by role, in the order of ranks. Raises OptionError."""
+    reject(problems(sites, **options))
+    return list_programs(sites, options, seed)
 
 
 def model_bytes(**_: Any) -> int:
@@ -139,39 +128,31 @@ def model_bytes(**_: Any) -> int:
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
-    found = []
-    command, preload = options.get("command", ("true",)), options.get("preload", ())
-    by_site = command if isinstance(command, Mapping) else {"": command}
-    if not by_site:
-        found.append(OptionError("command", {}, "a command, or one for at least one site"))
-    for site, words in by_site.items():
-        key = f"command.{site}".rstrip(".")
-        if site and site not in _names(sites):
-            allowed = f"a command for one of the sites {', '.join(_names(sites))}"
-            found.append(OptionError(key, words, allowed))
-        elif not words or not words[0] or any("\0" in str(word) for word in words):
-            found.append(OptionError(key, words, "a program and its arguments, without NUL"))
-        elif preload and not is_python([*map(str, words)]):
-            allowed = "python3 FILE.py, because preload needs that of every command"
-            found.append(OptionError(key, words, allowed))
-    for name, value in options.get("env", {}).items():
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name.startswith(OURS):
-            allowed = f"letters, digits and '_', the first no digit; {OURS} names are taken"
-            found.append(OptionError(f"env.{name}", name, allowed))
-        elif "\0" in str(value):
-            found.append(OptionError(f"env.{name}", value, "text without NUL"))
-    for name in preload:
+    names, roles = _names(sites), list_roles(options)
+    if not options.keys() & {"command", "programs"}:
+        return []
+    found = [*_shape_problems(options)]
+    for name, role in roles.items():
+        found += _command_problems(name, role, names, bool(options.get("preload")))
+        found += variable_problems(f"programs.{name}." if name else "", role.env or {}, names)
+    found += role_problems(names, options)
+    if "" not in roles:
+        found += variable_problems("", options.get("env") or {}, names)
+    for name in options.get("preload", ()):
         if not all(part.isidentifier() for part in name.split(".")):
             found.append(OptionError("preload", name, f"names of Python modules, not {name!r}"))
-    if options.get("time_calls") and any(map(_is_isolated, by_site.values())):
+    commands = [words for role in roles.values() for words in role.commands().values()]
+    if options.get("preload") and "" not in roles and not any(map(_is_file_of_python, commands)):
+        found.append(OptionError("preload", options["preload"], "a command python3 FILE.py"))
+    if options.get("time_calls") and any(map(_is_isolated, commands)):
         allowed = "false with python3 -E, -I or -S, which would not load what times the calls"
         found.append(OptionError("time_calls", True, allowed))
     found += site_time.problems(_names(sites), options.get("charge", {}), options.get("poll_s"))
-    return found + _find_wrong_steps(sites, by_site, options)
+    return found + _find_wrong_steps(sites, commands, options)
 
 
 def _find_wrong_steps(
-    sites: Sites, commands: Mapping[str, Words], options: Mapping[str, Any]
+    sites: Sites, commands: Sequence[Words], options: Mapping[str, Any]
 ) -> list[OptionError]:
     """What is wrong with the options of steps that take time."""
     compute_s = options.get("compute_s")
@@ -181,7 +162,7 @@ def _find_wrong_steps(
         for key in ("slowdown", "optimizers"):
             if options.get(key):
                 found.append(OptionError(key, options[key], "this only with compute"))
-    elif any(map(_is_isolated, commands.values())):
+    elif any(map(_is_isolated, commands)):
         allowed = "none with python3 -E, -I or -S, which would not load what lets steps take time"
         found.append(OptionError("compute", compute_s, allowed))
     for name in options.get("optimizers", ()):
@@ -190,19 +171,64 @@ def _find_wrong_steps(
     return found
 
 
+def _shape_problems(options: Mapping[str, Any]) -> Iterator[OptionError]:
+    """Keys that contradict each other: those of one program per site, and those of roles."""
+    if not options.get("programs"):
+        if options.get("command") is None:
+            yield OptionError("command", None, "a command, or programs with roles")
+        return
+    of_one: Mapping[str, Any] = {
+        "command": None,
+        "arguments": {},
+        "start_s": 0.0,
+        "exit": (0,),
+        "restart": None,
+    }
+    for key, default in of_one.items():
+        if options.get(key, default) != default:
+            allowed = f"no {key.removesuffix('_s')} beside programs: every role has its own"
+            yield OptionError(key.removesuffix("_s"), options[key], allowed)
+
+
+def _command_problems(
+    name: str, role: Role, sites: Sequence[str], preloads: bool
+) -> Iterator[OptionError]:
+    start = f"programs.{name}.command" if name else "command"
+    if not role.commands():
+        yield OptionError(start, {}, "a command, or one for at least one site")
+    for site, words in role.commands().items():
+        key = f"{start}.{site}".rstrip(".")
+        if site and site not in sites:
+            allowed = f"a command for one of the sites {', '.join(sites)}"
+            yield OptionError(key, words, allowed)
+        elif not words or not words[0] or any("\0" in str(word) for word in words):
+            yield OptionError(key, words, "a program and its arguments, without NUL")
+        elif preloads and not name and not _is_file_of_python(words):
+            allowed = "python3 FILE.py, because preload needs that of every command"
+            yield OptionError(key, words, allowed)
+
+
 def missing_files(**options: Any) -> list[OptionError]:
-    """Return what this machine lacks: the folder, programs, and the files that Python is to run."""
-    command, folder = options["command"], Path(options.get("folder", "."))
-    if not folder.is_dir():
-        return [OptionError("folder", str(folder), "a folder that exists")]
+    """Return what this machine lacks: folders, programs, and the files that Python is to run."""
     found = []
-    for site, words in (command if isinstance(command, Mapping) else {"": command}).items():
-        program, *rest = map(str, words)
-        key = f"command.{site}".rstrip(".")
-        if locate(program, folder, options.get("env", {}).get("PATH", search_path())) is None:
-            found.append(OptionError(key, program, f"a program in PATH, or a path from {folder}"))
-        elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
-            found.append(OptionError(key, rest[0], f"a file in {folder}"))
+    top = Path(options.get("folder", "."))
+    if not top.is_dir():
+        return [OptionError("folder", str(top), "a folder that exists")]
+    for name, role in list_roles(options).items():
+        start, folder = f"programs.{name}." if name else "", top / role.folder
+        if not folder.is_dir():
+            found.append(OptionError(f"{start}folder", str(folder), "a folder that exists"))
+            continue
+        variables = {**(options.get("env") or {}), **(role.env or {})}
+        for site, words in role.commands().items():
+            program, *rest = map(str, words)
+            key = f"{start}command.{site}".rstrip(".")
+            path = variables.get("PATH", search_path())
+            if isinstance(path, str) and locate(program, folder, path) is None:
+                allowed = f"a program in PATH, or a path from {folder}"
+                found.append(OptionError(key, program, allowed))
+            elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
+                found.append(OptionError(key, rest[0], f"a file in {folder}"))
     for name in options.get("preload", ()):
         if not _is_module(name):
             found.append(
@@ -229,13 +255,16 @@ def preload(**options: Any) -> None:
 
 
 def files(**options: Any) -> list[Path]:
-    """Return the files that a run depends on: those in the folder that commands name.
+    """Return the files that a run depends on: those in the folders that commands name.
 
     With a Python file also the Python files beside it, which it may import.
     """
-    command, folder = options["command"], Path(options.get("folder", "."))
-    every = command.values() if isinstance(command, Mapping) else (command,)
-    named = {folder / str(word) for words in every for word in words}
+    named = {
+        Path(options.get("folder", "."), role.folder, str(word))
+        for role in list_roles(options).values()
+        for words in (*role.commands().values(), *(role.arguments or {}).values())
+        for word in words
+    }
     beside = {each for path in named if path.suffix == ".py" for each in path.parent.glob("*.py")}
     return sorted(path for path in named | beside if _is_file(path))
 
@@ -255,6 +284,10 @@ def is_python(command: Sequence[str]) -> bool:
     interpreter = Path(command[0]).name if command else ""
     is_file = len(command) > 1 and command[1].endswith(".py")
     return re.fullmatch(r"python3?(\.\d+)?", interpreter) is not None and is_file
+
+
+def _is_file_of_python(words: Words) -> bool:
+    return is_python([*map(str, words)])
 
 
 def _is_isolated(words: Words) -> bool:

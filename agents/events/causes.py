@@ -281,15 +281,16 @@ class NoSite(Cause):
 
 @dataclass(frozen=True, slots=True)
 class ProgramsExited(Cause):
-    """The programs of these sites exited, or those of `all` sites."""
+    """These programs exited, or all. The name of a site's only program is that of the site."""
 
     sites: tuple[str, ...]
     all: bool
     type: Literal["programs_exited"] = "programs_exited"
 
     def __str__(self) -> str:
-        which = "every site" if self.all else ", ".join(self.sites)
-        return f"the program{'s' * (len(self.sites) > 1)} at {which} exited"
+        which = "at every site" if self.all else ", ".join(self.sites)
+        at = "" if self.all or any("." in name for name in self.sites) else "at "
+        return f"the program{'s' * (len(self.sites) > 1)} {at}{which} exited"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class LinkChanged(Event, by=By.RUNNER):
 
 @dataclass(frozen=True, slots=True)
 class AgentChanged(Event, by=By.RUNNER):
-    """A fault killed, restarted, paused or resumed an agent or program."""
+    """A fault did this to an agent or program: kill, leave (a program), restart, pause, resume."""
 
     who: str
     do: str

@@ -1,4 +1,4 @@
-"""What an agent may do after what: one table for sites, one for controllers (pure).
+"""What may happen after what: tables for sites, for controllers and for programs (pure).
 
 Agents log their events through these tables (`follow`). All that reads a log finds by them what an
 agent did at which time.
@@ -30,7 +30,7 @@ from trunkline.agents.events.round_events import (
     SyncStarted,
     WorkerFinished,
 )
-from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.run_events import AgentExited, ProgramReady, ProgramStarted, Stopping
 from trunkline.agents.events.task_events import (
     Compared,
     Contributed,
@@ -56,7 +56,8 @@ class Doing(StrEnum):
     begun. COMPUTING, COMPUTED: it computes an iteration, and has computed it. WAITING: it waits for
     a task. IN_TASK: it is an active member of one. FINISHED: it has done its part of the task.
     SERVING: it takes part in tasks only. LEFT: its rounds are done. STANDING_BY, IN_CHARGE: a
-    controller does not lead the run, or does. STOPPING: it starts no more tasks.
+    controller does not lead the run, or does. STOPPING: it starts no more tasks. RUNNING, ENDED: a
+    program runs, and has ended by itself or with the run.
     """
 
     IDLE = "idle"
@@ -71,6 +72,8 @@ class Doing(StrEnum):
     STANDING_BY = "standing by"
     IN_CHARGE = "in charge"
     STOPPING = "stopping"
+    RUNNING = "running"
+    ENDED = "ended"
     DEAD = "dead"
 
 
@@ -102,6 +105,23 @@ CONTROLLER: Mapping[type[Event], Row] = {
     BackupStoodDown: ((Doing.IN_CHARGE, Doing.STOPPING), Doing.STANDING_BY),
 }
 """The steps of a controller. The first one is in charge while it lives."""
+
+ALIVE = (Doing.IDLE, Doing.RUNNING, Doing.RESTARTED)
+"""A program that waits for its start, or runs: it has a process."""
+
+PROGRAM: Mapping[type[Event], Row] = {
+    ProgramStarted: ((Doing.IDLE, Doing.RESTARTED, Doing.ENDED), Doing.RUNNING),
+    ProgramReady: ((Doing.RUNNING,), Doing.RUNNING),
+    AgentExited: (ALIVE, Doing.ENDED),
+}
+"""The steps of a program. A rule of its scenario may start one again that has ended."""
+
+PROGRAM_CHANGES: Mapping[str, Row] = {
+    "kill": (ALIVE, Doing.DEAD),
+    "leave": (ALIVE, Doing.DEAD),
+    "restart": ((Doing.DEAD,), Doing.RESTARTED),
+}
+"""What faults do to a program; a program that was asked to leave counts as dead from then on."""
 
 STEPS = frozenset({*SITE, *CONTROLLER, ControllerLost, ControllerFound, AgentChanged})
 """The events that may change what an agent does, or whether it has a controller."""
@@ -289,6 +309,34 @@ class ControllerLife(AgentLife):
     def _restart(self) -> Step:
         after = Doing.STANDING_BY if self.stands_by else Doing.IN_CHARGE
         return self._move(((Doing.DEAD,), after))
+
+
+@dataclass(slots=True)
+class ProgramLife(AgentLife):
+    """The life of a program; `attempt` counts the processes that it has had before."""
+
+    doing: Doing = Doing.IDLE
+    attempt: int = 0
+
+    def take_event(self, event: Event) -> Step:
+        """Take the next event about the program."""
+        if isinstance(event, AgentChanged):
+            return self.change(event.do)
+        if isinstance(event, AgentExited) and event.fault is not None:
+            return self._stay()  # the fault was a step, and another process may run already
+        self.attempt += isinstance(event, ProgramStarted) and self.doing is Doing.ENDED
+        return self._move(PROGRAM[type(event)])
+
+    def change(self, do: str) -> Step:
+        """A fault does something to the program."""
+        if do == "resume":
+            right, self.paused = self.paused, False
+            return self._stay(*(() if right else (Doing.LEFT,)))
+        self.paused = do == "pause"
+        if do == "pause":
+            return self._stay(*ALIVE)
+        self.attempt += do == "restart"
+        return self._move(PROGRAM_CHANGES[do])
 
 
 def follow(life: AgentLife, log: Log) -> Log:

@@ -87,7 +87,23 @@ class NetworkReady(Event, by=By.RUNNER):
 
 @dataclass(frozen=True, slots=True)
 class ProgramsStarted(Event, by=By.RUNNER):
-    """The programs of all sites begin now."""
+    """The clock of the programs begins now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStarted(Event, by=By.RUNNER):
+    """The program `who`, such as `n1.trainer`, begins; `attempt` counts its processes from 0."""
+
+    who: str
+    attempt: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReady(Event, by=By.RUNNER):
+    """The program `who` is ready as the scenario says: its port listens, or it wrote its line."""
+
+    who: str
+    attempt: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +135,8 @@ class Stopping(Event, by=By.STOPPER):
 class AgentExited(Event, by=By.RUNNER):
     """The process of `who` ended with this exit code, or by this signal.
 
-    Only an agent has a `fault`: the number of the one that killed it. Only a program has `asked`:
-    whether it was told to end; its exit code then means nothing.
+    The `fault` is the number of the one that killed it, or had it leave. Only a program has
+    `asked`: whether it was told to end; its exit code then means nothing.
     """
 
     who: str
@@ -130,7 +146,9 @@ class AgentExited(Event, by=By.RUNNER):
     fault: Count | None = None
 
     def omitted_keys(self) -> tuple[str, ...]:
-        return ("asked",) if self.asked is None else ("fault",)
+        if self.asked is None:
+            return ("asked",)
+        return ("fault",) if self.fault is None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ compare each of its steps with the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,6 +26,7 @@ from trunkline.agents.events.fault_events import (
     FaultStarted,
     LinkChanged,
 )
+from trunkline.agents.events.lifecycle import ALIVE, Doing
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Stopping
 from trunkline.agents.events.task_events import TaskStarted
@@ -194,7 +195,6 @@ def _compare(
     """Compare the log with a timeline that ends at `until_ns`, when all faults end in any order."""
     *due, timeline = _replay(history, rules, until_ns)
     assert isinstance(timeline, Timeline)
-    exited_ns = {e.who: e.t_ns for e in reversed(history.all(AgentExited)) if e.fault is None}
     place = 0
     for each in due:
         assert isinstance(each, Due)
@@ -203,12 +203,12 @@ def _compare(
             place += 1
             if not 0 <= event.t_ns - each.t_ns <= _late_ns(history):
                 yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
-        elif not _may_be_left_out(each, exited_ns, _late_ns(history)):
+        elif not _may_be_left_out(each, history, rules):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
             yield fail(f"{_name_step(each.step)} was due at {format_time(each.t_ns)}, but {found}")
             return
     kills = {number: fault.who for number, fault in timeline.active if isinstance(fault, Kill)}
-    left = timeline.finish()
+    left = timeline.finish(rules.programs or ())  # programs stay dead
     for event in logged[place:]:
         step = next((step for step in left if _agrees(step, event)), None)
         if step is None:
@@ -227,7 +227,7 @@ def _compare(
     for step in left:
         if kills.get(getattr(step, "number", -1)) in done:
             continue  # agents that are done stay dead
-        may_lack = _may_be_left_out(Due(until_ns, step), exited_ns, _late_ns(history))
+        may_lack = _may_be_left_out(Due(until_ns, step), history, rules)
         if not may_lack and not history.broke_off:
             yield fail(f"{_name_step(step)} was due when the run stopped, but is not in the log")
 
@@ -235,7 +235,8 @@ def _compare(
 def _replay(history: History, rules: Rules, until_ns: int) -> Iterator[Due | Timeline]:
     """The steps of the timeline and of typed faults until a time, and then the timeline."""
     assert history.run is not None
-    timeline = Timeline(rules.topology, rules.scenario.timeline, history.run.seed)
+    targets = rules.scenario.targets
+    timeline = Timeline(rules.topology, rules.scenario.timeline, history.run.seed, targets)
     start_ns = _find_start_ns(history)
     if start_ns is not None:
         for event in history.all(FaultStarted):
@@ -302,10 +303,22 @@ def _agrees(step: FaultStep, event: Logged) -> bool:
     return False
 
 
-def _may_be_left_out(due: Due, exited_ns: Mapping[str, int], late_ns: int) -> bool:
-    """Whether the step had no effect: its agent had exited by itself before it was carried out."""
-    step, last_ns = due.step, due.t_ns + late_ns
-    return isinstance(step, AgentStep) and exited_ns.get(step.who, last_ns + 1) <= last_ns
+def _may_be_left_out(due: Due, history: History, rules: Rules) -> bool:
+    """Whether the step had no effect: its agent had exited by itself before it was carried out.
+
+    A program may run again after its exit.
+    """
+    step, last_ns = due.step, due.t_ns + _late_ns(history)
+    if not isinstance(step, AgentStep):
+        return False
+    if rules.programs is None:
+        exits = (e for e in history.all(AgentExited) if e.who == step.who and e.fault is None)
+        return any(event.t_ns <= last_ns for event in exits)
+    for doing, paused in history.programs.states(step.who, due.t_ns, last_ns):
+        right = (Doing.DEAD,) if step.do == "restart" else ALIVE
+        if doing not in right or (step.do == "resume" and not paused):
+            return True
+    return False
 
 
 def _name_step(step: FaultStep) -> str:

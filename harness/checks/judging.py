@@ -22,7 +22,12 @@ from trunkline.harness.checks.expectations.remarks import find_remarks
 from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.network import background_checks, capture_checks, network_checks
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
-from trunkline.harness.checks.programs import call_checks, charge_checks, program_checks
+from trunkline.harness.checks.programs import (
+    call_checks,
+    charge_checks,
+    lifecycle_checks,
+    program_checks,
+)
 from trunkline.harness.checks.protocol import (
     cause_checks,
     connection_checks,
@@ -97,6 +102,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "the host kept up": ("runs", network_checks.host_kept_up),
     "faults match the timeline": ("steps", fault_checks.faults_as_written),
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
+    "programs lived as written": ("steps", lifecycle_checks.programs_lived_as_written),
     "every program exited cleanly": ("programs", program_checks.programs_exited),
     "links kept their rates": ("links", network_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),

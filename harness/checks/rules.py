@@ -32,6 +32,7 @@ from trunkline.workloads.base import (
     gives_changes,
 )
 from trunkline.workloads.layered.model import LayeredModel
+from trunkline.workloads.program_roles import Program
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,14 @@ class Rules:
         return self.scenario.scheme.servers
 
     @cached_property
-    def programs(self) -> tuple[str, ...] | None:
-        """The sites that run the scenario's own programs; None if agents run."""
-        if not self.scenario.runs_programs:
-            return None
-        kind = self.scenario.workload.module
-        return tuple(kind.place_programs(self.topology.site_names, self.scenario.workload.options))
+    def programs(self) -> Mapping[str, Program] | None:
+        """The scenario's own programs by name; None if agents run."""
+        return self.scenario.programs if self.scenario.runs_programs else None
+
+    @cached_property
+    def program_sites(self) -> tuple[str, ...]:
+        """The sites that run programs."""
+        return tuple(dict.fromkeys(each.site for each in self.scenario.programs.values()))
 
     @property
     def controllers(self) -> Mapping[str, str]:

@@ -43,6 +43,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_over
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS, STOP_SHARE, TIMER_S, Tolerances
 from trunkline.harness.checks.verdict import (
@@ -54,6 +55,7 @@ from trunkline.harness.checks.verdict import (
     note,
     unfinished,
 )
+from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.record.history import History
 
 HEADER = (
@@ -152,10 +154,7 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
         yield unfinished(history, "the log has no stopping event")
     if not stops:
         return
-    exits = history.all(AgentExited)
-    broken = bool(history.all(AgentFailed)) or any(
-        (event.code or event.signal) and event.fault is None and not event.asked for event in exits
-    )
+    broken = bool(history.all(AgentFailed) or _list_failed(history, rules))
     for end in history.all(RunFinished):
         said = any(end.cause == stop.cause for stop in stops)
         if not said and not broken and not history.interrupted:
@@ -195,7 +194,7 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
             text = f"{who} exited {times} times"
             yield unfinished(history, text) if times == restarts[who] else fail(text)
         yield judged(times)
-    yield from _check_kills(history)
+    yield from check_kills(history)
     last_ns: dict[str, int] = {}
     for said in history.events:
         last_ns[said.site] = said.t_ns
@@ -223,28 +222,39 @@ def exits_follow_the_protocol(history: History, rules: Rules) -> Iterator[Findin
     yield note(f"{len(agents)} agents, {len(kills)} kills")
 
 
-def _check_kills(history: History) -> Iterator[Finding]:
-    """The exit of an agent that a fault kills is noticed at once, and before its restart."""
-    late_ns = Tolerances.of(history).kill_ns
+def _list_failed(history: History, rules: Rules) -> list[AgentExited]:
+    """The exits that are failures."""
+    if rules.programs is not None:
+        return list_failures(history, rules.programs)
+    return [e for e in history.all(AgentExited) if (e.code or e.signal) and e.fault is None]
+
+
+def check_kills(history: History) -> Iterator[Finding]:
+    """The exit of what a fault kills is noticed at once, and before its restart.
+
+    A program that was asked to leave has LEAVE_S for it.
+    """
+    tolerances = Tolerances.of(history)
+    late_ns, noticed_ns = tolerances.kill_ns, max(CLOCK_NS, tolerances.follow_ns)
     changes = history.all(AgentChanged)
     exits = [event for event in history.all(AgentExited) if event.fault is not None]
-    for kill in (event for event in changes if event.do == "kill"):
-        until_ns = kill.t_ns + late_ns
+    for kill in (event for event in changes if event.do in ("kill", "leave")):
+        until_ns = kill.t_ns + late_ns + round(LEAVE_S * 1e9) * (kill.do == "leave")
         for event in changes:
             if (event.who, event.do) == (kill.who, "restart") and event.t_ns >= kill.t_ns:
-                until_ns = min(until_ns, event.t_ns + CLOCK_NS)
+                until_ns = min(until_ns, event.t_ns + noticed_ns)
                 break
         found = [e.t_ns for e in exits if (e.who, e.fault) == (kill.who, kill.fault)]
         if not any(kill.t_ns - CLOCK_NS <= t_ns <= until_ns for t_ns in found):
             when = format_time(kill.t_ns)
-            yield fail(f"{kill.who} was killed at {when}, but did not exit then")
+            what = "killed" if kill.do == "kill" else "asked to leave"
+            yield fail(f"{kill.who} was {what} at {when}, but did not exit then")
 
 
 def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Finding]:
     """The condition that the cause names is the scenario's, and held at that time."""
     wanted = rules.stop
     said, until = f"{str(stop.cause)!r} was said", format_time(stop.t_ns)
-    exits = [event for event in history.all(AgentExited) if event.t_ns <= stop.t_ns]
     match stop.cause:
         case TimeUp(time_s) if time_s == wanted.time_s:
             if stop.t_ns < (time_s - TIMER_S) * 1e9:
@@ -266,15 +276,17 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             if lost < set(rules.topology.site_names):
                 yield fail(f"{said}, but not every site had been lost")
         case ProgramsExited() if rules.programs is not None:
-            awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
-            for site in sorted(set(awaited) - {event.who for event in exits}):
-                yield fail(f"{said} before {site} exited")
+            awaited = rules.scenario.awaited
+            over = list_over(history, rules.programs, stop.t_ns)
+            for name in sorted(set(awaited) - over):
+                yield fail(f"{said} before {name} had exited for good")
             if set(stop.cause.sites) != set(awaited):
                 yield fail(f"{said}, but the run waits for {', '.join(sorted(awaited))}")
-            if stop.cause.all != ({event.who for event in exits} >= set(rules.programs)):
+            if stop.cause.all != (over >= rules.programs.keys()):
                 yield fail(f"{said}, which is wrong of all programs")
         case ProgramFailed() if rules.programs is not None:
-            if not any(event.code or event.signal for event in exits):
+            failed = (*_list_failed(history, rules), *history.all(AgentFailed))
+            if not any(event.t_ns <= stop.t_ns for event in failed):
                 yield fail(f"{said}, but none had failed")
         case Asked():
             pass
@@ -348,10 +360,9 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     """When a condition other than the time held, with messages under way; None if not known."""
     wanted = rules.stop
     if rules.programs is not None:
-        awaited = wanted.exit if isinstance(wanted.exit, tuple) else rules.programs
         ends_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-        failed = (e.t_ns for e in history.all(AgentExited) if e.code or e.signal)
-        done_ns = max(ends_ns.get(site, history.end_ns) for site in awaited)
+        failed = (event.t_ns for event in _list_failed(history, rules))
+        done_ns = max(ends_ns.get(name, history.end_ns) for name in rules.scenario.awaited)
         return min([done_ns, *failed])
     kinds: tuple[type[Event], ...] = (WorkerLost, LinkLost, AgentChanged)
     if not rules.barrier or any(history.all(kind) for kind in kinds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from trunkline.harness.study.fluid_counts import Expectation
 
 LINE_CHARACTERS = 100
-"""The longest text of a timeline's entry: a trace may have thousands of letters."""
+"""The longest text of a program or of a timeline's entry: a trace may have thousands of letters."""
 
 
 def describe_scenario(scenario: Scenario) -> Table:
@@ -48,7 +49,7 @@ def describe_scenario(scenario: Scenario) -> Table:
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
         **({"notes": "\n".join(scenario.topology.notes)} if scenario.topology.notes else {}),
         "workload": _format_component(scenario.workload),
-        **({} if scenario.runs_programs else _describe_scheme(scenario)),
+        **(_describe_programs(scenario) or _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),
         "stop": _format_pairs(render(scenario.stop, None)),
         **({"warm-up": _format_pairs(render(scenario.warm_up, None))} if warms_up else {}),
@@ -73,6 +74,12 @@ def describe_prediction(scenario: Scenario, found: Expectation) -> str:
     return "".join(
         f"{name:<13}  {value:.4g}{' s' if name in times else ''}\n" for name, value in known.items()
     ) + (f"{'plan':<13}  {choice}\n" if choice else "")
+
+
+def _describe_programs(scenario: Scenario) -> dict[str, str]:
+    """The line about the programs, each with its command; none if agents run."""
+    lines = (f"{each.name}: {shlex.join(each.command)}" for each in scenario.programs.values())
+    return {"programs": "\n".join(map(_cut, lines))} if scenario.runs_programs else {}
 
 
 def _describe_scheme(scenario: Scenario) -> dict[str, str]:
@@ -168,9 +175,11 @@ def _make_table(title: str) -> Table:
 
 
 def _format_entry(entry: Entry) -> str:
-    text = write(entry.fault)
-    cut = text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 3]}..."
-    return f"{short(entry.at_s, TIME_S)}: {cut}"
+    return f"{short(entry.at_s, TIME_S)}: {_cut(write(entry.fault))}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 3]}..."
 
 
 def _format_component(component: Component) -> str:

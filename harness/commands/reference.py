@@ -53,7 +53,9 @@ def write_keys(known: Extensions) -> str:
     parts += ["Each of `overrides`:", "", *_write_options(LinkOverride)]
     parts += ["Each of `access`:", "", *_write_options(AccessLink)]
     parts += ["## workload", "", _WORKLOAD, ""]
-    parts += _write_extensions(known.workloads, "build", "### Kind `{}`")
+    for name, module in known.workloads.items():
+        parts += _write_extensions({name: module}, "build", "### Kind `{}`")
+        parts += _write_nested(module.build)
     parts += ["## scheme", "", _SCHEME, "", *_write_rows(SCHEME)]
     parts += ["Names of schemes, and what each stands for:", ""]
     said = (
@@ -121,6 +123,28 @@ def _write_extensions(modules: Mapping[str, Any], entry: str, heading: str) -> I
     for name, module in modules.items():
         yield from (heading.format(name), "", f"{_format_cell(summarize(module))}.", "")
         yield from _write_options(getattr(module, entry))
+
+
+def _write_nested(function: Any) -> Iterator[str]:
+    """The keys of options that are mappings of other keys, on all levels, each kind once."""
+    written = set()
+    left = [function]
+    while left:
+        for option in read_options(left.pop()):
+            for found in _list_classes(option.annotation):
+                if found not in written:
+                    head = "Each of" if isinstance(option.default, Mapping) else "Keys of"
+                    yield from (f"{head} `{option.key}`:", "", *_write_options(found))
+                    written.add(found)
+                    left.append(found)
+
+
+def _list_classes(annotation: Any) -> Iterator[Any]:
+    """The dataclasses in a type, on all levels."""
+    if dataclasses.is_dataclass(annotation):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _list_classes(inner)
 
 
 def _write_options(function: Any) -> Iterator[str]:

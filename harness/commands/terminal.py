@@ -262,7 +262,7 @@ def follow(
 
         def on_progress(scenario: Scenario, now: Progress) -> None:
             nonlocal done
-            workers = len(scenario.workers)
+            workers = scenario.parties
             share = progress.fraction(now, scenario.whole_stop, workers)
             done = max(done, share)
             show(done, progress.describe(now, scenario.whole_stop, workers))

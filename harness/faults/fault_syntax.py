@@ -8,7 +8,7 @@ exact inverse of `parse`, and writes default values too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field, fields
 from decimal import Decimal
 from typing import Any
@@ -42,7 +42,12 @@ MOST_ERRORS = 5
 _NUMBER = re.compile(r"[0-9][0-9.]*")
 
 
-def parse(text: str, topology: Topology | None = None, read: Read | None = None) -> Fault:
+def parse(
+    text: str,
+    topology: Topology | None = None,
+    read: Read | None = None,
+    targets: Iterable[str] | None = None,
+) -> Fault:
     """Parse a line as a fault.
 
     Args:
@@ -50,12 +55,15 @@ def parse(text: str, topology: Topology | None = None, read: Read | None = None)
         topology: if given, the sites and links of the fault must exist in it, and the links must
             allow the values that the fault gives them.
         read: reads the file of a trace; None if no files may be read.
+        targets: what faults may stop: sites with programs, and programs such as `n1.trainer`; any
+            name if it is empty. None: the agents, which are the sites and the controller.
 
     Raises:
         FaultError: the text is not a fault; the message says what is allowed, for the first
             `MOST_ERRORS` wrong words.
     """
-    reader = _Reader(text.replace("|", " | ").split(), topology, read)
+    names = None if targets is None else tuple(targets)
+    reader = _Reader(text.replace("|", " | ").split(), topology, read, names)
     reader.verb()
     fault: Fault = reader.fault()
     return fault
@@ -83,10 +91,13 @@ def write(fault: Fault) -> str:
     return " ".join(words)
 
 
-def complete(text: str, topology: Topology) -> tuple[str, ...]:
+def complete(
+    text: str, topology: Topology, targets: Iterable[str] | None = None
+) -> tuple[str, ...]:
     """The words that may complete the last, unfinished word of a text, in the order of usage."""
     *words, unfinished = re.split(r"\s+", text.replace("|", " | ").lstrip())
-    reader = _Reader(words, topology, lambda _: "")
+    names = None if targets is None else tuple(targets)
+    reader = _Reader(words, topology, lambda _: "", names)
     try:
         reader.verb()
         reader.fault()
@@ -112,8 +123,9 @@ def describe_part(part: Part) -> str:
     match part:
         case Ends():
             return "SITE SITE"
-        case Name(agents=agents):
-            return f"SITE|{CONTROLLER}" if agents else "SITE"
+        case Name(agents=agents, programs=programs):
+            words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
+            return "|".join(words)
         case Groups():
             return "SITE,... [| SITE,...]..."
         case Track():
@@ -144,6 +156,7 @@ class _Reader:
     words: list[str]
     topology: Topology | None
     read: Read | None
+    targets: tuple[str, ...] | None = None
     position: int = 0
     cls: Any = None
     values: dict[str, Any] = field(default_factory=dict)
@@ -195,9 +208,7 @@ class _Reader:
             case Ends():
                 self._ends()
             case Name():
-                sites = self._sites()
-                agents = (*sites, CONTROLLER) if sites and part.agents else sites
-                self.values[part.field] = self._name(agents)
+                self.values[part.field] = self._name(self._list_targets(part))
             case Groups():
                 self.values["groups"] = self._groups()
             case Track():
@@ -249,6 +260,12 @@ class _Reader:
 
     def _several(self, names: str) -> tuple[str, ...]:
         return tuple(self._known(name, self._sites()) for name in names.split(","))
+
+    def _list_targets(self, part: Name) -> tuple[str, ...]:
+        sites = self._sites()
+        if not part.agents or not sites:
+            return sites
+        return (*sites, CONTROLLER) if self.targets is None else self.targets
 
     def _sites(self) -> tuple[str, ...]:
         return self.topology.site_names if self.topology else ()

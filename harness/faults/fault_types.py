@@ -36,10 +36,14 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a site or, with `agents`, of an agent: a site or the controller."""
+    """The name of a site or, with `agents`, of what a fault stops: see `fault_syntax.parse`.
+
+    With `programs`, agents cannot be stopped so.
+    """
 
     field: str
     agents: bool = False
+    programs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +246,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Kills an agent (SIGKILL); with `for` it starts again after that time."""
+    """Kills an agent or a program (SIGKILL); with `for` it starts again after that time."""
 
     VERB: ClassVar = "kill"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
@@ -251,8 +255,18 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class Leave:
+    """Asks a program to end (SIGTERM, 5 s later SIGKILL); with `for` it starts again."""
+
+    VERB: ClassVar = "leave"
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True, programs=True), _FOR)
+    who: str
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
-    """Freezes an agent (SIGSTOP); its kernel still acknowledges what arrives."""
+    """Freezes an agent or a program (SIGSTOP); its kernel still acknowledges what arrives."""
 
     VERB: ClassVar = "pause"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
@@ -262,7 +276,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Ends every pause of an agent."""
+    """Ends every pause of an agent or a program."""
 
     VERB: ClassVar = "resume"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True),)
@@ -271,7 +285,7 @@ class Resume:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Starts a killed agent again; an agent that runs is killed first."""
+    """Starts what was killed, or has left, again; what runs is killed first."""
 
     VERB: ClassVar = "restart"
     PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True),)
@@ -302,10 +316,10 @@ class Churn:
 
     `outages` stop a random link and `oneways` one direction of it; `losses` make a link lose 10 to
     60 % of its packets, `slowdowns` leave a tenth of its rate. `pauses` and `kills` stop the agent
-    of a random site, `controller` kills the controller. Each fault lasts for a time from the range
-    `lasting`. At most `links` links and `agents` agents are affected at the same time, and at most
-    `total` faults begin; faults beyond that are left out. With `among`, it affects only these sites
-    and the links between them.
+    or the programs of a random site, `controller` kills the controller. Each fault lasts for a time
+    from the range `lasting`. At most `links` links and `agents` agents are affected at the same
+    time, and at most `total` faults begin; faults beyond that are left out. With `among`, it
+    affects only these sites and the links between them.
     """
 
     VERB: ClassVar = "churn"
@@ -357,6 +371,7 @@ Fault = (
     | Redraw
     | Trace
     | Kill
+    | Leave
     | Pause
     | Resume
     | Restart
@@ -367,6 +382,9 @@ Fault = (
 
 VERBS: Mapping[str, Any] = {cls.VERB: cls for cls in get_args(Fault)}
 """The class of each verb, in the order of the help."""
+
+LEAVE_S = 5.0
+"""A program that was asked to leave is killed after this time, in seconds of the run's clock."""
 
 MIN_PERIOD_S = 0.001
 """The shortest period of changes. Faster changes would keep the session from all other work."""

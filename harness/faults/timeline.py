@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.faults.churn import CHURN_KINDS, draw_fault
 from trunkline.harness.faults.fault_types import (
     Churn,
     Fault,
@@ -24,6 +24,7 @@ from trunkline.harness.faults.fault_types import (
     Heal,
     Isolate,
     Kill,
+    Leave,
     Mend,
     Outage,
     Partition,
@@ -36,15 +37,8 @@ from trunkline.harness.faults.fault_types import (
 )
 from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut
-from trunkline.topologies.links import MAX_QUEUE_S, Link
+from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
-
-LINK_KINDS = ("outages_s", "oneways_s", "losses_s", "slowdowns_s")
-CHURN_KINDS = ("outages_s", "pauses_s", "kills_s", "controller_s", *LINK_KINDS[1:])
-"""The kinds of random faults of a churn, in the order in which their times are drawn."""
-
-CHURN_LOSS_PERCENT = (10.0, 60.0)
-CHURN_RATE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +51,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """Step: a fault begins; `targets` are links (`a -> b`) and agents, empty if all links are."""
+    """Step: a fault begins; `targets` are links (`a -> b`), agents or programs.
+
+    They are empty if all links are.
+    """
 
     number: int
     fault: Fault
@@ -81,12 +78,12 @@ class LinkStep:
     cuts_after: frozenset[Cut]
 
 
-AgentChange = Literal["kill", "restart", "pause", "resume"]
+AgentChange = Literal["kill", "leave", "restart", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStep:
-    """Step: the fault of this number changes an agent."""
+    """Step: the fault of this number changes an agent or a program."""
 
     who: str
     do: AgentChange
@@ -104,6 +101,7 @@ class _ActiveFault:
         touches: the links that it may change at any time.
         cuts: the links that it stops now.
         values: the values that it gives to links now.
+        stops: the agents or programs that it stops now.
         draw: where its random values come from.
         caused_by: the number of the churn that caused it.
         left: how many faults a churn may still cause; None for no limit.
@@ -115,6 +113,7 @@ class _ActiveFault:
     touches: tuple[Directed, ...] = ()
     cuts: dict[Directed, Cut] = field(default_factory=dict)
     values: dict[Directed, Mapping[str, float]] = field(default_factory=dict)
+    stops: set[str] = field(default_factory=set)
     draw: random.Random = field(default_factory=random.Random)
     caused_by: int | None = None
     left: int | None = None
@@ -133,12 +132,20 @@ class _Due:
 class Timeline:
     """The faults of one run. Times are nanoseconds since the first task."""
 
-    def __init__(self, topology: Topology, entries: Iterable[Entry] = (), seed: int = 0) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        entries: Iterable[Entry] = (),
+        seed: int = 0,
+        targets: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        """`targets` has the programs of each name that a fault may have; None if agents run."""
         self._topology = topology
+        self._targets = targets
         self._seed = seed
         self._links = {(link.src, link.dst): link for link in topology.links}
         self._cuts: dict[Directed, frozenset[Cut]] = dict.fromkeys(self._links, frozenset())
-        self._agents: dict[str, tuple[bool, bool]] = {}
+        self._agents: dict[str, tuple[str, bool]] = {}
         self._active: dict[int, _ActiveFault] = {}
         self._queue: list[tuple[int, int, _Due]] = []
         self._count = 0
@@ -187,10 +194,12 @@ class Timeline:
         active = _ActiveFault(number, fault, now_ns, draw=draw, caused_by=caused_by)
         steps: list[FaultStep] = [Began(number, fault, self._name_targets(active))]
         match fault:
-            case Heal() | Mend() | Resume():
+            case Heal() | Mend():
                 return [*steps, *self._end(self._find_undone(fault)), Ended(number)]
-            case Restart():
-                return [*steps, *self._restart(fault.who, number), Ended(number)]
+            case Resume(who=who):
+                return [*steps, *self._release(Pause, self._members(who)), Ended(number)]
+            case Restart(who=who):
+                return [*steps, *self._restart(self._members(who), number), Ended(number)]
         self._active[number] = active
         self._apply(active)
         if isinstance(fault, Churn):
@@ -204,14 +213,32 @@ class Timeline:
     def finish(self, done: Collection[str] = ()) -> list[FaultStep]:
         """Drop all changes that are due later, and end all active faults.
 
-        Kills of agents that are `done` stay: the run ends without these agents.
+        What is `done` and was killed, or has left, stays so: the run ends without it.
         """
         self._queue.clear()
         return self._end(
             number
             for number, each in self._active.items()
-            if not (isinstance(each.fault, Kill) and each.fault.who in done)
+            if not (isinstance(each.fault, Kill | Leave) and each.stops <= set(done))
         )
+
+    def comes_back(self, who: str) -> bool:
+        """Whether a program that faults have stopped is to be started again by the timeline."""
+        down = [
+            each.fault
+            for each in self._active.values()
+            if isinstance(each.fault, Kill | Leave) and who in each.stops
+        ]
+        later = [due.fault for _, _, due in self._queue]
+        undone = (
+            isinstance(each, Heal) or (isinstance(each, Restart) and who in self._members(each.who))
+            for each in later
+        )
+        return bool(down) and (all(each.for_s for each in down) or any(undone))
+
+    def _members(self, who: str) -> tuple[str, ...]:
+        """What a name means: the programs of a site, or one agent or program."""
+        return (who,) if self._targets is None else self._targets.get(who, (who,))
 
     # -- the effects of a fault ----------------------------------------------------------------
 
@@ -233,6 +260,8 @@ class Timeline:
                 active.touches = directed_links(a, b, direction)
             case Redraw():
                 active.touches = tuple(self._links)
+            case Kill(who=who) | Leave(who=who) | Pause(who=who):
+                active.stops = set(self._members(who))
         active.touches = active.touches or tuple(active.cuts) or tuple(active.values)
 
     def _start_ticking(self, active: _ActiveFault) -> list[FaultStep]:
@@ -294,58 +323,19 @@ class Timeline:
         if active.left == 0:
             return []
         mine = [each.fault for each in self._active.values() if each.caused_by == active.number]
-        cut = {frozenset((each.a, each.b)) for each in mine if isinstance(each, Outage | SetLink)}
-        hit = {each.who for each in mine if isinstance(each, Pause | Kill)}
-        lasting_s = active.draw.uniform(*churn.lasting_s)
-        among = churn.among or self._topology.site_names
-        if kind in LINK_KINDS:
-            pairs = [
-                (a, b)
-                for a, b in self._links
-                if a < b and self._may_break(a, b, churn) and frozenset((a, b)) not in cut
-            ]
-            if len(cut) >= churn.links or not pairs:
-                return []
-            fault = self._draw_link_fault(kind, active.draw.choice(pairs), lasting_s, active.draw)
-        else:
-            sites = [CONTROLLER] if kind == "controller_s" else list(among)
-            whole = [who for who in sites if who not in hit]
-            if len(hit) >= churn.agents or not whole:
-                return []
-            make = Pause if kind == "pauses_s" else Kill
-            fault = make(active.draw.choice(whole), lasting_s)
+        sites = self._topology.site_names
+        if self._targets is not None:
+            sites = tuple(site for site in sites if site in self._targets)
+        fault = draw_fault(churn, kind, mine, self._topology, sites, active.draw)
+        if fault is None:
+            return []
         if active.left is not None:
             active.left -= 1
         return self.begin(fault, now_ns, active.number)
 
-    def _may_break(self, a: str, b: str, churn: Churn) -> bool:
-        """Whether the link is among the churn's: between its sites, or of one and a router."""
-        sites = {a, b}.intersection(self._topology.site_names)
-        return sites <= set(churn.among) and bool(sites) if churn.among else True
-
-    def _draw_link_fault(
-        self, kind: str, pair: Directed, lasting_s: float, draw: random.Random
-    ) -> Fault:
-        a, b = pair
-        match kind:
-            case "oneways_s":
-                a, b = draw.choice((pair, pair[::-1]))
-                return Outage(a, b, "one-way", for_s=lasting_s)
-            case "losses_s":
-                loss_percent = draw.uniform(*CHURN_LOSS_PERCENT)
-                return SetLink(a, b, loss_percent=loss_percent, for_s=lasting_s)
-            case "slowdowns_s":
-                links = self._topology.link(a, b), self._topology.link(b, a)
-                # A queue may take at most MAX_QUEUE_S to drain.
-                least = max(map(self._topology.queue_bytes, links)) * 8e-6 / MAX_QUEUE_S
-                rate_mbps = max(least, CHURN_RATE_SHARE * min(link.rate_mbps for link in links))
-                return SetLink(a, b, rate_mbps=rate_mbps, for_s=lasting_s)
-            case _:
-                return Outage(a, b, for_s=lasting_s)
-
     # -- the end of a fault --------------------------------------------------------------------
 
-    def _find_undone(self, fault: Heal | Mend | Resume) -> list[int]:
+    def _find_undone(self, fault: Heal | Mend) -> list[int]:
         match fault:
             case Heal():
                 return list(self._active)
@@ -356,25 +346,28 @@ class Timeline:
                     if isinstance(each.fault, Outage | Flap | SetLink)
                     and {each.fault.a, each.fault.b} == {a, b}
                 ]
-            case Resume(who=who):
-                return [
-                    number
-                    for number, each in self._active.items()
-                    if isinstance(each.fault, Pause) and each.fault.who == who
-                ]
 
-    def _restart(self, who: str, number: int) -> list[FaultStep]:
-        kills = [
-            each.number
-            for each in self._active.values()
-            if isinstance(each.fault, Kill) and each.fault.who == who
-        ]
-        if kills:
-            return self._end(kills)
-        paused = self._agents.get(who, (False, False))[1]
-        # The new process must be paused again while a pause of its agent is active.
-        again: list[FaultStep] = [AgentStep(who, "pause", number)] if paused else []
-        return [AgentStep(who, "kill", number), AgentStep(who, "restart", number), *again]
+    def _release(self, kind: Any, members: Sequence[str]) -> list[FaultStep]:
+        """Let the faults of a kind stop these programs no more; they end if they stop no other."""
+        steps: list[FaultStep] = []
+        for each in list(self._active.values()):
+            if isinstance(each.fault, kind) and not each.stops.isdisjoint(members):
+                if each.stops <= set(members):
+                    steps += self._end([each.number])
+                else:
+                    each.stops -= set(members)
+                    steps += self._find_differences(each)
+        return steps
+
+    def _restart(self, members: Sequence[str], number: int) -> list[FaultStep]:
+        whole = [who for who in members if not self._agents.get(who, ("", False))[0]]
+        steps = self._release(Kill | Leave, members)
+        for who in whole:
+            steps += [AgentStep(who, "kill", number), AgentStep(who, "restart", number)]
+            # The new process must be paused again while a pause of its agent is active.
+            if self._agents.get(who, ("", False))[1]:
+                steps.append(AgentStep(who, "pause", number))
+        return steps
 
     def _end(self, numbers: Iterable[int]) -> list[FaultStep]:
         steps: list[FaultStep] = []
@@ -403,27 +396,34 @@ class Timeline:
         return [*steps, *self._find_agent_differences(changed.number)]
 
     def _find_agent_differences(self, number: int) -> list[FaultStep]:
-        faults = [each.fault for each in self._active.values()]
-        dead = {fault.who for fault in faults if isinstance(fault, Kill)}
-        paused = {fault.who for fault in faults if isinstance(fault, Pause)}
+        stops: dict[str, Literal["kill", "leave"]] = {}
+        paused: set[str] = set()
+        for each in self._active.values():
+            match each.fault:
+                case Kill():
+                    stops |= dict.fromkeys(each.stops, "kill")
+                case Leave():
+                    stops |= {who: "leave" for who in each.stops if who not in stops}
+                case Pause():
+                    paused |= each.stops
         steps: list[FaultStep] = []
-        for who in sorted(dead | paused | self._agents.keys()):
-            was_dead, was_paused = self._agents.get(who, (False, False))
-            is_dead, is_paused = who in dead, who in paused
-            if is_dead and not was_dead:
-                steps.append(AgentStep(who, "kill", number))
-            elif was_dead and not is_dead:
+        for who in sorted(stops.keys() | paused | self._agents.keys()):
+            was_down, was_paused = self._agents.get(who, ("", False))
+            is_down, is_paused = stops.get(who, ""), who in paused
+            if is_down and not was_down:
+                steps.append(AgentStep(who, stops[who], number))
+            elif was_down and not is_down:
                 steps.append(AgentStep(who, "restart", number))
                 was_paused = False  # it starts as a new process
-            if not is_dead and is_paused != was_paused:
+            if not is_down and is_paused != was_paused:
                 steps.append(AgentStep(who, "pause" if is_paused else "resume", number))
-            self._agents[who] = (is_dead, is_paused)
+            self._agents[who] = (is_down, is_paused)
         return steps
 
     def _name_targets(self, active: _ActiveFault) -> tuple[str, ...]:
         match active.fault:
-            case Kill(who=who) | Pause(who=who) | Resume(who=who) | Restart(who=who):
-                return (who,)
+            case Kill() | Leave() | Pause() | Resume() | Restart() as fault:
+                return self._members(fault.who)
             case Mend(a=a, b=b):
                 links = directed_links(a, b, "both")
             case Redraw():

@@ -88,7 +88,10 @@ class Channel:
 def session_scenario(scenario: Scenario, name: str, session: Message) -> str:
     """A session as the text of a scenario with the typed faults, which ends when it was saved."""
     at_s = (float(units.parse(line["at"], units.TIME_S)) for line in session["timeline"])
-    faults = (fault_syntax.parse(line["do"], scenario.topology) for line in session["timeline"])
+    faults = (
+        fault_syntax.parse(line["do"], scenario.topology, targets=scenario.targets)
+        for line in session["timeline"]
+    )
     entries = tuple(map(Entry, at_s, faults))
     whole = scenario.whole_stop
     ends_s = [time_s for time_s in (whole.time_s, session["end_s"]) if time_s]

@@ -21,12 +21,13 @@ from typing import Any, Protocol
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config import units
-from trunkline.harness.config.document import shorten_words
+from trunkline.harness.config.document import list_choices, shorten_words
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal, Mend, Outage
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import live_state
+from trunkline.harness.live.followed_output import FollowedOutput
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.network import mininet_cli
@@ -37,6 +38,7 @@ from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.scenario.loading import read_beside
 from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.workloads.program_roles import find_programs, list_targets
 
 _SUBREAPER = 36
 
@@ -48,7 +50,7 @@ Each look makes the kernel work a little, which lets virtual time pass.
 
 ENDING = "the run is ending"
 
-OWN_VERBS = ("step", "status", "links", "watch", "save", "link", "source", "exit", "help")
+OWN_VERBS = ("step", "status", "links", "output", "watch", "save", "link", "source", "exit", "help")
 """The shell's own verbs, for guesses."""
 
 SAVED_AFTER_S = 0.001
@@ -116,6 +118,7 @@ class CommandHandler:
     state: RunState = field(init=False)
     used: bool = False
     _requests: RequestQueue = field(init=False)
+    _output: FollowedOutput = field(init=False)
     _alarm: Alarm = field(default_factory=Alarm)
     _wake_fd: int | None = None
     _busy: _Busy | None = None
@@ -132,6 +135,7 @@ class CommandHandler:
     def __post_init__(self) -> None:
         self.state = RunState(self.scenario.topology)
         self._requests = RequestQueue(self.run_dir / FOLDER)
+        self._output = FollowedOutput(self.run_dir / "log")
 
     def open_shells(self) -> None:
         """Start the sites' shells before the run begins; later this would delay the timeline."""
@@ -235,7 +239,8 @@ class CommandHandler:
         if verb in ("status", "links", "exit") and rest.strip():
             raise RefusedError(f"{verb}: expected {verb} alone")
         if verb in VERBS:
-            return self._inject(parse(line, self.scenario.topology, read_beside(Path(cwd))))
+            beside, targets = read_beside(Path(cwd)), self.scenario.targets
+            return self._inject(parse(line, self.scenario.topology, beside, targets))
         match verb:
             case "link":
                 return self._inject(self._link_fault(rest.split()))
@@ -247,6 +252,8 @@ class CommandHandler:
                         self.scenario.topology, self.injector.timeline.changed
                     )
                 )
+            case "output":
+                return self._show_output(rest.strip())
             case "step":
                 self._step(number, rest.strip())
             case "save":
@@ -262,10 +269,7 @@ class CommandHandler:
 
     def _inject(self, fault: Fault) -> str:
         at_s = self._task_time_s()
-        refusal = (
-            timeline_section.refuse_with_programs(fault) if self.scenario.runs_programs else None
-        )
-        if refusal:
+        if refusal := timeline_section.refuse_fault(fault, self.scenario.runs_programs):
             raise RefusedError(f"{fault.VERB}: {refusal}")
         require_blackholes(self.network, self.scenario.topology, [fault])
         self.used = True
@@ -281,6 +285,15 @@ class CommandHandler:
             case [a, b, "up"]:
                 return parse(f"{Mend.VERB} {a} {b}", self.scenario.topology)
         raise RefusedError("link: expected link SITE SITE up|down")
+
+    def _show_output(self, name: str) -> str:
+        programs = self.scenario.programs
+        if not programs:
+            raise RefusedError("output: expected sites that run programs")
+        if not (found := find_programs(programs, name)):
+            known = dict.fromkeys([*list_targets(programs), *(e.role for e in programs.values())])
+            raise RefusedError(f"output: {name}: {list_choices(filter(None, known), name)}")
+        return self._output.read_new(found)
 
     def _step(self, number: int, text: str) -> None:
         if self._held_s is None:

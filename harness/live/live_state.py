@@ -56,6 +56,9 @@ ACTIVITIES = {
 }
 """The activity of a site in words."""
 
+STOPPED = {"kill": "dead", "leave": "has left", "pause": "paused"}
+"""What an agent or a program is after a fault."""
+
 MILESTONES = (
     round_events.RoundFinished,
     task_events.TaskCompleted,
@@ -149,11 +152,13 @@ class RunState:
                 self._leave_tasks(event.site)
             case round_events.SyncFinished():
                 self.completed = max(self.completed, event.task + 1)
-            case run_events.AgentExited():
-                self.activities[event.who] = ("ended", event.t_ns)
-                if self.ended is not None:
-                    self.ended += 1
-                    return True
+            case run_events.ProgramStarted():
+                self._note_program(event.who, "running", event.t_ns)
+                self.stopped.pop(event.who, None)
+                return self.now_ns > 0
+            case run_events.AgentExited() if event.fault is None or self.ended is None:
+                self._note_program(event.who, "ended", event.t_ns)
+                return self.ended is not None
             case fault_events.AgentChanged():
                 self._change_agent(event.who, event.do)
             case fault_events.FaultStarted():
@@ -181,6 +186,12 @@ class RunState:
         if step is not None and step.moves and who in self.topology.site_names:
             text = ACTIVITIES[step.after].format(task=self.lives.site(who).task)
             self.activities[who] = (text, event.t_ns)
+
+    def _note_program(self, who: str, activity: str, t_ns: int) -> None:
+        """Note that a program begins or has ended; agents only end."""
+        self.activities[who] = (activity, t_ns)
+        if self.ended is not None:
+            self.ended = sum(what == "ended" for what, _ in self.activities.values())
 
     def _count_links(self, event: run_events.LinksCounted) -> None:
         """Take the bytes since the last count as sent in that time."""
@@ -220,8 +231,8 @@ class RunState:
         self.stopped.pop(who, None)
         if do == "kill":
             self._leave_tasks(who)
-        if do in ("kill", "pause"):
-            self.stopped[who] = {"kill": "dead", "pause": "paused"}[do]
+        if do in STOPPED:
+            self.stopped[who] = STOPPED[do]
 
     def _leave_tasks(self, site: str) -> None:
         for task in self.tasks.values():
@@ -239,7 +250,11 @@ class RunState:
         )
 
     def activity_of(self, site: str) -> tuple[str, int]:
-        """What a site does now, and since when; a fault may have stopped it."""
+        """What a site does now, and since when; a fault may have stopped it, or its programs."""
+        mine = [who for who in self.activities if who.startswith(f"{site}.")]
+        if mine:
+            words = (f"{who[len(site) + 1 :]} {self.activity_of(who)[0]}" for who in sorted(mine))
+            return ", ".join(words), self.now_ns
         activity, since_ns = self.activities.get(site, ("not begun", self.now_ns))
         return self.stopped.get(site, activity), since_ns
 

@@ -55,16 +55,18 @@ class View:
     held: bool = False
     state: RunState = field(init=False)
     began_s: float = field(init=False)
+    parts: int = field(init=False)
     latest: Progress = field(default_factory=lambda: Progress(message="starting"))
 
     def __post_init__(self) -> None:
         self.state = RunState(self.scenario.topology)
+        self.parts = self.scenario.parties
         self.began_s = self.clock()
 
     @property
     def share(self) -> float:
         """How much of the run is done, 0 to 1."""
-        return progress.fraction(self.latest, self.scenario.whole_stop, len(self.scenario.workers))
+        return progress.fraction(self.latest, self.scenario.whole_stop, self.parts)
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class View:
         return "; ".join(words)
 
     def _describe_progress(self) -> str:
-        return progress.describe(self.latest, self.scenario.whole_stop, len(self.scenario.workers))
+        return progress.describe(self.latest, self.scenario.whole_stop, self.parts)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The whole picture, no higher than the terminal."""

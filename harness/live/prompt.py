@@ -41,6 +41,8 @@ SHELL_VERBS = {
     "step": "Lets a virtual clock run; at the prompt it stands still.\nUsage: step TIME",
     "status": "Shows what is happening: tasks, sites, faults, links out of order, rates.",
     "links": "Shows the rate, delay and loss of every link as it is now, and what is cut.",
+    "output": "Shows what a program, or all of a site or a role, wrote since the last time.\n"
+    "Usage: output SITE|ROLE|SITE.ROLE",
     "watch": "Shows the run like `trunkline run --watch`: as it is, or while TIME goes by, of a\n"
     "real clock by default until Enter or Ctrl-C.\nUsage: watch [TIME]",
     "save": "Writes the session so far as a scenario, whose timeline repeats it.\nUsage: save FILE",
@@ -177,9 +179,12 @@ class Shell(cmd.Cmd):
         """The possible next words: of a fault, verbs after `help`, or else names of sites."""
         verb = line.split()[0]
         if verb in VERBS:
-            words: tuple[str, ...] = fault_syntax.complete(line[:endidx], self.scenario.topology)
+            given = line[:endidx], self.scenario.topology, self.scenario.targets
+            words: tuple[str, ...] = fault_syntax.complete(*given)
         elif verb == "help":
             return self.completenames(text)
+        elif verb == "output":
+            words = tuple(each for each in self.scenario.targets or () if each.startswith(text))
         else:
             sites = self.scenario.topology.site_names
             words = tuple(site for site in sites if site.startswith(text))

@@ -42,6 +42,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Block, Chunks, Plan
 from trunkline.harness.record.lives import Lives, Phase
+from trunkline.harness.record.program_lives import ProgramLives
 
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Event)
@@ -280,7 +281,7 @@ class History(EventsByKind):
                 number,
                 starts[0].operation,
                 max(start.bytes for start in starts),
-                {start.site: start.t_ns for start in starts},
+                {start.site: start.t_ns for start in reversed(starts)},
                 ended[number],
             )
             for number, starts in begun.items()
@@ -297,6 +298,11 @@ class History(EventsByKind):
     def lives(self) -> Lives:
         """What each agent did at which time."""
         return Lives.of(self.events, (task.started for task in self.tasks), self.end_ns)
+
+    @cached_property
+    def programs(self) -> ProgramLives:
+        """What each program did at which time."""
+        return ProgramLives.of(self.events, self.end_ns)
 
     @cached_property
     def phases(self) -> Mapping[str, tuple[Phase, ...]]:

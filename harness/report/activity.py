@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import WorkerFinished
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.run_events import ProgramsStarted
 from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Task
@@ -94,13 +94,13 @@ def _find_branch_spans(history: History) -> dict[str, dict[str, list[Interval]]]
 
 
 def find_lives(history: History) -> dict[str, list[Interval]]:
-    """When the program of each site ran; empty in a run of agents."""
-    started = [event.t_ns for event in history.all(ProgramsStarted)]
-    return {
-        event.who: [(start_ns, event.t_ns) for start_ns in started]
-        for event in history.all(AgentExited)
-        if started
-    }
+    """When programs of each site ran; empty in a run of agents."""
+    if not history.all(ProgramsStarted):
+        return {}
+    found: defaultdict[str, list[Interval]] = defaultdict(list)
+    for name in history.programs.moments:
+        found[name.partition(".")[0]] += history.programs.runs(name)
+    return {site: [*union(spans)] for site, spans in found.items()}
 
 
 def find_task_spans(task: Task) -> dict[tuple[str, str], Interval]:

@@ -97,7 +97,7 @@ def read(run_dir: Path) -> RunData:
         environment=folder.read_json("environment.json", missing={}),
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
-        outputs=_read_outputs(run_dir / "log", rules.programs or ()),
+        outputs=_read_outputs(run_dir / "log", (*(rules.programs or ()),)),
     )
 
 
@@ -137,18 +137,18 @@ def _read_history(text: str, topology: Topology | None = None) -> tuple[History,
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
 
 
-def _read_outputs(folder: Path, sites: Sequence[str]) -> Outputs:
+def _read_outputs(folder: Path, names: Sequence[str]) -> Outputs:
     """The last LAST_LINES lines of what each program wrote, without streams that are empty."""
     found = {}
-    for site in sites:
+    for name in names:
         for stream in programs_section.STREAMS:
-            path = folder / f"{site}.{stream}"
+            path = folder / f"{name}.{stream}"
             if path.exists():
                 with path.open("rb") as file:
                     file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
                     lines = file.read().decode(errors="replace").splitlines()
                 if lines:
-                    found[site, stream] = "\n".join(lines[-LAST_LINES:])
+                    found[name, stream] = "\n".join(lines[-LAST_LINES:])
     return found
 
 

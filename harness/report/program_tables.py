@@ -4,23 +4,41 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from trunkline.agents.events.run_events import AgentExited, LinksCounted, RunFinished
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.lifecycle import Doing
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinksCounted,
+    ProgramReady,
+    ProgramStarted,
+    RunFinished,
+)
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.row import Row, column
-from trunkline.workloads.program import Program
+from trunkline.workloads.program_roles import Program
 
 
 class ProgramRow(Row, table="programs"):
-    """One row per program of a run of programs; all begin at the run's start."""
+    """One row per program of a run of programs; exits are those of its last process."""
 
     site: str = column("its site")
+    program: str = column("its name: its site, with roles `n1.trainer`")
+    role: str = column("its role; empty without roles")
     command: str = column("the command")
+    start_s: float | None = column("when its first process began; empty if none did")
+    ready_s: float | None = column(
+        "when it was ready for the first time; empty if it never was, or `ready` is not given"
+    )
+    processes: int = column("how many processes it had: 1, and one more for each restart")
+    faults: int = column("how often a fault killed it, or had it leave")
     end_s: float | None = column("when it ended")
     exit_code: int | None = column("its exit code; empty if a signal ended it")
     signal: int | None = column("the signal that ended it")
-    asked: bool = column("whether it was told to end because the run stopped")
+    asked: bool = column("whether it was told to end, by a fault or because the run stopped")
+    failed: bool = column("whether it ended as the scenario does not allow")
     bytes_sent: int = column("what its site's interfaces sent, headers included")
     bytes_received: int = column("what they received")
 
@@ -37,28 +55,42 @@ class TrafficRow(Row, table="traffic"):
 
 
 def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iterator[ProgramRow]:
-    """One row per program, in the order of ranks; all begin at the run's start.
+    """One row per program, in the order of roles and ranks.
 
     Bytes are those of its site's interfaces, headers included.
     """
-    exits = {event.who: event for event in history.all(AgentExited)}
+    failed = {event.who for event in list_failures(history, programs)}
     sent: Counter[str] = Counter()
     received: Counter[str] = Counter()
     for link in (link for event in history.all(RunFinished) for link in event.links):
         sent[link.src] += link.bytes
         received[link.dst] += link.bytes
-    for site, program in programs.items():
-        ended = exits.get(site)
+    for name, program in programs.items():
+        moments = history.programs.of_program(name)
+        events = [moment.event for moment in moments]
+        ended = history.programs.last_exit(name)
+        runs = ended is not None and bool(moments) and moments[-1].step.after is Doing.RUNNING
         yield ProgramRow(
-            site=site,
+            site=program.site,
+            program=name,
+            role=program.role,
             command=shlex.join(program.command),
-            end_s=ended.t_ns / 1e9 if ended else None,
+            start_s=_first_s(events, ProgramStarted),
+            ready_s=_first_s(events, ProgramReady),
+            processes=1 + max((each.attempt for each in moments), default=0),
+            faults=sum(isinstance(e, AgentExited) and e.fault is not None for e in events),
+            end_s=ended.t_ns / 1e9 if ended and not runs else None,
             exit_code=ended.code if ended and not ended.signal else None,
             signal=ended.signal or None if ended else None,
             asked=bool(ended and ended.asked),
-            bytes_sent=sent[site],
-            bytes_received=received[site],
+            failed=name in failed,
+            bytes_sent=sent[program.site],
+            bytes_received=received[program.site],
         )
+
+
+def _first_s(events: Sequence[Event], kind: type[Event]) -> float | None:
+    return next((event.t_ns / 1e9 for event in events if isinstance(event, kind)), None)
 
 
 def tabulate_traffic(history: History) -> Iterator[TrafficRow]:

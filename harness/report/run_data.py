@@ -14,7 +14,7 @@ from trunkline.harness.report.tables.link_table import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
 
 Outputs = Mapping[tuple[str, str], str]
-"""(site, `out` or `err`) -> the end of what the program wrote there."""
+"""(program, `out` or `err`) -> the end of what the program wrote there."""
 
 
 @dataclass(frozen=True, slots=True)

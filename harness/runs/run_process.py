@@ -77,7 +77,7 @@ def combine_outcome(verdict: str, error: str | None) -> str:
 def _run(scenario: Scenario, job: dict[str, Any]) -> None:
     outputs = Outputs(plots=job["plots"])
     named = dataclasses.replace(scenario, name=job["name"], outputs=outputs)
-    workers = len(scenario.workers)
+    workers = scenario.parties
     said_s = 0.0
 
     def on_progress(now: Progress) -> None:

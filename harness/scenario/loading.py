@@ -139,7 +139,7 @@ def parse(
     _check_folders(anchored, source)
     if here and scenario.runs_programs:
         for problem in anchored.workload.module.missing_files(**anchored.workload.options):
-            path = ("workload", *problem.key.split(".", 1))
+            path = ("workload", *problem.key.split("."))
             source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
     if source.problems:
         raise ScenarioErrors(source.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from trunkline.harness.scenario.sections import (
 )
 from trunkline.harness.scenario.sections.section_reading import SectionReader
 from trunkline.harness.scenario.settings import Basics, Clock, Limits, Scenario, Stop
+from trunkline.workloads.program_roles import list_targets
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)
 """The top-level keys of a file."""
@@ -48,7 +50,11 @@ class Reader:
         scheme = None if programs else self._scheme(sites, workload)
         basics["limits"] = self._fit_task_budget(basics["limits"])
         timeline = timeline_section.read(
-            self._source, topology, basics["limits"].run_s, self._reader.files, programs
+            self._source,
+            topology,
+            basics["limits"].run_s,
+            self._reader.files,
+            self._find_targets(sites, workload) if programs else None,
         )
         if topology:
             basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
@@ -99,6 +105,12 @@ class Reader:
         if not programs and self._source.is_sound("scheme", "workload"):
             scheme_section.check_plan(self._reader, scenario)
         return None if self._source.problems else scenario
+
+    def _find_targets(self, sites: Sequence[str], workload: Component | None) -> tuple[str, ...]:
+        """What faults may stop in a run of programs; nothing if it is not known."""
+        if workload is None or not self._source.is_sound("topology", "workload"):
+            return ()
+        return tuple(list_targets(workload.module.place_programs(sites, workload.options)))
 
     def _basics(self) -> dict[str, Any]:
         """The value of every key of `Basics`; the default if the file has a wrong value."""

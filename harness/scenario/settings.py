@@ -20,6 +20,7 @@ from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 from trunkline.workloads.layered.model import LayeredModel
+from trunkline.workloads.program_roles import Program, find_programs, list_targets
 
 MAX_NAME = 64
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
@@ -53,8 +54,8 @@ class Stop:
         time_s: this time has passed since the run's start.
         tasks: the run has completed this number of tasks.
         accuracy_percent: an evaluation has reached this accuracy.
-        exit: for programs: those at all sites, or at the listed sites, have exited; the others are
-            then told to end.
+        exit: for programs: all of them, or those of the listed sites, roles or names such as
+            `n1.trainer`, have exited; the others are then told to end.
     """
 
     rounds: Count | None = None
@@ -217,6 +218,35 @@ class Scenario:
     def runs_programs(self) -> bool:
         """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS
+
+    @property
+    def programs(self) -> Mapping[str, Program]:
+        """The programs by name, in the order of ranks; none if agents run."""
+        if not self.runs_programs:
+            return {}
+        placed: Mapping[str, Program] = self.workload.module.place_programs(
+            self.topology.site_names, self.workload.options, self.seed
+        )
+        return placed
+
+    @property
+    def parties(self) -> int:
+        """How many programs run, or how many sites compute."""
+        return len(self.programs) if self.runs_programs else len(self.workers)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The programs whose exit ends the run."""
+        programs = self.programs
+        names = self.stop.exit if isinstance(self.stop.exit, tuple) else tuple(programs)
+        return tuple(
+            dict.fromkeys(each for name in names for each in find_programs(programs, name))
+        )
+
+    @property
+    def targets(self) -> Mapping[str, tuple[str, ...]] | None:
+        """What faults may stop, and the programs that each name means; None if agents run."""
+        return list_targets(self.programs) if self.runs_programs else None
 
     @property
     def whole_stop(self) -> Stop:

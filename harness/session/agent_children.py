@@ -38,6 +38,7 @@ from trunkline.harness.session.agent_main import (
     Survivors,
     run_agent,
 )
+from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.supervisor import Child, Sink
 
 
@@ -48,6 +49,7 @@ class AgentChildren:
     signals: Mapping[AgentChange, int] = {"pause": signal.SIGSTOP, "resume": signal.SIGCONT}
     timers: Punctuality | None = None  # every agent logs its own
     stop_s = math.inf  # the controller watches the time
+    schedule: Schedule | None = None
 
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
         self.identity = Identity(run_id, secrets.token_bytes(32))
@@ -115,6 +117,12 @@ class AgentChildren:
         for child in begun:
             if child.ready and child.name in (CONTROLLER, BACKUP):
                 child.tell(STOP)
+
+    def note_change(self, child: Child, do: AgentChange) -> None:
+        """Does nothing: signals are enough for agents."""
+
+    def is_failure(self, event: AgentExited) -> bool:
+        return bool(event.code or event.signal) and event.fault is None
 
     def cause_to_end(self, forked: Sequence[Child]) -> None:
         """Always None: agents end by themselves when the controller stops the run."""

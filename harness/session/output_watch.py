@@ -27,15 +27,17 @@ class OutputWatch:
     lines: Lines = field(default_factory=Lines)
 
     @classmethod
-    def of(cls, site: str, who: str, expected: Sequence[Expectation]) -> OutputWatch:
-        """Watch for what is expected of this program."""
+    def of_streams(
+        cls, site: str, who: str, expected: Sequence[Expectation]
+    ) -> tuple[OutputWatch, OutputWatch]:
+        """Watch a program's output and its errors for what is expected of either."""
         left = {
             number: each
             for number, each in enumerate(expected)
             if each.output is not None
             and (each.sites is None or any(is_of(who, named) for named in each.sites))
         }
-        return cls(site, who, left)
+        return cls(site, who, left), cls(site, who, left)
 
     def events(self, data: bytes, t_ns: int) -> Iterator[LoggedEvent]:
         """The events of the expected lines that this data completes.

@@ -1,7 +1,9 @@
-"""A scenario's own programs as children of the supervisor: one per site, instead of agents.
+"""A scenario's own programs as children of the supervisor: some per site, instead of agents.
 
-Each program has an init process (`program_init`); when that ends, the kernel ends all processes of
-the program. The output of programs goes to the run's `log/`, and their reports become events.
+A program starts when its time has come, the roles that it comes after are ready, and no fault has
+paused it. When it ends by itself, its own rule may start it again. Each of its processes has an
+init process (`program_init`); when that ends, the kernel ends all others. The output of programs
+goes to the run's `log/`, and their reports become events.
 """
 
 from __future__ import annotations
@@ -10,30 +12,46 @@ import errno
 import json
 import math
 import os
+import re
+import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trunkline.agents.events.causes import Asked, Ending, ProgramFailed, ProgramsExited, TimeUp
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    ProgramReady,
+    ProgramsStarted,
+    ProgramStarted,
+)
 from trunkline.agents.wire.clock import Punctuality
+from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.session import program_init, site_accounts
+from trunkline.harness.session import name_server, program_init, site_accounts
 from trunkline.harness.session.output_watch import OutputWatch
-from trunkline.harness.session.program_output import OUTPUT_LIMIT_BYTES, Output, Reports, failure
+from trunkline.harness.session.program_output import (
+    NOTE,
+    OUTPUT_LIMIT_BYTES,
+    Output,
+    Reports,
+    failure,
+)
+from trunkline.harness.session.program_readiness import POLL_NS, LineSearch, listens
+from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
 from trunkline.workloads.calls import call_timing, step_compute
 from trunkline.workloads.compute_time import ComputeTime, Constant
-from trunkline.workloads.program import Program, is_python, search_path
-
-MASTER_PORT = 29500
-"""Where torch.distributed's rank 0 listens; the site's network has no other listener."""
+from trunkline.workloads.program import is_python, search_path
+from trunkline.workloads.program_roles import Program
 
 CALLS = str(Path(call_timing.__file__).parent)
 """The folder whose `sitecustomize.py` has a program's calls timed."""
@@ -41,11 +59,17 @@ CALLS = str(Path(call_timing.__file__).parent)
 STEPS = 4096
 """So many steps of a program have times of their own; then the first one follows again."""
 
+RESOLVER = "resolv.conf"
+
 RESULTS = "results"
 """The folder in a run's folder in which each site's program has one for its own files."""
 
 READ_ONLY = os.strerror(errno.EROFS).encode()
 LAST_BYTES = 1 << 16
+LONGEST_ERROR = 300
+PROCESSES = 1 << 22
+"""More than the process ids of a program: those of a site's next one are counted from here on."""
+
 READ_ONLY_HINT = (
     "it could not write a file (see its .err in log/): expected /tmp, $TRUNKLINE_RESULTS, and "
     "the folders in files.writable"
@@ -53,30 +77,37 @@ READ_ONLY_HINT = (
 
 
 def environment(
-    scenario: Scenario, addresses: Mapping[str, str], site: str, program: Program
+    scenario: Scenario, addresses: Mapping[str, str], program: Program, attempt: int = 0
 ) -> dict[str, str]:
-    """The environment variables of a site's program; `addresses` are by site, in rank order.
+    """The environment variables of a program; `addresses` are those of all sites.
 
-    The names are those of torchrun, so that a program for torchrun runs unchanged.
+    The names are those of torchrun, so that a program for torchrun runs unchanged. Those with PET_
+    are the defaults of torchrun's own options: its nodes are the sites of the role.
     """
-    sites = list(addresses)
-    place = {"RANK": str(sites.index(site)), "WORLD_SIZE": str(len(sites))}
+    sites = program.sites
+    place = {"RANK": str(sites.index(program.site)), "WORLD_SIZE": str(len(sites))}
+    first = {"MASTER_ADDR": addresses[sites[0]], "MASTER_PORT": str(program.master_port)}
     return {
         **os.environ,
         "PATH": search_path(),
-        "HOSTNAME": site,
-        "TRUNKLINE_SITE": site,
+        "HOSTNAME": program.site,
+        "TRUNKLINE_SITE": program.site,
+        "TRUNKLINE_SITE_RANK": str(program.site_rank),
+        **({"TRUNKLINE_ROLE": program.role} if program.role else {}),
         **{f"TRUNKLINE_{name}": value for name, value in place.items()},
         "TRUNKLINE_SITES": ",".join(sites),
-        "TRUNKLINE_ADDRESSES": ",".join(addresses.values()),
+        "TRUNKLINE_ADDRESSES": ",".join(addresses[site] for site in sites),
+        "TRUNKLINE_ATTEMPT": str(attempt),
         "TRUNKLINE_CLOCK": scenario.clock,
         "TRUNKLINE_SEED": str(scenario.seed),
         "TRUNKLINE_REPORTS": program_init.REPORTS,
         **place,
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
-        "MASTER_ADDR": addresses[sites[0]],
-        "MASTER_PORT": str(MASTER_PORT),
+        **first,
+        "PET_NODE_RANK": place["RANK"],
+        "PET_NNODES": place["WORLD_SIZE"],
+        **{f"PET_{name}": value for name, value in first.items()},
         **program.env,
         **_load_hooks(program),
     }
@@ -102,49 +133,90 @@ def _write_step_times(times: ComputeTime, file: Path) -> None:
     file.write_text("".join(f"{times.time_s(step)!r}\n" for step in range(steps)))
 
 
+@dataclass(slots=True)
+class _Life:
+    """The present process of a program, and what remains of those before.
+
+    Attributes:
+        watches: what is still expected in its output and in its errors.
+        attempts: how many processes it has had.
+        restarts: how often its own rule has started it again.
+        over: whether it has ended, and its own rule does not start it again.
+        was_ready: whether one of its processes was ready.
+        is_ready: whether the present one is.
+        failed: whether it has failed, so that the run ends.
+    """
+
+    program: Program
+    watches: tuple[OutputWatch, OutputWatch]
+    child: Child | None = None
+    outputs: Sequence[Output] = ()
+    attempts: int = 0
+    restarts: int = 0
+    over: bool = False
+    was_ready: bool = False
+    is_ready: bool = False
+    failed: bool = False
+
+
 class ProgramChildren:
-    """The programs of a run; see `supervisor.Children`."""
+    """The programs of a run; see `supervisor.Children`.
+
+    Attributes:
+        comes_back: whether a fault that has stopped a program starts it again later.
+    """
 
     pipes = 4
     signals: Mapping[AgentChange, int] = {
         "pause": program_init.PAUSE,
         "resume": program_init.RESUME,
+        "leave": signal.SIGTERM,
     }
 
     def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
         self.timers = Punctuality() if scenario.clock == "real" else None
         self.stop_s = math.inf
+        self.plans = Schedule()
+        self.schedule: Schedule | None = self.plans
+        self.comes_back: Callable[[str], bool] = lambda name: False
+        self.fork_again: Callable[[str], None] = lambda name: None
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
-        sites, workload = scenario.topology.site_names, scenario.workload
-        self._programs: dict[str, Program] = workload.module.place_programs(
-            sites, workload.options, scenario.seed
-        )
-        self._codes: dict[str, int] = {}
-        self._watches: dict[str, list[OutputWatch]] = {}
+        (log_dir / RESOLVER).write_text(name_server.RESOLVER)
+        self._lives = {
+            name: _Life(each, OutputWatch.of_streams(each.site, name, scenario.expect))
+            for name, each in scenario.programs.items()
+        }
+        self._awaited = scenario.awaited
+        self._codes: dict[Child, int] = {}
+        self._processes: Counter[str] = Counter()
         self._epoch_ns = 0
         self._asked_to_stop = False
 
     def names(self) -> Iterator[str]:
-        """The sites that have programs."""
-        yield from self._programs
+        """The names of the programs."""
+        yield from self._lives
 
     def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
-        """Fork the init process of a site's program; it keeps no descriptors except `ends`."""
-        program = self._programs[name]
-        addresses = {site: self._network.address(site) for site in self._programs}
+        """Fork the init process of a program; it keeps no descriptors except `ends`."""
+        life = self._lives[name]
+        program = life.program
+        sites = self._scenario.topology.site_names
+        addresses = {site: self._network.address(site) for site in sites}
         results = self._log_dir.parent / RESULTS / name
         results.mkdir(parents=True, exist_ok=True)
-        variables = environment(self._scenario, addresses, name, program)
+        variables = environment(self._scenario, addresses, program, life.attempts)
         if program.step_times is not None:
             steps = self._log_dir / f"{name}.steps"
             _write_step_times(program.step_times, steps)
             variables[step_compute.FILE] = str(steps)
+        life.attempts += 1
         post = program_init.Post(
-            name,
+            program.site,
             self._network.enter,
-            self._hosts,
+            self._log_dir / HOSTS,
+            self._log_dir / RESOLVER,
             program.command,
             program.folder,
             {**variables, "TRUNKLINE_RESULTS": str(results)},
@@ -155,90 +227,233 @@ class ProgramChildren:
         return program_init.fork_init(post, ends)
 
     def sinks(self, child: Child) -> Sequence[Sink]:
+        life = self._lives[child.name]
+        site = life.program.site
+        life.child, life.over, life.is_ready, child.waits = child, False, False, True
         for name in (f"{child.name}.out", f"{child.name}.err"):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             child.files.append(os.open(self._log_dir / name, flags, 0o644))
-        output, errors = (self._copy(child.name, file) for file in child.files)
-        reports, control = Reports(child.name), Lines()
+        former = life.outputs or [Output(-1, OUTPUT_LIMIT_BYTES)] * 2
+        life.outputs = [
+            replace(output, file=file) for output, file in zip(former, child.files, strict=True)
+        ]
+        reports, control = Reports(site, self._processes[site] * PROCESSES), Lines()
+        self._processes[site] += 1
 
         def take_reports(data: bytes) -> Iterable[LoggedEvent]:
-            return reports.events(data, self._epoch_ns, time.monotonic_ns())
+            now_ns = min(time.monotonic_ns(), child.stopped_ns)
+            return reports.events(data, self._epoch_ns, int(now_ns))
 
         def take_control(data: bytes) -> Iterator[LoggedEvent]:
             for message in map(json.loads, control.split(data)):
                 if "ready" in message:
                     child.ready = True
                 elif "failed" in message:
-                    yield failure(child.name, self._now_ns(), message["failed"])
+                    yield failure(site, self._now_ns(), message["failed"])
                 else:
-                    self._codes[child.name] = message["ended"]
+                    self._codes[child] = message["ended"]
 
-        return (output, errors, take_reports, take_control)
+        return (*self._take_outputs(life), take_reports, take_control)
 
-    def _copy(self, name: str, file: int) -> Sink:
-        """Copy one stream of a program to a file, and look for the lines that are expected."""
-        output = Output(file, OUTPUT_LIMIT_BYTES)
-        watch = OutputWatch.of(name, name, self._scenario.expect)
-        self._watches.setdefault(name, []).append(watch)
+    def _take_outputs(self, life: _Life) -> Iterator[Sink]:
+        """The sinks of a program's output and errors.
 
-        def take(data: bytes) -> Iterator[LoggedEvent]:
-            output.copy(data)
-            if watch.left:  # reading the clock takes virtual time
-                yield from watch.events(data, self._now_ns())
+        Lines in them may say that it is ready, or be those that the scenario expects.
+        """
+        ready, child = life.program.ready, life.child
+        for output, watch in zip(life.outputs, life.watches, strict=True):
+            search = (
+                None if ready is None or ready.line is None else LineSearch(re.compile(ready.line))
+            )
 
-        return take
+            def take(
+                data: bytes,
+                output: Output = output,
+                watch: OutputWatch = watch,
+                search: LineSearch | None = search,
+            ) -> Iterator[LoggedEvent]:
+                output.copy(data)
+                if watch.left:  # reading the clock takes virtual time
+                    yield from watch.events(data, self._now_ns())
+                is_open = search is not None and life.child is child and not life.is_ready
+                if search is not None and is_open and search.finds(data):
+                    yield from self._note_ready(life)
+
+            yield take
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self._epoch_ns if self._epoch_ns else 0
 
-    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
-        self._epoch_ns = epoch_ns
-        if self._scenario.stop.time_s:
-            self.stop_s = epoch_ns / 1e9 + self._scenario.stop.time_s
+    def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterator[LoggedEvent]:
+        is_start = not self._epoch_ns
+        if is_start:
+            self._epoch_ns = epoch_ns
+            if self._scenario.stop.time_s:
+                self.stop_s = epoch_ns / 1e9 + self._scenario.stop.time_s
+            yield LoggedEvent.of(ProgramsStarted(0, RUNNER))
+        now_ns = epoch_ns if is_start else time.monotonic_ns()
         for child in ready:
-            child.tell(b"!")
-        return [LoggedEvent.of(ProgramsStarted(0, RUNNER))]
+            yield from self._start(self._lives[child.name], now_ns)
 
     def stop(self, begun: Iterable[Child]) -> None:
         self._asked_to_stop = True
 
+    def note_change(self, child: Child, do: AgentChange) -> None:
+        now_ns, life = time.monotonic_ns(), self._lives[child.name]
+        if do == "leave":
+            self.plans.add(now_ns + round(LEAVE_S * 1e9), lambda: self._end_leaving(child))
+        elif do == "resume":
+            self.plans.add(now_ns, lambda: self._start(life))
+
+    def _end_leaving(self, child: Child) -> Iterable[LoggedEvent]:
+        if child.code is None:
+            child.process.send(signal.SIGKILL)
+        return ()
+
     def cause_to_end(self, forked: Sequence[Child]) -> Ending | None:
         """Why the run ends: a program failed, or those of the stop condition have exited."""
         stop = self._scenario.stop
-        exited = {child.name for child in forked if child.code is not None}
-        awaited = stop.exit if isinstance(stop.exit, tuple) else tuple(self._programs)
-        if any(child.code for child in forked):
+        if any(life.failed for life in self._lives.values()):
             return ProgramFailed()
         if self._asked_to_stop:
             return Asked()
-        if exited >= set(awaited):
-            return ProgramsExited(awaited, all=len(exited) == len(forked))
+        if all(map(self._is_over, self._awaited)):
+            return ProgramsExited(self._awaited, all=all(map(self._is_over, self._lives)))
         if stop.time_s is not None and time.monotonic() >= self.stop_s:
             return TimeUp(stop.time_s)
         return None
 
+    def _is_over(self, name: str) -> bool:
+        return self._lives[name].over and not self.comes_back(name)
+
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         # The init process has exited, so no process is left that could write to the pipes.
         for fd, sink in zip(child.read_fds, child.sinks, strict=True):
-            while data := os.read(fd, READ_BYTES):
+            while not child.is_closed and (data := os.read(fd, READ_BYTES)):
                 yield from sink(data)
-        for watch in self._watches.pop(child.name, ()):
+        life = self._lives[child.name]
+        for watch in life.watches:
             if watch.left and watch.lines.rest:
                 yield from watch.end(self._now_ns())
-        child.code = self._codes.get(child.name, child.process.wait())
-        if child.code and not child.asked and READ_ONLY in self._last_errors(child.name):
-            yield failure(child.name, now_ns(), READ_ONLY_HINT)
+        status = child.process.wait()
+        child.code = self._codes.pop(child, status) if status >= 0 else status
         code, number = max(child.code, 0), max(-child.code, 0)
-        exited = AgentExited(now_ns(), RUNNER, child.name, code, number, asked=child.asked)
+        asked = child.asked or (child.fault is not None and child.stopped_ns == math.inf)
+        t_ns = now_ns()
+        if life.child is child:
+            yield from self._note_exit(life, child, t_ns)
+        exited = AgentExited(t_ns, RUNNER, child.name, code, number, asked=asked, fault=child.fault)
         yield LoggedEvent.of(exited)
+
+    def is_failure(self, event: AgentExited) -> bool:
+        return self._lives[event.who].failed and not event.asked and event.fault is None
+
+    # -- the life of a program ------------------------------------------------------------------
+
+    def _start(self, life: _Life, now_ns: int | None = None) -> Iterator[LoggedEvent]:
+        """Start the program's present process, unless it has to wait for something."""
+        child, program = life.child, life.program
+        now_ns = time.monotonic_ns() if now_ns is None else now_ns
+        if child is None or not (child.waits and child.ready) or child.paused:
+            return
+        if child.asked or child.has_ended:
+            return
+        if not all(
+            each.was_ready for each in self._lives.values() if each.program.role in program.after
+        ):
+            return
+        due_ns = self._epoch_ns + round(program.start_s * 1e9)
+        if now_ns < due_ns:
+            self.plans.add(due_ns, lambda: self._start(life))
+            return
+        child.waits = False
+        attempt, t_ns = life.attempts - 1, now_ns - self._epoch_ns
+        if attempt:
+            for output in life.outputs:
+                output.note(f"started again at {t_ns / 1e9:.6f} s, attempt {attempt}")
+        yield LoggedEvent.of(ProgramStarted(t_ns, RUNNER, child.name, attempt))
+        child.tell(b"!")
+        if program.ready is None:
+            yield from self._note_ready(life)
+            return
+        limit_ns = now_ns + round(program.ready.within_s * 1e9)
+        self.plans.add(limit_ns, lambda: self._expect_ready(life, child))
+        if program.ready.port is not None:
+            self.plans.add(now_ns, lambda: self._look_up_port(life, child))
+
+    def _look_up_port(self, life: _Life, child: Child) -> Iterator[LoggedEvent]:
+        ready = life.program.ready
+        if life.child is not child or life.over or ready is None or ready.port is None:
+            return
+        if listens(child.process.pid, ready.port):
+            yield from self._note_ready(life)
+        else:
+            self.plans.add(time.monotonic_ns() + POLL_NS, lambda: self._look_up_port(life, child))
+
+    def _note_ready(self, life: _Life) -> Iterator[LoggedEvent]:
+        """Let those start that wait for this program."""
+        program = life.program
+        life.is_ready = True
+        if program.ready is not None:
+            t_ns = time.monotonic_ns() - self._epoch_ns
+            yield LoggedEvent.of(ProgramReady(t_ns, RUNNER, program.name, life.attempts - 1))
+        if not life.was_ready:
+            life.was_ready = True
+            for other in self._lives.values():
+                if program.role in other.program.after:
+                    yield from self._start(other)
+
+    def _expect_ready(self, life: _Life, child: Child) -> Iterator[LoggedEvent]:
+        ready = life.program.ready
+        if life.child is child and not life.over and not life.is_ready and ready is not None:
+            yield self._fail(life, f"expected {ready} within {ready.within_s:g} s")
+
+    def _note_exit(self, life: _Life, child: Child, t_ns: int) -> Iterator[LoggedEvent]:
+        """The present process has ended: whether it is started again, and whether it has failed."""
+        assert child.code is not None
+        program = life.program
+        life.over = True
+        if child.asked or (child.fault is not None and self.comes_back(program.name)):
+            return
+        if child.fault is None and program.comes_back(child.code, life.restarts):
+            life.restarts += 1
+            life.over = False
+            assert program.restart is not None
+            at_ns = self._epoch_ns + t_ns + round(program.restart.after_s * 1e9)
+            self.plans.add(at_ns, lambda: self._start_again(life, child))
+            return
+        if child.fault is None and not program.may_end_with(child.code):
+            life.failed = True
+            if READ_ONLY in self._last_errors(program.name):
+                yield failure(program.site, t_ns, READ_ONLY_HINT)
+        waiting = [
+            each.program.name
+            for each in self._lives.values()
+            if program.role in each.program.after and each.child and each.child.waits
+        ]
+        if waiting and not life.was_ready:
+            yield self._fail(
+                life, f"ended before it was ready, and {waiting[0]} waits for it", t_ns
+            )
+
+    def _start_again(self, life: _Life, child: Child) -> Iterable[LoggedEvent]:
+        if life.child is child:
+            self.fork_again(child.name)
+        return ()
+
+    def _fail(self, life: _Life, why: str, t_ns: int | None = None) -> LoggedEvent:
+        life.failed = True
+        t_ns = time.monotonic_ns() - self._epoch_ns if t_ns is None else t_ns
+        return failure(life.program.site, t_ns, f"{life.program.name}: {why}")
+
+    def last_error(self, name: str) -> str:
+        """The last line that a program wrote to its standard error; empty if there is none."""
+        lines = self._last_errors(name).decode(errors="replace").splitlines()
+        said = [line.strip() for line in lines if line.strip() and not line.startswith(NOTE)]
+        return said[-1][:LONGEST_ERROR] if said else ""
 
     def _last_errors(self, name: str) -> bytes:
         """The end of what a program wrote to its standard error."""
         with (self._log_dir / f"{name}.err").open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             return file.read()
-
-    @property
-    def _hosts(self) -> Path:
-        """The file that the programs see as /etc/hosts."""
-        return self._log_dir / HOSTS

@@ -1,9 +1,9 @@
 """The init process of a site's program: the first process in the program's namespaces.
 
 The namespaces have the site's network, their own process ids and the site's name; all sites' names
-resolve there. The init process starts the program, reaps orphans, reports how the program ended and
-exits. The kernel then kills every process that is left in the namespaces, daemons included. The
-init process also ends when the process that forked it ends.
+resolve there. The init process starts the program, answers questions about names, reaps orphans,
+reports how the program ended and exits. The kernel then kills every process that is left in the
+namespaces, daemons included. The init process also ends when the process that forked it ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
-from trunkline.harness.session import site_accounts
+from trunkline.harness.session import name_server, site_accounts
 from trunkline.workloads.calls import call_timing, step_compute
 from trunkline.workloads.site_time import SiteTime
 
@@ -36,6 +36,8 @@ REPORTS = f"/proc/1/fd/{REPORTS_FD}"
 """Where a program writes its reports: the init process holds the pipe open for all others."""
 
 NOT_STARTED = 127
+
+RESOLVER = "/etc/resolv.conf"
 
 PAUSE, RESUME = signal.SIGUSR1, signal.SIGUSR2
 """With these signals the init process stops all its processes, and lets them continue."""
@@ -56,6 +58,7 @@ class Post:
     site: str
     enter: Callable[[str], None]
     hosts: Path
+    resolver: Path
     command: tuple[str, ...]
     folder: Path
     environment: Mapping[str, str]
@@ -106,6 +109,7 @@ def _run_init(post: Post, pipes: Sequence[int]) -> int:
         program = os.fork()
         if program == 0:
             _run_program(post)
+        name_server.serve(post.hosts)
         os.write(control, encode({"ready": True}))
         while True:
             dead, status = os.wait()
@@ -134,6 +138,8 @@ def _isolate(post: Post) -> None:
     _mount("none", "/", flags=_PRIVATE_BELOW)
     _mount("proc", "/proc", kind="proc")
     _mount(str(post.hosts), "/etc/hosts", flags=_BIND)
+    if Path(RESOLVER).exists():  # without it, programs ask the same name server
+        _mount(str(post.resolver), RESOLVER, flags=_BIND)
     socket.sethostname(post.site)
 
 

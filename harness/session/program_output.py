@@ -29,8 +29,16 @@ REPORTED = (
 """The events that a program may report."""
 
 
-def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> LoggedEvent:
+NOTE = "[trunkline: "
+"""How a line in the output of a program begins that it did not write."""
+
+
+def report(
+    line: bytes, site: str, epoch_ns: int, now_ns: int, first_process: int = 0
+) -> LoggedEvent:
     """A program's report as an event of its site; times are of the monotonic clock.
+
+    The site's processes of this program are numbered from `first_process` on.
 
     A report may say when it happened, in `monotonic_ns`; otherwise it is now.
     Raises ValueError, saying what is wrong with it.
@@ -44,6 +52,8 @@ def report(line: bytes, site: str, epoch_ns: int, now_ns: int) -> LoggedEvent:
     if type(at_ns) is not int or not epoch_ns <= at_ns <= now_ns:
         allowed = "a time of the monotonic clock since the run's start, in ns"
         raise ValueError(f"monotonic_ns: {at_ns!r}: expected {allowed}")
+    if type(said.get("process")) is int:
+        said["process"] += first_process
     text = json.dumps({**said, "t_ns": at_ns - epoch_ns, "site": site}) + "\n"
     return LoggedEvent(event_reading.parse(text), text.encode())
 
@@ -58,6 +68,7 @@ class Reports:
     """The reports of one program, up to the first wrong one and up to a limit."""
 
     site: str
+    first_process: int = 0
     left: int = REPORTS_LIMIT
     lines: Lines = field(default_factory=Lines)
 
@@ -69,7 +80,7 @@ class Reports:
                 try:
                     if not self.left:
                         raise ValueError(f"expected at most {REPORTS_LIMIT - 1} reports")
-                    yield report(line, self.site, epoch_ns, now_ns)
+                    yield report(line, self.site, epoch_ns, now_ns, self.first_process)
                 except ValueError as error:
                     self.left = 0
                     yield failure(self.site, now_ns - epoch_ns, f"a wrong report: {error}")
@@ -82,6 +93,12 @@ class Output:
 
     file: int
     left_bytes: int
+    within_line: bool = False
+
+    def note(self, text: str) -> None:
+        """Write a line of our own. Raises OSError."""
+        start = "\n" if self.within_line else ""
+        write_all(self.file, f"{start}{NOTE}{text}]\n".encode())
 
     def copy(self, data: bytes) -> None:
         """Write the data up to the limit. Raises OSError."""
@@ -89,5 +106,6 @@ class Output:
             return
         self.left_bytes -= len(data)
         if self.left_bytes < 0:
-            data = data[: self.left_bytes] + b"\n[trunkline: too much; the rest is dropped]\n"
+            data = data[: self.left_bytes] + f"\n{NOTE}too much; the rest is dropped]\n".encode()
+        self.within_line = not data.endswith(b"\n")
         write_all(self.file, data)

@@ -174,9 +174,11 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
     """Start the agents and everything that goes on beside them, and handle all events."""
     scenario, network, log = testbed.scenario, testbed.network, testbed.log
     run_dir, background = testbed.run_dir, testbed.background
-    timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed)
+    timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed, scenario.targets)
     kind = ProgramChildren if scenario.runs_programs else AgentChildren
     children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
+    if isinstance(children, ProgramChildren):
+        children.comes_back = timeline.comes_back
     with (
         contextlib.ExitStack() as after,
         Supervisor(scenario, children, testbed.begin) as supervisor,
@@ -188,6 +190,9 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         contextlib.ExitStack() as before,
     ):
         after.callback(handler.end_commands, testbed.captured.pids)
+        if isinstance(children, ProgramChildren):
+            children.fork_again = supervisor.fork
+            after.callback(children.plans.close)
         state = handler.state
 
         def follow(event: Event) -> None:
@@ -202,7 +207,8 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         before.callback(supervisor.unwatch, injector.fd)
         supervisor.watch(counting.fd, counting.count)
         before.callback(supervisor.unwatch, counting.fd)
-        session = _Session(scenario, supervisor, injector, counting, handler, outcome)
+        session = _Session(scenario, children, supervisor, injector, counting, handler, outcome)
+        session.done |= scenario.programs.keys()
         for logged in supervisor.events():
             log.write(logged)
             log.epoch_ns = supervisor.epoch_ns
@@ -219,10 +225,12 @@ class _Session:
     """What the events of a run lead to.
 
     Attributes:
-        done: the agents that stay dead at the stop, which an acting controller announces.
+        done: the agents that stay dead at the stop, which an acting controller announces; all
+            programs.
     """
 
     scenario: Scenario
+    children: AgentChildren | ProgramChildren
     supervisor: Supervisor
     injector: FaultInjector
     counting: LinkCounting
@@ -250,10 +258,20 @@ class _Session:
                 self.done.add(event.site)
             case run_events.AgentFailed():
                 self.outcome.failures.append(f"{event.site}: {event.reason}")
-            case run_events.AgentExited() if _is_unexpected(event):
-                self.outcome.failures.append(_exit_text(event))
+            case run_events.AgentExited() if self.children.is_failure(event):
+                self.outcome.failures.append(self._describe_exit(event))
                 return self.scenario.runs_programs  # programs end themselves after a failure
         return True
+
+    def _describe_exit(self, event: run_events.AgentExited) -> str:
+        """A failed exit in words, with the last line of a program's errors."""
+        what, last = "agent", ""
+        if isinstance(self.children, ProgramChildren):
+            what, last = "program", self.children.last_error(event.who)
+        how = f"exited with code {event.code}"
+        if event.signal:
+            how = f"was killed by signal {event.signal}"
+        return f"the {what} of {event.who} {how}{f': {last}' if last else ''}"
 
     def _stop(self, cause: Ending) -> None:
         self.outcome.cause = cause
@@ -322,18 +340,6 @@ def _log_end(network: MininetNetwork, log: EventLog, cause: Ending | Broken | No
 def _run_id(run_dir: Path) -> str:
     """The run's id in hellos, of fixed length so that links carry the same bytes in any run."""
     return hashlib.blake2b(os.fsencode(run_dir), digest_size=8).hexdigest()
-
-
-def _is_unexpected(event: run_events.AgentExited) -> bool:
-    meant = event.fault is not None or event.asked
-    return bool(event.code or event.signal) and not meant
-
-
-def _exit_text(event: run_events.AgentExited) -> str:
-    what = "agent" if event.asked is None else "program"
-    if event.signal:
-        return f"the {what} of {event.who} was killed by signal {event.signal}"
-    return f"the {what} of {event.who} exited with code {event.code}"
 
 
 if __name__ == "__main__":

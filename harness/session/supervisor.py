@@ -23,12 +23,13 @@ from typing import Protocol
 from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import RUNNER, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
-from trunkline.agents.events.run_events import Stopping, TimersLate
+from trunkline.agents.events.run_events import AgentExited, Stopping, TimersLate
 from trunkline.agents.wire.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.session.run_schedule import Schedule
 
 GRACE_S = 5.0
 """Time from SIGTERM to SIGKILL, in seconds of the run's clock, in which a child can end itself."""
@@ -46,9 +47,13 @@ class Child:
     Attributes:
         files: further descriptors that are closed with the child.
         ready: whether the child waits for the start of the clock.
-        fault: the number of the fault that killed it.
+        waits: whether a program waits for its own start.
+        paused: whether a fault has paused it.
+        fault: the number of the fault that killed it, or asked it to leave.
+        stopped_ns: when that was, on the monotonic clock.
         asked: whether SIGTERM was sent to it.
         code: its exit code or minus the signal; None until its end was handled.
+        is_closed: whether its descriptors are closed.
     """
 
     name: str
@@ -58,9 +63,13 @@ class Child:
     sinks: Sequence[Sink] = ()
     files: list[int] = field(default_factory=list)
     ready: bool = False
+    waits: bool = False
+    paused: bool = False
     fault: int | None = None
+    stopped_ns: float = math.inf
     asked: bool = False
     code: int | None = None
+    is_closed: bool = False
 
     def tell(self, data: bytes) -> None:
         """Write to the child, unless it has ended."""
@@ -68,9 +77,19 @@ class Child:
             os.write(self.told_fd, data)
 
     def close(self) -> None:
-        """Close all descriptors except the process's."""
+        """Close all descriptors except the process's, unless they are closed."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         for fd in (self.told_fd, *self.read_fds, *self.files):
             os.close(fd)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has ended, also if that was not handled yet."""
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        ended = self.process.code is not None
+        return ended or os.waitid(os.P_PIDFD, self.process.pidfd, flags) is not None
 
 
 class Children(Protocol):
@@ -78,15 +97,17 @@ class Children(Protocol):
 
     Attributes:
         pipes: how many pipes lead from a child to the supervisor.
-        signals: the signals that pause and resume a child.
+        signals: the signals that pause and resume a child, or ask it to leave.
         timers: where the loop notes how late its timers are; None if the children do that.
         stop_s: the monotonic time of the run's end; infinite if the children watch the time.
+        schedule: what the children do later by themselves; None if nothing.
     """
 
     pipes: int
     signals: Mapping[AgentChange, int]
     timers: Punctuality | None
     stop_s: float
+    schedule: Schedule | None
 
     def names(self) -> Iterator[str]:
         """The names of the run's children; each child is forked before the next name is taken."""
@@ -107,11 +128,20 @@ class Children(Protocol):
     def stop(self, begun: Iterable[Child]) -> None:
         """Have the run end as by its own stop condition."""
 
+    def note_change(self, child: Child, do: AgentChange) -> None:
+        """A fault has paused or resumed a child, or asked it to leave."""
+
     def cause_to_end(self, forked: Sequence[Child]) -> Ending | None:
         """Why all children have to end now; None if they need not."""
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterable[LoggedEvent]:
-        """Set the `code` of a child that was reaped; returns the events of its end."""
+        """Set the `code` of a child that was reaped; returns the events of its end.
+
+        A program's pipes are read to their ends.
+        """
+
+    def is_failure(self, event: AgentExited) -> bool:
+        """Whether the run has failed with this exit of a child."""
 
 
 class Supervisor:
@@ -133,6 +163,9 @@ class Supervisor:
         self._open: set[int] = set()
         self._deadline_s = self._kill_s = math.inf
         self._deadline_text = ""
+        self._schedule = children.schedule
+        if self._schedule is not None:
+            self.watch(self._schedule.fd, self._schedule.perform_due)
 
     def __enter__(self) -> Supervisor:
         return self
@@ -146,7 +179,7 @@ class Supervisor:
         gc.collect()
         gc.freeze()
         for name in self._children.names():
-            self._fork(name)
+            self.fork(name)
 
     def events(self) -> Iterator[LoggedEvent]:
         """Yield the children's events and those of their ends, until all children have exited.
@@ -158,7 +191,8 @@ class Supervisor:
         """
         self.limit(self._run_s, f"the run took longer than the {self._run_s:g} s of limits.run")
         cause = None
-        while self._open and cause is None:
+        # While a schedule has plans, a run goes on even if no process is left.
+        while cause is None and (self._open or self._schedule is not None):
             ready = self._wait_until(min(self._deadline_s, self._children.stop_s))
             yield from self._serve(ready)
             cause = self._children.cause_to_end(self._forked)
@@ -194,28 +228,34 @@ class Supervisor:
     def can_change(self, name: str, do: AgentChange) -> bool:
         """Whether a fault has an effect on a child.
 
-        Only a killed child can be started again, not one that ended by itself. All other faults
-        need a running child.
+        Only a child that a fault killed, or had leave, can be started again, not one that ended by
+        itself. All other faults need a running child.
         """
         child = self._find_last(name)
         if child is None or (child.fault is not None) != (do == "restart"):
             return False
-        return do == "restart" or child.process.pidfd in self._open
+        return do == "restart" or (not child.has_ended and (do != "resume" or child.paused))
 
     def change(self, name: str, do: AgentChange, fault: int) -> None:
         """Apply a fault that has an effect. The event of a killed child's exit names the fault."""
         child = self._find_last(name)
         assert child is not None
         if do == "restart":
-            self._fork(name)
+            if not child.has_ended:  # it was asked to leave, and has not left
+                _kill(child)
+            self.fork(name)
         elif do == "kill":
-            child.fault = fault
-            child.process.send(signal.SIGKILL)
-            # A killed child's port must be free before the child is started again.
-            os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
+            child.fault, child.stopped_ns = fault, time.monotonic_ns()
+            _kill(child)
         else:
             number = self._children.signals[do]
-            child.process.send(number)
+            if do == "leave":
+                child.fault = fault
+            else:
+                child.paused = do == "pause"
+            if do == "leave" or not child.waits:
+                child.process.send(number)
+            self._children.note_change(child, do)
             if number == signal.SIGSTOP:
                 # With several cores it would continue for a moment, and log after its pause.
                 flags = os.WSTOPPED | os.WEXITED | os.WNOWAIT
@@ -256,7 +296,8 @@ class Supervisor:
         for function in ready:
             yield from function() or ()
 
-    def _fork(self, name: str) -> None:
+    def fork(self, name: str) -> None:
+        """Start a child of this name, which may replace an earlier one. Raises OSError."""
         pipes = [os.pipe() for _ in range(self._children.pipes)]
         told_end, told_fd = os.pipe()
         read_fds = tuple(read for read, _ in pipes)
@@ -288,9 +329,10 @@ class Supervisor:
         self._open.remove(fd)
 
     def _read(self, child: Child, fd: int, sink: Sink) -> Iterator[LoggedEvent]:
-        data = os.read(fd, READ_BYTES)
+        data = b"" if child.is_closed else os.read(fd, READ_BYTES)
         if not data:
-            self._remove(fd)
+            if not child.is_closed:
+                self._remove(fd)
             return
         was_ready = child.ready
         yield from sink(data)
@@ -308,13 +350,20 @@ class Supervisor:
         self._deadline_s = self.epoch_ns / 1e9 + self._run_s
         return self._children.begin(self._forked, self.epoch_ns)
 
-    def _reap(self, child: Child) -> Iterable[LoggedEvent]:
+    def _reap(self, child: Child) -> Iterator[LoggedEvent]:
         self._remove(child.process.pidfd)
         child.process.wait()
-        return self._children.exit_events(child, self._now_ns)
+        yield from self._children.exit_events(child, self._now_ns)
+        if self._children.schedule is not None:  # many processes may follow each other
+            for fd in self._open.intersection(child.read_fds):
+                self._remove(fd)
+            child.close()
 
     def _end_children(self) -> Iterator[LoggedEvent]:
         """Send SIGTERM, after GRACE_S SIGKILL, to all children that run; wait for their end."""
+        if self._schedule is not None:
+            self.unwatch(self._schedule.fd)
+            self._schedule = None
         for child in self._running():
             if not child.asked:
                 child.asked = True
@@ -343,3 +392,9 @@ class Supervisor:
 
     def _event(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> LoggedEvent:
         return LoggedEvent.of(kind(self._now_ns(), RUNNER, *values, **fields))
+
+
+def _kill(child: Child) -> None:
+    """Kill a child; its port is free afterwards, so it can be started again."""
+    child.process.send(signal.SIGKILL)
+    os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)

@@ -138,7 +138,7 @@ def expand_faults(run_dir: Path, topology: Topology) -> tuple[Entry, ...]:
     start_ns = min((event.t_ns for event in history.all(TaskStarted)), default=0)
     entries = []
     for event in history.all(FaultStarted):
-        fault = parse_fault(event.text, topology)
+        fault = parse_fault(event.text, topology, targets=())
         if not isinstance(fault, Churn):
             entries.append(Entry((event.t_ns - start_ns) / 1e9, fault))
     return tuple(entries)

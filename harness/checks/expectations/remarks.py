@@ -7,7 +7,7 @@ says what would be progress; without it, these remarks say what looks like none.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
@@ -73,7 +73,7 @@ def _find_idle_sites(history: History, rules: Rules) -> Iterator[str]:
             yield f"{site} had a part in no completed task."
 
 
-def _find_unsynchronized(history: History, programs: tuple[str, ...]) -> Iterator[str]:
+def _find_unsynchronized(history: History, programs: Iterable[str]) -> Iterator[str]:
     """Programs that ended no synchronization and no call, if others did."""
     done = {event.site for event in history.all(SyncFinished, CallFinished)}
     for who in programs:

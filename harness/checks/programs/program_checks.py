@@ -6,11 +6,12 @@ Only what programs report is known.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trunkline.agents.events.call_events import CallStarted
-from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import (
     ComputeFinished,
     ComputeStarted,
@@ -20,10 +21,12 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
-    ProgramsStarted,
+    ProgramStarted,
     RunFinished,
 )
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.run_checks import check_kills
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -35,55 +38,93 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 
 HEADER_BYTES = 94
 """The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
-    """Every program exited once, with code 0 unless it was told to end."""
-    programs = rules.programs or ()
+    """Every process of a program exited once, as the scenario allows or because of a fault.
+
+    The exit code of one that was told to end means nothing.
+    """
+    programs = rules.programs or {}
     exits = history.all(AgentExited)
-    for site in programs:
-        times = sum(event.who == site for event in exits)
-        if times != 1:
-            if times:
-                yield fail(f"the program at {site} exited {times} times")
-            else:
-                yield unfinished(history, f"the program at {site} did not exit")
-        yield judged()
-    stop_ns = history.stop_ns
+    for name in programs:
+        yield from _check_times(history, name)
+    ends = [e for e in history.all(AgentChanged) if e.do in ("kill", "leave")]
+    by_fault = {(event.who, event.fault): event.do for event in ends}
     for event in exits:
-        if event.asked and event.t_ns < stop_ns:
-            yield fail(f"the program of {event.who} was told to end before the run stopped")
+        early = event.t_ns < history.stop_ns
+        do = "" if event.fault is None else by_fault.get((event.who, event.fault), "nothing")
         if event.who not in programs:
             yield fail(f"{event.who} has no program, but exited")
         if event.code is None:
             yield fail(f"the program of {event.who} exited without a code")
-        if event.signal and not event.asked:
-            yield fail(f"the program of {event.who} was ended by signal {event.signal}")
-        elif event.code and not event.asked:
-            yield fail(f"the program of {event.who} exited with code {event.code}")
+        if do == "nothing":
+            yield fail(f"{event.who} exited by fault {event.fault}, which did not end it")
+        if do == "kill" and (event.signal, event.code) != (9, 0):
+            how = f"signal {event.signal} and code {event.code}"
+            yield fail(f"{event.who} exited by {how}; a kill gives 9 and 0")
+        if event.asked and early and do != "leave":
+            yield fail(f"the program of {event.who} was told to end before the run stopped")
+        if do in ("kill", "leave") and event.asked is not (do == "leave") and early:
+            yield fail(f"{event.who} exited by a {do}; it was told to end: {event.asked}")
+    yield from check_kills(history)
+    failures = list_failures(history, programs)
+    for event in failures:
+        how = f"exited with code {event.code}"
+        if event.signal:
+            how = f"was ended by signal {event.signal}"
+        yield fail(f"the program of {event.who} {how}")
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in exits)
-    yield note(f"{len(programs) - asked} programs with code 0, {asked} ended on request")
+    killed = sum(event.fault is not None and not event.asked for event in exits)
+    words = f"{len(exits) - asked - killed - len(failures)} exits that are allowed"
+    yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
+
+
+def _check_times(history: History, name: str) -> Iterator[Finding]:
+    """Each process of a program exits once."""
+    moments = history.programs.of_program(name)
+    times = sum(isinstance(each.event, AgentExited) for each in moments)
+    processes = 1 + sum(
+        each.event.do == "restart"
+        if isinstance(each.event, AgentChanged)
+        else isinstance(each.event, ProgramStarted) and each.step.before is Doing.ENDED
+        for each in moments
+    )
+    if times < processes:
+        where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
+        yield unfinished(history, f"{where} did not exit")
+    elif times > processes:
+        yield fail(f"the program at {name} exited {times} times")
+    yield judged()
 
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
     """What programs report is in order: each step ends before the site begins the next one."""
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
-    exited_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
-    start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
+    cut = set(_list_cut(history, rules))
+    spans: defaultdict[str, list[Interval]] = defaultdict(list)
+    for name, program in (rules.programs or {}).items():
+        spans[program.site] += history.programs.runs(name)
     computing: dict[str, ComputeStarted] = {}
     for event in history.events:
-        site = event.site
-        if site not in (rules.programs or ()):
+        if isinstance(event, AgentExited):
+            site = event.who.partition(".")[0]
+            if (site, event.t_ns) in cut:
+                computing.pop(site, None)
             continue
-        if event.t_ns < start_ns:
-            yield fail(f"{site} reported {event_name(type(event))} before its program started")
-        if event.t_ns > exited_ns.get(site, event.t_ns):
-            yield fail(f"{site} reported {event_name(type(event))} after its program had exited")
+        site = event.site
+        if site not in rules.program_sites:
+            continue
+        if not _is_within(event.t_ns, spans[site]):
+            yield fail(
+                f"{site} reported {event_name(type(event))} at {format_time(event.t_ns)}, when no"
+                " program of it ran"
+            )
         match event:
             case ComputeStarted():
                 if site in computing:
@@ -95,8 +136,44 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
                     yield fail(f"{site} had not begun iteration {event.iteration}, but finished it")
         yield judged()
     for site, begun in computing.items():
-        if site not in asked:
-            yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
+        yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
+
+
+def _list_cut(history: History, rules: Rules) -> list[tuple[str, int]]:
+    """The sites whose programs ended in the midst of something, and when.
+
+    A program was told to end, a fault killed it, or it was started again after its own exit. Only
+    programs of roles that report count: those that ran whenever their site reported something.
+    """
+    told: defaultdict[str, list[int]] = defaultdict(list)
+    for each in history.all(SyncStarted, SyncFinished):
+        told[each.site].append(each.t_ns)
+    for step in history.all(ComputeStarted, ComputeFinished):
+        told[step.site].append(step.t_ns)
+    programs = (rules.programs or {}).values()
+    roles = {
+        program.role
+        for program in programs
+        if told[program.site]
+        and all(
+            _is_within(t_ns, history.programs.runs(program.name)) for t_ns in told[program.site]
+        )
+    }
+    found = []
+    for program in programs:
+        moments = history.programs.of_program(program.name) if program.role in roles else ()
+        last_ns = max((e.t_ns for e in moments if isinstance(e.event, ProgramStarted)), default=0)
+        for moment in moments:
+            event = moment.event
+            if isinstance(event, AgentExited) and (
+                event.asked or event.fault is not None or last_ns > event.t_ns
+            ):
+                found.append((program.site, event.t_ns))
+    return found
+
+
+def _is_within(t_ns: int, spans: Sequence[Interval]) -> bool:
+    return any(start_ns <= t_ns <= end_ns for start_ns, end_ns in spans)
 
 
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
@@ -109,7 +186,7 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     for run in history.all(RunFinished):
         carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
         spoke.update(name for each in carried for name in (each.src, each.dst))
-    for site in rules.programs or ():
+    for site in rules.program_sites:
         if site in spoke:
             yield judged()
         else:
@@ -124,30 +201,24 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
 
     An `allreduce` is of all sites, and none has its result before every site has begun it.
     """
-    asked = {event.who for event in history.all(AgentExited) if event.asked}
+    cuts = _list_cut(history, rules)
+    silent = {site: _find_silent(history, site, cuts) for site in rules.program_sites}
     meant: defaultdict[int, set[tuple[int, str]]] = defaultdict(set)
-    begun: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
-    ended: defaultdict[tuple[int, str], list[Event]] = defaultdict(list)
+    said: defaultdict[tuple[int, str], list[SyncStarted | SyncFinished]] = defaultdict(list)
     for start in history.all(SyncStarted):
         meant[start.task].add((start.bytes, start.operation))
-        begun[start.task, start.site].append(start)
-    for end in history.all(SyncFinished):
-        ended[end.task, end.site].append(end)
-    for task, site in sorted(begun.keys() | ended.keys()):
-        starts, ends = begun[task, site], ended[task, site]
-        counts = len(starts), len(ends)
-        if counts == (1, 0) and site in asked:
-            yield excused("the program was told to end", f"task {task} at {site}")
-            continue
-        if counts != (1, 1):
-            text = f"task {task}: {site} began it {counts[0]} times, ended it {counts[1]}"
-            yield unfinished(history, text) if counts == (1, 0) else fail(text)
-        elif ends and ends[0].t_ns < starts[0].t_ns:
-            yield fail(f"task {task}: {site} ended it before it began")
-        yield judged()
+    for event in history.events:
+        if isinstance(event, SyncStarted | SyncFinished):
+            said[event.task, event.site].append(event)
+    for (task, site), events in sorted(said.items(), key=lambda item: item[0]):
+        yield from _check_sync(history, task, site, events, [t for each, t in cuts if each == site])
     for sync in history.syncs:
-        left = set(rules.programs or ()) - sync.begun_ns.keys()
-        left -= set() if sync.ended_ns else asked
+        end_ns = max(sync.ended_ns.values(), default=history.end_ns)
+        left = {
+            site
+            for site in set(rules.program_sites) - sync.begun_ns.keys()
+            if not any(since <= end_ns and sync.start_ns <= end for since, end in silent[site])
+        }
         if sync.operation == "allreduce" and left:
             text = f"task {sync.number}: {', '.join(sorted(left))} never began this allreduce"
             yield fail(text) if sync.ended_ns else unfinished(history, text)
@@ -157,3 +228,44 @@ def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:
     if meant and sorted(meant) != list(range(min(meant), max(meant) + 1)):
         yield fail("the numbers of the reported tasks have a gap")
     yield note(f"{len(meant)} tasks reported")
+
+
+def _check_sync(
+    history: History,
+    task: int,
+    site: str,
+    events: Sequence[SyncStarted | SyncFinished],
+    cuts: Sequence[int],
+) -> Iterator[Finding]:
+    """A site begins a synchronization once and ends it, unless its program is cut meanwhile."""
+    starts = [event.t_ns for event in events if isinstance(event, SyncStarted)]
+    ends = [event.t_ns for event in events if isinstance(event, SyncFinished)]
+    done = [event.t_ns for event in history.all(SyncFinished) if event.site == site]
+    cut = [
+        since
+        for since in starts
+        if any(since <= t_ns and not any(since < e < t_ns for e in done) for t_ns in cuts)
+    ]
+    text = f"task {task}: {site} began it {len(starts)} times, ended it {len(ends)}"
+    open_ns = [t_ns for t_ns in starts if not any(end_ns >= t_ns for end_ns in ends)]
+    if ends and (not starts or ends[0] < starts[0]):
+        yield fail(f"task {task}: {site} ended it before it began")
+    elif len(ends) > len(starts) or len(starts) - len(cut) > 1:
+        yield fail(text)
+    elif open_ns and open_ns[-1] in cut:
+        yield excused("the program ended first", f"task {task} at {site}")
+        return
+    elif open_ns:
+        yield unfinished(history, text)
+    yield judged()
+
+
+def _find_silent(history: History, site: str, cuts: Sequence[tuple[str, int]]) -> list[Interval]:
+    """From each time at which a program of a site was cut to its next synchronization."""
+    told = [event.t_ns for event in history.all(SyncStarted) if event.site == site]
+    found = []
+    for cut_site, t_ns in cuts:
+        if cut_site == site:
+            later = [each for each in told if each > t_ns]
+            found.append((t_ns, min(later, default=history.end_ns)))
+    return found

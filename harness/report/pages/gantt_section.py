@@ -207,12 +207,14 @@ def _draw_numbers(
 def _draw_failures(
     history: History, sites: Sequence[str], x: Scale, top: float, row: float
 ) -> list[Html]:
-    """Draw a mark where a program failed, with its exit code or signal."""
+    """Draw a mark where a program ended badly by itself, with its exit code or signal."""
     found = []
     for event in history.all(AgentExited):
-        if event.asked is False and (event.code or event.signal) and event.who in sites:
+        site = event.who.partition(".")[0]
+        by_itself = event.asked is False and event.fault is None
+        if by_itself and (event.code or event.signal) and site in sites:
             text = f"signal {event.signal}" if event.signal else f"exit code {event.code}"
-            at, y = x(min(event.t_ns / 1e9, x.high)), top + sites.index(event.who) * row
+            at, y = x(min(event.t_ns / 1e9, x.high)), top + sites.index(site) * row
             right = at < x.end - LETTER * (len(text) + 1)
             place = {"x": at + (4 if right else -4), "y": y + row / 2 + 3}
             mark = tag("path", d=f"M{at:.2f} {y + 2:.2f}v{row - 6:.2f}", class_="line stroke-fault")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages import charts, frame
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 from trunkline.harness.report.run_data import Outputs
@@ -24,11 +25,16 @@ def count_ended(programs: pd.DataFrame) -> str:
     """How the programs ended, in a few words."""
     failed = int(_find_failed(programs).sum())
     asked = int(programs["asked"].sum())
-    well = (programs["exit_code"].fillna(-1) == 0) & ~programs["asked"]
-    by_itself = int(well.sum())
-    words = [f"{by_itself} with exit code 0"] * bool(by_itself)
+    well = int(((programs["exit_code"].fillna(-1) == 0) & ~programs["asked"]).sum())
+    killed = int((_find_killed(programs)).sum())
+    others = int(programs["end_s"].notna().sum()) - well - asked - killed - failed
+    restarts = int((programs["processes"] - 1).sum())
+    words = [f"{well} with exit code 0"] * bool(well)
+    words += [f"{others} with another exit that is allowed"] * bool(others > 0)
     words += [f"{asked} were told to end"] * bool(asked)
+    words += [f"{killed} killed by faults"] * bool(killed)
     words += [f"{failed} failed"] * bool(failed)
+    words += [f"{count_of(restarts, 'restart')}"] * bool(restarts)
     return ", ".join(words)
 
 
@@ -38,11 +44,14 @@ def write_section(
     """A table of the programs, and the end of the output of each."""
     found = programs[:MAX_PROGRAMS]
     several = programs["command"].nunique() > 1
-    heads = ["site", "ended (s)", "how", "sent (MB)", "received (MB)"]
+    again = bool((programs["processes"] > 1).any())
+    heads = ["program" if programs["role"].any() else "site"]
+    heads += ["processes"] * again + ["ended (s)", "how", "sent (MB)", "received (MB)"]
     heads += ["command"] * several + ["region"] * any(regions.values())
     rows = [
         [
-            row["site"],
+            row["program"],
+            *([str(row["processes"])] if again else ()),
             charts.format_known(row["end_s"], ".3f"),
             describe_exit(row),
             *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
@@ -55,7 +64,8 @@ def write_section(
     parts: list[Child] = []
     if not several:
         parts.append(tag("p", "Every site runs ", tag("code", programs["command"].iloc[0]), "."))
-    parts.append(make_table(heads, rows, "programs", (1, 3, 4)))
+    numbers = (1, 2, 4, 5) if again else (1, 3, 4)
+    parts.append(make_table(heads, rows, "programs", numbers))
     more = len(programs) - len(found)
     left = f" The first {len(found)}; tables/programs.csv has all." if more else ""
     parts.append(tag("p", words + left))
@@ -64,14 +74,14 @@ def write_section(
 
 def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
     """The outputs that are not empty: errors of failed programs, and all others in one fold."""
-    failed = set(programs["site"][_find_failed(programs)])
+    failed = set(programs["program"][_find_failed(programs)])
     order = sorted(outputs, key=lambda key: (key[0] not in failed, key[1] != "err"))
     parts: list[Child] = []
     folded: list[Child] = []
-    for site, stream in order[:MAX_OUTPUTS]:
-        title = f"{site}: the end of its {STREAMS[stream]}"
-        text = tag("pre", outputs[site, stream], tabindex="0")
-        if site in failed and stream == "err":
+    for name, stream in order[:MAX_OUTPUTS]:
+        title = f"{name}: the end of its {STREAMS[stream]}"
+        text = tag("pre", outputs[name, stream], tabindex="0")
+        if name in failed and stream == "err":
             parts += [tag("h3", title), text]
         else:
             folded += [tag("p", title), text]
@@ -84,8 +94,13 @@ def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
 
 
 def _find_failed(programs: pd.DataFrame) -> pd.Series[bool]:
-    ended = programs["signal"].notna() | (programs["exit_code"].fillna(1) != 0)
-    return (ended & ~programs["asked"]).astype(bool)
+    return (programs["failed"] | programs["end_s"].isna()).astype(bool)
+
+
+def _find_killed(programs: pd.DataFrame) -> pd.Series[bool]:
+    """The programs whose last process a fault killed."""
+    killed = programs["signal"].fillna(0) == 9
+    return (killed & ~programs["asked"] & ~programs["failed"]).astype(bool)
 
 
 def describe_exit(row: Mapping[Any, Any]) -> str:

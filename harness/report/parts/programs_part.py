@@ -19,9 +19,8 @@ from trunkline.harness.scenario.settings import Scenario
 
 
 def _tabulate(scenario: Scenario, history: History) -> Tables:
-    sites, workload = scenario.topology.site_names, scenario.workload
-    placed = workload.module.place_programs(sites, workload.options)
-    return {ProgramRow: tabulate_programs(history, placed), TrafficRow: tabulate_traffic(history)}
+    rows = tabulate_programs(history, scenario.programs)
+    return {ProgramRow: rows, TrafficRow: tabulate_traffic(history)}
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:

@@ -27,7 +27,7 @@ def check(
     for index, entry in enumerate(entries):
         path = ("expect", index)
         for number, site in enumerate(entry.sites or ()):
-            if sites and site not in sites:
+            if sites and site.partition(".")[0] not in sites:  # the rest is a role
                 source.refuse((*path, "sites", number), list_choices(sites, site))
         if entry.link is not None and topology is not None:
             try:

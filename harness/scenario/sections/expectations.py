@@ -45,7 +45,7 @@ class Expectation:
         check: a program with its arguments, which is started with the run's folder as its last
             argument when the run is over; it exits with 0 if the run is as it should be.
         by_s: the time at which it must be true, from the run's start; by default the run's end.
-        sites: the sites that are meant, for `rounds`, `output` and `exit`.
+        sites: the sites that are meant, for `rounds`, `output` and `exit`; or programs, `n1.role`.
         link: the link that is meant by `carried`: `a -> b`, or `a-b` for each direction.
         at_least: the number in the first group of `output` is this or more.
         at_most: the number in the first group of `output` is this or less.

@@ -13,6 +13,7 @@ from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Stop, WarmUp
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import ELEMENT_BYTES
+from trunkline.workloads.program_roles import find_programs, list_targets
 
 MIN_CHUNK_BYTES = 1024
 MAX_CHUNK_BYTES = 64 * 2**20
@@ -58,11 +59,13 @@ def check_programs(
     if source.data.get("warm_up"):
         source.refuse(("warm_up",), "only with a policy and a plan")
     chosen = stop.exit if isinstance(stop, Stop) else None
-    if workload and source.is_sound("workload") and isinstance(chosen, tuple):
+    if workload and sites and source.is_sound("workload") and isinstance(chosen, tuple):
         placed = module.place_programs(sites, workload.options)
-        for index, site in enumerate(chosen):
-            if site not in placed:
-                source.refuse(("stop", "exit", index), list_choices(placed, site))
+        roles = [each.role for each in placed.values() if each.role]
+        for index, name in enumerate(chosen):
+            if not find_programs(placed, name):
+                known = dict.fromkeys([*list_targets(placed), *roles])
+                source.refuse(("stop", "exit", index), list_choices(known, name))
 
 
 def check_virtual_time(source: Document, basics: Mapping[str, Any]) -> None:

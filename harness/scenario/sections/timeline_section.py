@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from trunkline.agents.events.event import CONTROLLER
+from collections.abc import Collection
+
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
 from trunkline.harness.config.options import Refusal, make_check, make_type
 from trunkline.harness.faults.fault_syntax import Read, parse, write
-from trunkline.harness.faults.fault_types import (
-    Churn,
-    Fault,
-    FaultError,
-    Kill,
-    Pause,
-    Restart,
-    Resume,
-    Trace,
-)
+from trunkline.harness.faults.fault_types import Churn, Fault, FaultError, Leave, Trace
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.faults.traces import MAX_STEPS
 from trunkline.harness.scenario.settings import TimelineEntry
@@ -24,7 +16,11 @@ from trunkline.topologies.model import Topology
 
 
 def read(
-    source: Document, topology: Topology | None, run_s: float, files: Read, programs: bool = False
+    source: Document,
+    topology: Topology | None,
+    run_s: float,
+    files: Read,
+    targets: Collection[str] | None = None,
 ) -> tuple[Entry, ...]:
     """Read the entries of a document, in their order; problems are noted in the document.
 
@@ -33,7 +29,7 @@ def read(
         topology: its topology; None if that has problems, and then sites are not checked.
         run_s: the budget of the run in seconds; no entry may be later.
         files: reads the traces that entries name.
-        programs: whether sites run programs; then there are no agents to kill.
+        targets: what faults may stop, see `fault_syntax.parse`.
     """
     given = source.data.get("timeline", [])
     if not isinstance(given, list):
@@ -41,7 +37,7 @@ def read(
         return ()
     check_line = make_check(make_type(TimelineEntry))
     entries = tuple(
-        _entry(source, index, line, check_line(line), topology, run_s, files)
+        _entry(source, index, line, check_line(line), topology, run_s, files, targets)
         for index, line in enumerate(given)
     )
     steps = sum(len(e.fault.steps) for e in entries if e and isinstance(e.fault, Trace))
@@ -49,7 +45,7 @@ def read(
         allowed = f"expected {MAX_STEPS} steps or fewer in all traces together"
         source.refuse(("timeline",), allowed, f"{steps} steps")
     for index, entry in enumerate(entries):
-        refusal = refuse_with_programs(entry.fault) if programs and entry else None
+        refusal = refuse_fault(entry.fault, targets is not None) if entry else None
         if refusal:
             source.refuse(("timeline", index, "do"), refusal)
     return tuple(entry for entry in entries if entry is not None)
@@ -63,15 +59,13 @@ def write_entries(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
     ]
 
 
-def refuse_with_programs(fault: Fault) -> str | None:
-    """The reason why a fault is not allowed with programs; None if it is allowed."""
+def refuse_fault(fault: Fault, programs: bool) -> str | None:
+    """The reason why a fault is not allowed with agents, or with programs; None if it is."""
     match fault:
-        case Kill() | Restart() | Churn(kills_s=float()):
-            return "expected pauses or faults of links, because sites run programs"
-        case Pause(who=who) | Resume(who=who) if who == CONTROLLER:
-            return "expected sites: programs have no controller"
-        case Churn(controller_s=float()):
-            return "expected pauses or faults of links: programs have no controller"
+        case Leave() if not programs:
+            return "expected kill, because sites run no programs"
+        case Churn(controller_s=float()) if programs:
+            return "expected faults of sites and links: programs have no controller"
     return None
 
 
@@ -83,6 +77,7 @@ def _entry(
     topology: Topology | None,
     run_s: float,
     files: Read,
+    targets: Collection[str] | None,
 ) -> Entry | None:
     path: KeyPath = ("timeline", index)
     line, refusals = checked
@@ -96,7 +91,7 @@ def _entry(
     if not isinstance(text, str):
         return None
     try:
-        fault = parse(text, topology, files)
+        fault = parse(text, topology, files, targets)
     except FaultError as error:
         source.refuse((*path, "do"), str(error))
         return None

@@ -33,9 +33,18 @@ topology: {builder: full_mesh, sites: 3, rates: 50 Mbit/s, delays: 20 ms}
 workload:
   kind: program
   folder: programs
-  command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]
   preload: [torch.distributed]
   time_calls: true
+  programs:
+    member: {command: [python3, gloo_allreduce.py, --megabytes, 0.2, --rounds, 16]}
+    light:
+      sites: [n1, n3]
+      command: [sh, -c, 'echo on; sleep 1; exit 3']
+      start: 200 ms
+      ready: {line: on}
+      exit: [3]
+      restart: {after: 100 ms, at_most: 1}
+    shade: {sites: [n2], command: [sleep, 1], after: [light]}
 stop: {exit: all}
 background:
 - {src: n1, dst: n3, rate: 2 Mbit/s}
@@ -47,6 +56,9 @@ expect:
 - {carried: 100 kB, link: n1-n2}
 timeline:
 - {at: 400 ms, do: setlink n1 n2 rate=20 Mbit/s for 400 ms}
+- {at: 500 ms, do: kill n2.shade for 200 ms}
+- {at: 500 ms, do: pause n1.light for 100 ms}
+- {at: 700 ms, do: leave n3.light for 100 ms}
 """
 
 SERVERS = """
@@ -99,6 +111,8 @@ CANNOT_BE_KNOWN = {
         "the_last_task_is_missing",
         "one_iteration_takes_half_its_time",
         "computing_takes_one_nanosecond",
+        # What comes after a program needs it to be ready once.
+        "last_program_ready_is_missing",
     },
 }
 """What no log can show, by the kind of the run."""
@@ -112,7 +126,7 @@ LEAST = {
     "with early contributions": 180,
     "with servers": 200,
     "in layers": 220,
-    "of programs": 60,
+    "of programs": 130,
 }
 """How many of the falsifications a log allows at least."""
 

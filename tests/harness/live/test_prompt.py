@@ -372,7 +372,7 @@ def test_sh_runs_in_the_folder_of_the_user(tmp_path):
 
 
 def test_words_are_completed(front):
-    assert front.completenames("out") == ["outage "]
+    assert front.completenames("out") == ["outage ", "output "]
     assert front.completenames("st") == ["status ", "step "]
     assert front.completenames("n1") == ["n1 "]
     line = "setlink n1 n2 r"

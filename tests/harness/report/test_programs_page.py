@@ -10,6 +10,7 @@ from test_pages import Page
 
 from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinkBytes,
@@ -17,6 +18,7 @@ from trunkline.agents.events.run_events import (
     LinkTotals,
     NetworkReady,
     ProgramsStarted,
+    ProgramStarted,
     RunFinished,
     Stopping,
 )
@@ -25,13 +27,17 @@ from trunkline.harness.live.live_state import RunState
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.link_load import compute_counted_loads
 from trunkline.harness.scenario.header import make_header
-from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.loading import load, parse
 
 SCENARIO = """\
 name: mine
 topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
 workload: {kind: program, command: [sh, -c, exit 3]}
 outputs: {plots: false}
+"""
+ROLES = """\
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
+workload: {kind: program, programs: {a: {command: [a], sites: [n1]}, b: {command: [b]}}}
 """
 SECOND = 10**9
 
@@ -44,6 +50,8 @@ def list_events(size: int = 1_000_000):
     return [
         NetworkReady(0, "runner"),
         ProgramsStarted(0, "runner"),
+        ProgramStarted(0, "runner", "n1", 0),
+        ProgramStarted(0, "runner", "n2", 0),
         LinksCounted(1 * SECOND, "runner", (LinkBytes("n1", "n2", 500_000),)),
         AgentExited(2 * SECOND, "runner", "n2", 3, 0, asked=False),
         Stopping(2 * SECOND, "runner", ProgramFailed()),
@@ -126,7 +134,7 @@ def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
     assert any("500000 bytes during the run, 400000 at its end" in text for text in problems)
     events = list_events()
     again = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n2", 500_000),))
-    _, problems = build(tmp_path, [*events[:3], again, *events[3:]])
+    _, problems = build(tmp_path, [*events[:5], again, *events[5:]])
     assert any("its bytes did not grow" in text for text in problems)
     strange = LinksCounted(SECOND + 1, "runner", (LinkBytes("n1", "n9", 5),))
     _, problems = build(tmp_path, [*events[:3], strange, *events[3:]])
@@ -135,18 +143,44 @@ def test_counts_that_do_not_fit_the_totals_are_noticed(tmp_path: Path) -> None:
 
 def test_a_run_whose_links_were_not_counted_is_doubted(tmp_path: Path) -> None:
     events = list_events(size=1_000_001)
-    _, problems = build(tmp_path, [*events[:2], *events[3:]])
+    _, problems = build(tmp_path, [*events[:4], *events[5:]])
     assert "links kept their rates: no count of links, which carried 1000001 bytes" in problems
     events = list_events()
     _, problems = build(tmp_path, [*events[:2], *events[3:]])
     assert not any("no count" in text for text in problems)
 
 
+def test_a_live_run_shows_each_program_of_a_site_as_faults_and_restarts_leave_it() -> None:
+    state = RunState(parse(ROLES, "x.yaml").topology)
+    for event in (
+        ProgramsStarted(0, "runner"),
+        ProgramStarted(0, "runner", "n1.a", 0),
+        ProgramStarted(0, "runner", "n1.b", 0),
+        ProgramStarted(0, "runner", "n2.b", 0),
+        AgentExited(1, "runner", "n1.a", 0, 0, asked=False),
+        AgentChanged(2, "runner", "n1.b", "kill", 0),
+        AgentExited(2, "runner", "n1.b", 0, 9, 0, asked=False),
+        AgentChanged(2, "runner", "n2.b", "leave", 1),
+    ):
+        state.update(event)
+    assert state.activity_of("n1")[0] == "a ended, b dead"
+    assert state.activity_of("n2")[0] == "b has left"
+    assert state.ended == 1
+    for event in (
+        AgentChanged(3, "runner", "n1.b", "restart", 0),
+        ProgramStarted(3, "runner", "n1.b", 1),
+        ProgramStarted(4, "runner", "n1.a", 1),
+    ):
+        state.update(event)
+    assert state.activity_of("n1")[0] == "a running, b running"
+    assert state.ended == 0
+
+
 def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: Path) -> None:
     build(tmp_path, list_events())
     scenario = load(tmp_path / "resolved.yaml")
     state = RunState(scenario.topology)
-    assert [state.update(event) for event in list_events()[:3]] == [False, True, True]
+    assert [state.update(event) for event in list_events()[:5]] == [False, True, False, False, True]
     assert state.loads_mbps() == [(("n1", "n2"), 4.0)]
     words = progress.describe(state.progress(), scenario.whole_stop, 2)
     assert words == "1.0 s, programs ended 0 of 2, 500 kB on the links"

@@ -16,7 +16,7 @@ def found(watch: OutputWatch, data: bytes, t_ns: int = 7) -> list[tuple[int, int
 
 
 def test_the_first_line_of_each_expectation_is_logged_once() -> None:
-    watch = OutputWatch.of("n1", "n1.trainer", EXPECTED)
+    watch, _ = OutputWatch.of_streams("n1", "n1.trainer", EXPECTED)
     assert found(watch, b"loss=0.9\nlo") == []
     assert found(watch, b"ss=0.4\nloss=0.3\n", 8) == [(8, 2, "loss=0.4")]
     assert found(watch, b" 10%\r 20%\rdone\n", 9) == [(9, 1, "done")]
@@ -25,17 +25,24 @@ def test_the_first_line_of_each_expectation_is_logged_once() -> None:
 
 
 def test_a_last_line_needs_no_end() -> None:
-    watch = OutputWatch.of("n2", "n2", EXPECTED)
+    watch, _ = OutputWatch.of_streams("n2", "n2", EXPECTED)
     assert found(watch, b"done") == []
     assert [logged.event.line for logged in watch.end(9)] == ["done"]
 
 
 def test_what_is_expected_of_other_sites_is_not_found_here() -> None:
-    assert found(OutputWatch.of("n10", "n10", EXPECTED), b"loss=0.1\n") == []
+    watch, _ = OutputWatch.of_streams("n10", "n10", EXPECTED)
+    assert found(watch, b"loss=0.1\n") == []
+
+
+def test_either_stream_may_have_the_line() -> None:
+    output, errors = OutputWatch.of_streams("n1", "n1", EXPECTED)
+    assert found(errors, b"done\n", 3) == [(3, 1, "done")]
+    assert found(output, b"done\n", 4) == []
 
 
 def test_a_stream_without_lines_needs_no_memory() -> None:
-    watch = OutputWatch.of("n1", "n1", EXPECTED)
+    watch, _ = OutputWatch.of_streams("n1", "n1", EXPECTED)
     for _ in range(100):
         assert found(watch, b"x" * 10_000) == []
     assert len(watch.lines.rest) == LINE_BYTES

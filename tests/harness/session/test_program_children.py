@@ -3,6 +3,7 @@
 Booting a guest and starting sessions is dear, so all runs here share one guest.
 """
 
+import csv
 import dataclasses
 import json
 import os
@@ -20,7 +21,7 @@ from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.session import program_children, supervisor
 from trunkline.harness.session.program_output import report as report_of
-from trunkline.workloads.program import Program
+from trunkline.workloads.program_roles import Program
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = """
@@ -30,6 +31,9 @@ outputs: {plots: false}
 workload:
   kind: program
 """
+
+
+PLAIN = Program("n1", "", ("true",), Path(), {}, sites=("n1",))
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,41 @@ echo once > {SAME_NAME} && echo once > /dev/shm/same && echo temporary
 echo mine > $TRUNKLINE_RESULTS/file && echo results
 for file in kept made/kept; do rm -f $file; echo x > new; echo x > made/new; done 2>&1 | sort -u
 """
+SERVER = """
+import socket, time
+time.sleep(1)
+with socket.create_server(("", 29510)):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        question = b"\\0\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\2n2\\0\\0\\1\\0\\1"
+        asking.sendto(question, ("127.0.0.1", 53))
+        print(socket.inet_ntoa(asking.recv(512)[-4:]), flush=True)
+    time.sleep(1000)
+"""
+CLIENT = """
+echo $TRUNKLINE_ROLE $TRUNKLINE_ATTEMPT $RANK $WORLD_SIZE $TRUNKLINE_SITE_RANK $COLOUR $*
+ping -c 1 -q -s 1000 n1 >/dev/null
+sleep 4
+[ $TRUNKLINE_SITE$TRUNKLINE_ATTEMPT != n20 ] || exit 4
+"""
+LIVES = f"""
+  programs:
+    server: {{sites: [n1], command: [python3, server.py], ready: {{port: 29510}}, exit: any}}
+    client:
+      command: [sh, -c, {json.dumps(CLIENT)}, client]
+      after: [server]
+      start: {{n3: 2 s}}
+      arguments: {{n3: [more]}}
+      env: {{COLOUR: {{n2: red}}}}
+      restart: {{after: 500 ms, at_most: 1}}
+      exit: [0, 4]
+stop: {{exit: [client]}}
+timeline:
+- {{at: 3 s, do: kill n3 for 1 s}}
+- {{at: 3 s, do: pause n2 for 1 s}}
+- {{at: 4 s, do: leave n1.client for 1 s}}
+- {{at: 7 s, do: kill n1.server}}
+"""
+GOOD |= {"lives": LIVES, "lives again": LIVES}
 GOOD["private"] = by_site(n2=TRY)
 GOOD["again"] = GOOD["private"]
 GOOD["named"] = by_site(n2=TRY) + "files: {writable: [made]}\n"
@@ -136,6 +175,8 @@ BAD = {
     "code": by_site(n1=REST, n2=f"{DAEMON} exit 3"),
     "signal": by_site(n2="kill -SEGV $$"),
     "broken": "  command: {n1: [./no-program]}\n",
+    "unready": "  programs: {n: {command: [sh, -c, echo no; sleep 1000], "
+    "ready: {line: yes, within: 1 s}}, m: {command: [echo], after: [n]}}\n",
     "budget": by_site(n1=REST) + "limits: {run: 2 s, task: 1 s}\n",
     "reports": by_site(
         n1="echo nonsense > $TRUNKLINE_REPORTS; echo 1 > $TRUNKLINE_REPORTS",
@@ -212,6 +253,7 @@ def runs(embedded, tmp_path_factory):
     (home / "no-program").chmod(0o755)
     (home / "mine.py").write_text(PYTHON)
     (home / "timed.py").write_text(TIMED)
+    (home / "server.py").write_text(SERVER)
     (home / "beside.py").write_text("VALUE = 5\n")
     (home / "log" / "log" / "n2.out").mkdir()
     names = [*GOOD, *BAD, *REFUSED]
@@ -314,6 +356,7 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
         ("reports", "n1: a wrong report: b'nonsense': expected a JSON object"),
         ("reports", "task 4: n2 began it 1 times, ended it 0"),
         ("preloaded", "the program of n2 exited with code 1"),
+        ("unready", "n1: n1.n: expected to write a line like 'yes' within 1 s"),
     ],
 )
 def test_a_program_that_fails_fails_the_run_and_is_named(runs, name, problem):
@@ -321,6 +364,54 @@ def test_a_program_that_fails_fails_the_run_and_is_named(runs, name, problem):
     outcome, problems = runs.verdict(name)
     assert outcome == "fail"
     assert problems.count(problem.format(home=runs.home)) == 1
+
+
+def test_programs_of_roles_live_as_the_scenario_and_its_faults_say(runs):
+    starts = runs.events("lives", "program_started", "program_ready")
+    told = [(each["who"], each["attempt"], round(each["t_ns"] / 1e9, 2)) for each in starts]
+    assert told == [
+        ("n1.server", 0, 0.0),
+        ("n1.server", 0, told[1][2]),
+        ("n1.client", 0, told[1][2]),
+        ("n2.client", 0, told[1][2]),
+        ("n3.client", 0, 2.0),
+        ("n3.client", 1, 4.0),
+        ("n1.client", 1, 5.0),
+        ("n2.client", 1, told[7][2]),
+    ]
+    assert 1.0 <= told[1][2] < 1.1
+    by_fault = {
+        each["who"]: (each["fault"], each["signal"], each["asked"])
+        for each in runs.events("lives", "agent_exited")
+        if "fault" in each
+    }
+    assert by_fault == {
+        "n3.client": (0, 9, False),
+        "n1.client": (2, 15, True),
+        "n1.server": (3, 9, False),
+    }
+    assert runs.output("lives", "n1.server") == "10.0.0.2\n"
+    lines = runs.output("lives", "n3.client").splitlines()
+    assert lines[0] == "client 0 2 3 2 more"
+    assert re.fullmatch(r"\[trunkline: started again at 4\.0000\d\d s, attempt 1\]", lines[1])
+    assert lines[2] == "client 1 2 3 2 more"
+    assert runs.output("lives", "n2.client").startswith("client 0 1 3 1 red\n")
+    rows = csv.DictReader(runs.table("lives", "programs"))
+    assert [(row["program"], row["processes"], row["exit_code"]) for row in rows] == [
+        ("n1.server", "1", ""),
+        ("n1.client", "2", "0"),
+        ("n2.client", "2", "0"),
+        ("n3.client", "2", "0"),
+    ]
+
+
+def test_a_run_with_kills_and_restarts_repeats_byte_for_byte(runs):
+    first, again = (runs.home / name / "events.jsonl" for name in ("lives", "lives again"))
+    assert first.read_bytes() == again.read_bytes()
+
+
+def test_the_last_line_of_its_errors_is_told_with_a_failure(runs):
+    assert runs.said("preloaded")[-1] == {"error": "the program of n2 exited with code 1: enough"}
 
 
 def test_a_run_over_its_budget_says_so(runs):
@@ -386,11 +477,11 @@ def test_calls_are_not_timed_unless_asked(runs):
 def test_the_folder_that_times_calls_comes_before_the_programs_own_path():
     scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
     addresses = {"n1": "10.0.0.1"}
-    program = Program(("true",), Path(), {"PYTHONPATH": "/mine"}, (), time_calls=True)
-    found = program_children.environment(scenario, addresses, "n1", program)
+    program = dataclasses.replace(PLAIN, env={"PYTHONPATH": "/mine"}, time_calls=True)
+    found = program_children.environment(scenario, addresses, program)
     assert found["PYTHONPATH"].endswith("workloads/calls:/mine")
     found = program_children.environment(
-        scenario, addresses, "n1", dataclasses.replace(program, time_calls=False)
+        scenario, addresses, dataclasses.replace(program, time_calls=False)
     )
     assert found["PYTHONPATH"] == "/mine"
 
@@ -432,8 +523,27 @@ def test_a_report_that_is_none_is_refused_with_the_reason(line, wrong):
 
 def test_a_scenarios_variables_come_last():
     scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
-    program = Program(("true",), Path(), {"RANK": "seven"}, ())
-    found = program_children.environment(
-        scenario, {"n1": "10.0.0.1", "n3": "10.0.0.3"}, "n3", program
-    )
+    program = dataclasses.replace(PLAIN, site="n3", sites=("n1", "n3"), env={"RANK": "seven"})
+    addresses = {"n1": "10.0.0.1", "n3": "10.0.0.3"}
+    found = program_children.environment(scenario, addresses, program)
     assert (found["RANK"], found["TRUNKLINE_RANK"], found["WORLD_SIZE"]) == ("seven", "1", "2")
+
+
+def test_each_role_has_a_group_of_its_own_for_launchers():
+    scenario = parse(SCENARIO + LIVES, "x.yaml")
+    addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3"}
+    program = dataclasses.replace(
+        PLAIN, site="n3", role="worker", sites=("n2", "n3"), site_rank=2, master_port=29501
+    )
+    found = program_children.environment(scenario, addresses, program, attempt=4)
+    told = {name: value for name, value in found.items() if name.startswith(("PET", "MASTER"))}
+    assert told == {
+        "MASTER_ADDR": "10.0.0.2",
+        "MASTER_PORT": "29501",
+        "PET_MASTER_ADDR": "10.0.0.2",
+        "PET_MASTER_PORT": "29501",
+        "PET_NNODES": "2",
+        "PET_NODE_RANK": "1",
+    }
+    told = {name: found[f"TRUNKLINE_{name}"] for name in ("ROLE", "ATTEMPT", "SITE_RANK", "SITES")}
+    assert told == {"ROLE": "worker", "ATTEMPT": "4", "SITE_RANK": "2", "SITES": "n2,n3"}

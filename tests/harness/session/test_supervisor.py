@@ -19,7 +19,12 @@ def state_of(pid: int) -> str:
 
 
 def test_a_paused_child_has_stopped_before_the_pause_is_logged():
-    children = SimpleNamespace(signals=AgentChildren.signals, timers=None)
+    children = SimpleNamespace(
+        signals=AgentChildren.signals,
+        timers=None,
+        schedule=None,
+        note_change=lambda child, do: None,
+    )
     supervisor = Supervisor(SimpleNamespace(limits=SimpleNamespace(run_s=9.0)), children)
     process, (read_fd, told_fd) = fork(spin), os.pipe()
     supervisor._forked.append(Child("n1", process, told_fd, (read_fd,)))

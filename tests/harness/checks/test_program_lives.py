@@ -1,0 +1,222 @@
+"""Programs start, become ready, end and are started again as the scenario and its faults say."""
+
+from dataclasses import replace
+
+import pytest
+
+from trunkline.agents.events.causes import ProgramFailed, ProgramsExited
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
+from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    NetworkReady,
+    ProgramReady,
+    ProgramsStarted,
+    ProgramStarted,
+    RunFinished,
+    Stopping,
+)
+from trunkline.harness.checks.fault_checks import faults_as_written
+from trunkline.harness.checks.programs.lifecycle_checks import programs_lived_as_written
+from trunkline.harness.checks.programs.program_checks import (
+    programs_exited,
+    programs_follow_the_protocol,
+    syncs_ended,
+)
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.run_checks import run_ends_as_written
+from trunkline.harness.record.history import History
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import parse
+
+S = 10**9
+RULES = Rules.of(
+    parse(
+        """
+name: lives
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
+workload:
+  kind: program
+  programs:
+    server: {sites: [n1], command: ["true"], ready: {port: 80, within: 2 s}, exit: any}
+    client:
+      command: ["true"]
+      after: [server]
+      start: {n2: 3 s}
+      exit: [0, 4]
+      restart: {after: 1 s, at_most: 1}
+stop: {exit: [client]}
+timeline:
+- {at: 4 s, do: kill n2 for 1 s}
+- {at: 5.5 s, do: leave n1.server}
+- {at: 6 s, do: pause n2.client for 1 s}
+""",
+        "x.yaml",
+    )
+)
+CHECKS = (
+    programs_lived_as_written,
+    programs_exited,
+    programs_follow_the_protocol,
+    syncs_ended,
+    faults_as_written,
+    run_ends_as_written,
+)
+
+
+def started(at_s, who, attempt=0):
+    return ProgramStarted(round(at_s * S), "runner", who, attempt)
+
+
+def exited(at_s, who, code=0, signal=0, *, asked=False, fault=None):
+    return AgentExited(round(at_s * S), "runner", who, code, signal, fault, asked=asked)
+
+
+def changed(at_s, who, do, fault):
+    return AgentChanged(round(at_s * S), "runner", who, do, fault)
+
+
+def fault(at_s, number, text, *targets):
+    return FaultStarted(round(at_s * S), "runner", number, text.split()[0], text, targets)
+
+
+END = ProgramsExited(("n1.client", "n2.client"), all=True)
+LOG = [
+    make_header(RULES.scenario),
+    NetworkReady(0, "runner"),
+    ProgramsStarted(0, "runner"),
+    started(0, "n1.server"),
+    ProgramReady(1 * S, "runner", "n1.server", 0),
+    started(1, "n1.client"),
+    exited(2, "n1.client", 4),
+    started(3, "n1.client", 1),
+    started(3, "n2.client"),
+    SyncStarted(round(3.5 * S), "n2", 0, 8, "push"),
+    fault(4, 0, "kill n2 for 1 s", "n2.client"),
+    changed(4, "n2.client", "kill", 0),
+    exited(4, "n2.client", 0, 9, fault=0),
+    changed(5, "n2.client", "restart", 0),
+    FaultEnded(5 * S, "runner", 0),
+    started(5, "n2.client", 1),
+    SyncStarted(round(5.2 * S), "n2", 0, 8, "push"),
+    SyncFinished(round(5.3 * S), "n2", 0),
+    fault(5.5, 1, "leave n1.server", "n1.server"),
+    changed(5.5, "n1.server", "leave", 1),
+    exited(5.9, "n1.server", 3, asked=True, fault=1),
+    fault(6, 2, "pause n2.client for 1 s", "n2.client"),
+    changed(6, "n2.client", "pause", 2),
+    changed(7, "n2.client", "resume", 2),
+    FaultEnded(7 * S, "runner", 2),
+    exited(8, "n1.client", 4),
+    exited(9, "n2.client"),
+    Stopping(9 * S, "runner", END),
+    RunFinished(9 * S, "runner", END, ()),
+]
+"""A run in which everything happens that can, and all is right."""
+
+
+def judge(log):
+    """What all checks together find wrong."""
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    findings = [finding for check in CHECKS for finding in check(history, RULES)]
+    return "; ".join(each.text for each in findings if each.outcome in ("fail", "unknown"))
+
+
+def place(kind, **values):
+    return next(
+        number
+        for number, event in enumerate(LOG)
+        if isinstance(event, kind) and all(getattr(event, k) == v for k, v in values.items())
+    )
+
+
+def without(*numbers):
+    return [event for number, event in enumerate(LOG) if number not in numbers]
+
+
+def with_changed(number, **values):
+    return [*LOG[:number], replace(LOG[number], **values), *LOG[number + 1 :]]
+
+
+def test_a_run_with_restarts_kills_and_pauses_passes():
+    assert judge(LOG) == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (without(place(ProgramStarted, who="n1.client", attempt=1)), "n1.client was to start at"),
+        (without(place(ProgramStarted, who="n2.client", attempt=1)), "n2.client was to start at"),
+        (without(place(ProgramReady)), "n1.server, started at 0.000 s, was not ready in time"),
+        (
+            with_changed(place(ProgramReady), t_ns=round(1.5 * S)),
+            "n1.client started at 1.000 s; it was to start at 1.500 s",
+        ),
+        (
+            with_changed(place(ProgramStarted, who="n2.client"), t_ns=round(2.9 * S)),
+            "n2.client started at 2.900 s; it was to start at 3.000 s",
+        ),
+        (
+            with_changed(place(ProgramStarted, who="n1.client", attempt=1), attempt=2),
+            "n1.client: program_started at 3.000 s as attempt 2; expected 1",
+        ),
+        (
+            with_changed(place(AgentExited, who="n1.client"), code=0),
+            "n1.client started at 3.000 s, but was not to start then",
+        ),
+        (
+            with_changed(place(AgentExited, who="n2.client", fault=None), code=5),
+            "was said before n2.client had exited for good",
+        ),
+        (
+            with_changed(place(AgentExited, who="n2.client", fault=0), signal=15),
+            "exited by signal 15 and code 0; a kill gives 9 and 0",
+        ),
+        (
+            with_changed(place(AgentExited, who="n2.client", fault=0), fault=1),
+            "n2.client exited by fault 1, which did not end it",
+        ),
+        (
+            without(place(AgentExited, who="n1.server")),
+            "n1.server was asked to leave at 5.500 s, but did not exit then",
+        ),
+        (
+            with_changed(place(AgentExited, who="n1.server"), asked=False),
+            "n1.server exited by a leave; it was told to end: False",
+        ),
+        (
+            [*LOG, ProgramReady(2 * S, "runner", "n1.server", 0)],
+            "n1.server was ready twice, or before it had started",
+        ),
+        ([*LOG, started(1, "n9.client")], "n9.client is no program of the scenario"),
+        (
+            with_changed(place(SyncStarted), t_ns=round(4.5 * S)),
+            "n2 reported sync_started at 4.500 s, when no program of it ran",
+        ),
+        (without(place(AgentChanged, do="resume")), "the resume of n2.client by fault 2 was due"),
+        (
+            with_changed(place(Stopping), t_ns=round(8.5 * S)),
+            "was said before n2.client had exited for good",
+        ),
+        (
+            with_changed(place(Stopping), cause=ProgramFailed()),
+            "'a program failed' was said, but none had failed",
+        ),
+    ],
+)
+def test_what_is_not_as_written_is_noticed(log, reason):
+    assert reason in judge(log)
+
+
+def test_a_program_that_fails_once_too_often_has_failed():
+    said = judge(with_changed(place(AgentExited, who="n1.client"), code=5))
+    assert said == ""  # it is started again
+    last = max(number for number, each in enumerate(LOG) if getattr(each, "code", None) == 4)
+    assert "the program of n1.client exited with code 5" in judge(with_changed(last, code=5))
+
+
+def test_a_step_without_effect_may_be_missing():
+    """The program had ended when its fault was due."""
+    early = with_changed(place(AgentExited, who="n2.client", fault=None), t_ns=round(5.8 * S))
+    gone = [place(AgentChanged, do="pause"), place(AgentChanged, do="resume")]
+    assert judge([event for number, event in enumerate(early) if number not in gone]) == ""
