@@ -56,8 +56,17 @@ class FaultInjector:
         stop_ns: when all faults end, by the same clock; infinite if nothing but `finish` ends them.
     """
 
-    def __init__(self, timeline: Timeline, network: Network, agents: Agents, log: Log) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        network: Network,
+        agents: Agents,
+        log: Log,
+        programs: Collection[str] = (),
+    ) -> None:
+        """`programs` stay dead when all faults end."""
         self.timeline = timeline
+        self._programs = programs
         self._network = network
         self._agents = agents
         self._log = log
@@ -80,6 +89,7 @@ class FaultInjector:
         now_ns = time.monotonic_ns()
         self._perform(self.timeline.advance(int(min(now_ns, self.stop_ns)) - self.start_ns))
         if now_ns >= self.stop_ns:
+            self.stop_ns = math.inf  # what stays dead needs no further alarm
             self.finish()
         self._set_alarm()
 
@@ -94,7 +104,7 @@ class FaultInjector:
 
     def finish(self, done: Collection[str] = ()) -> None:
         """Undo all active faults except kills of agents that are `done`; drop the later ones."""
-        self._perform(self.timeline.finish(done))
+        self._perform(self.timeline.finish({*done, *self._programs}))
         self._set_alarm()
 
     def _now_ns(self) -> int:

@@ -182,7 +182,9 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
     with (
         contextlib.ExitStack() as after,
         Supervisor(scenario, children, testbed.begin) as supervisor,
-        contextlib.closing(FaultInjector(timeline, network, supervisor, log.add)) as injector,
+        contextlib.closing(
+            FaultInjector(timeline, network, supervisor, log.add, scenario.programs)
+        ) as injector,
         contextlib.closing(LinkCounting(network)) as counting,
         contextlib.closing(
             CommandHandler(scenario, run_dir, network, supervisor, injector, print_message, hold)
@@ -208,7 +210,6 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         supervisor.watch(counting.fd, counting.count)
         before.callback(supervisor.unwatch, counting.fd)
         session = _Session(scenario, children, supervisor, injector, counting, handler, outcome)
-        session.done |= scenario.programs.keys()
         for logged in supervisor.events():
             log.write(logged)
             log.epoch_ns = supervisor.epoch_ns
@@ -225,8 +226,7 @@ class _Session:
     """What the events of a run lead to.
 
     Attributes:
-        done: the agents that stay dead at the stop, which an acting controller announces; all
-            programs.
+        done: the agents that stay dead at the stop, which an acting controller announces.
     """
 
     scenario: Scenario

@@ -131,3 +131,20 @@ def test_a_links_rate_is_what_it_was_at_the_time():
     assert conditions.slowdowns(ends, 0, 25 * 10**9) == 1
     assert conditions.mean_rate_mbps(ends, 20 * 10**9) == 12.0
     assert conditions.mean_rate_mbps(("b", "a"), 20 * 10**9) == 8.0
+
+
+def test_programs_stay_dead_at_the_stop_and_nothing_is_due_any_more():
+    log: list[object] = []
+    agents = Agents(log)
+    timeline = Timeline(TOPOLOGY, [Entry(0.0, parse("kill a", TOPOLOGY))])
+    injector = FaultInjector(
+        timeline, InMemoryNetwork(TOPOLOGY), agents, lambda kind, **fields: None, programs=["a"]
+    )
+    now_ns = time.monotonic_ns()
+    injector.start(now_ns, now_ns + 20_000_000)
+    for _ in range(2):
+        assert select.select([injector.fd], [], [], 5)[0]
+        injector.perform_due()
+    assert agents.told == [("kill", "a", 0)]
+    assert not select.select([injector.fd], [], [], 0.05)[0]
+    injector.close()
