@@ -21,14 +21,16 @@ def main() -> None:
     """Take part in rounds until there were as many as asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--timeout", type=float, default=5.0, help="of a round's averaging, seconds")
+    parser.add_argument("--timeout", type=float, default=5.0, help="of an averaging, seconds")
     parser.add_argument("--inner", type=int, default=5, help="steps between rounds")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
     site = os.environ["TRUNKLINE_SITE"]
     teacher, model = (torch.nn.Linear(500, 500) for _ in range(2))
-    store = dist.TCPStore(site, 0, is_master=True, wait_for_workers=False)
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        site, 0, is_master=True, wait_for_workers=False
+    )
     timeout = timedelta(seconds=arguments.timeout)
     manager = Manager(
         ProcessGroupGloo(timeout),
