@@ -100,13 +100,13 @@ def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:
     [
         (("rome", "oslo"), 4, 205, "until 0.205 s, which left TCP a small window"),
         (("oslo", "rome"), 4, 205, "until 0.205 s, which held up acknowledgements and left TCP a "),
-        (("oslo", "rome"), 600, 900, ", which held up acknowledgements"),
+        (("rome", "oslo"), 600, 900, ", which held up acknowledgements"),
     ],
 )
 def test_a_cut_before_a_step_or_of_its_way_back_takes_what_nothing_else_explains(
     hop: tuple[str, str], start_ms: int, end_ms: int, said: str
 ) -> None:
-    """The longer step, from rome to oslo, goes on from 0.47 to 1.48 s."""
+    """After the early cuts the longer step is from rome to oslo, otherwise from oslo to rome."""
     parts = list_parts(FAST, *cut(start_ms, end_ms, *hop))
     part = max((each for each in parts if each.fault == 7), key=lambda each: each.seconds)
     assert (part.cause, part.where, part.seconds > 0.7) == ("outage", " -> ".join(hop), True)
