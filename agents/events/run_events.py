@@ -171,12 +171,17 @@ class CaptureEnded(Event, by=By.RUNNER):
 class RunFinished(Event, by=By.RUNNER):
     """Every process is reaped; `links` are the interface counters at that moment.
 
-    At the sites `short_of_memory` TCP met the kernel's limit of its memory.
+    At the sites `short_of_memory` TCP met the kernel's limit of its memory. In a run of programs,
+    TCP or UDP of the sites `with_data` sent data.
     """
 
     cause: Annotated[Ending | Broken, BY_TYPE] | None
     links: tuple[LinkTotals, ...]
     short_of_memory: tuple[str, ...] = ()
+    with_data: tuple[str, ...] | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("with_data",) if self.with_data is None else ()
 
 
 @dataclass(frozen=True, slots=True)

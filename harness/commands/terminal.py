@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -273,8 +273,15 @@ def follow(
 def make_console(stderr: bool = False, quiet: bool = False) -> Console:
     """Make a console for tables and progress; without a terminal it is PLAIN_WIDTH wide."""
     from rich.console import Console
+    from rich.text import Text
+
+    from trunkline.harness.config.document import make_printable
 
     class Piped(Console):
+        def render_str(self, text: str, **named: Any) -> Text:
+            """Write text of users so that a terminal takes nothing in it for a command."""
+            return super().render_str(make_printable(text), **named)
+
         def on_broken_pipe(self) -> None:
             """Raise the error again: `main` has an exit code for it, rich would exit with 1."""
             raise
@@ -327,7 +334,7 @@ def without_collection() -> Iterator[None]:
 
 def print_error(text: str) -> None:
     """Print to standard error, unless it is closed; words longer than usual paths are cut."""
-    from trunkline.harness.config.document import shorten_words
+    from trunkline.harness.config.document import make_printable, shorten_words
 
     with contextlib.suppress(OSError):
-        print(f"trunkline: {shorten_words(text, 1000)}", file=sys.stderr)
+        print(f"trunkline: {make_printable(shorten_words(text, 1000))}", file=sys.stderr)

@@ -45,7 +45,8 @@ class Problem:
     def __str__(self) -> str:
         file = shorten_words(self.file, 1000)
         place = file if self.line is None else f"{file}:{self.line}"
-        return ": ".join(part for part in (place, self.key_path, self.value, self.allowed) if part)
+        parts = (place, self.key_path, self.value, self.allowed)
+        return make_printable(": ".join(part for part in parts if part))
 
 
 MOST_SHOWN = 100
@@ -196,6 +197,15 @@ def _show_in_yaml(value: Any, allow_unicode: bool) -> str:
         sort_keys=False,
     )
     return text.removesuffix("...\n").strip()
+
+
+def make_printable(text: str) -> str:
+    """Write what a terminal might take for a command as an escape sequence, but for line ends."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text
+    )
 
 
 def shorten(text: str) -> str:

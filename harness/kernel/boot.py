@@ -124,7 +124,7 @@ def run(
         KernelError: there is no kernel or no memory, or the guest crashed, spun or took too long.
     """
     memory_folder = check_machine(memory_mb)
-    kernel = kernel or _find_kernel()
+    kernel = kernel or find_kernel()
     request = _make_request(argv, clock, cwd, env, visible)
     stall_timeout_s = stall_timeout_s if clock == "virtual" else math.inf
     service = _Service(companion, on_output or _to_stdout, on_time, stall_timeout_s, timeout_s)
@@ -222,7 +222,8 @@ def _start(kernel: Path, arguments: Sequence[str], folder: Path, stdin: int | No
         raise KernelError(f"{said}{problems}") from error
 
 
-def _find_kernel() -> Path:
+def find_kernel() -> Path:
+    """The embedded kernel. Raises KernelError with a remedy if it is not built."""
     kernel = build.path()
     if problem := build.find_problem(kernel):
         raise KernelError(

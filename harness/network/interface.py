@@ -172,6 +172,9 @@ class Network(Protocol):
         other, which they would not do on different machines.
         """
 
+    def with_data(self) -> list[str]:
+        """The sites whose TCP or UDP has sent data, to whatever address."""
+
 
 @dataclass(slots=True)
 class InMemoryNetwork:
@@ -224,6 +227,10 @@ class InMemoryNetwork:
         return {pair: self.carried.get(pair, LinkCounters()) for pair in pairs}
 
     def short_of_memory(self) -> list[str]:
+        """See `Network`."""
+        return []
+
+    def with_data(self) -> list[str]:
         """See `Network`."""
         return []
 

@@ -53,6 +53,9 @@ _SOCKET_BUFFER_BYTES = 256 << 20
 """The largest buffer of a TCP socket. Its payload in flight is then at least 112 MB, which is
 3 Gbit/s x 300 ms."""
 
+SENT_DATA = ("TCPOrigDataSent", "OutDatagrams")
+"""The kernel's counters of packets with data that a namespace has sent."""
+
 
 class MininetNetwork:
     """A `Network` in the kernel that this process runs in, under that kernel's clock."""
@@ -207,6 +210,14 @@ class MininetNetwork:
         """The sites at which TCP has reached the limit of its memory."""
         sites = self.topology.site_names
         return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
+
+    def with_data(self) -> list[str]:
+        """The sites whose TCP or UDP has sent data, to whatever address."""
+        return [
+            site
+            for site in self.topology.site_names
+            if any(self._namespace(site).statistic(name) for name in SENT_DATA)
+        ]
 
     def _ends(self, src: str, dst: str, how: Cut) -> Directed:
         """The key of a cut. Both directions of a carrier have the same key."""

@@ -69,9 +69,10 @@ class Namespace:
                     raise NetworkError(what, f"site {self.site}") from error
 
     def statistic(self, name: str) -> int:
-        """A counter of the namespace's TCP, by its name in /proc/net/netstat. Raises KeyError."""
+        """A counter of the namespace, by its name in /proc/net/netstat or snmp. Raises KeyError."""
         with self.inside():
-            lines = Path("/proc/thread-self/net/netstat").read_text().splitlines()
+            files = (Path("/proc/thread-self/net", each) for each in ("netstat", "snmp"))
+            lines = [line for file in files for line in file.read_text().splitlines()]
         for names, values in zip(lines[::2], lines[1::2], strict=True):
             found = dict(zip(names.split(), values.split(), strict=True))
             if name in found:

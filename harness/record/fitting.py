@@ -6,10 +6,17 @@ that names a link that does not exist, or has a plan that no model can have.
 
 from __future__ import annotations
 
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.event import By, Event
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.agents.events.run_events import LinksCounted
-from trunkline.agents.events.task_events import TaskRearranged, TaskReplanned, TaskStarted
+from trunkline.agents.events.task_events import (
+    Discarded,
+    Received,
+    Sent,
+    TaskRearranged,
+    TaskReplanned,
+    TaskStarted,
+)
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.plan import Plan
 from trunkline.topologies.model import Topology
@@ -17,6 +24,8 @@ from trunkline.topologies.model import Topology
 
 def find_misfit(event: Event, topology: Topology) -> str | None:
     """What is wrong with the event and what is allowed; None if it fits."""
+    if (stranger := _find_stranger(event, topology)) is not None:
+        return stranger
     match event:
         case LinkChanged(src=src, dst=dst):
             if not topology.has_link(src, dst):
@@ -34,6 +43,20 @@ def find_misfit(event: Event, topology: Topology) -> str | None:
                 names = ", ".join(sorted(map(str, strangers)))
                 return f"forest: {names}: expected sites of the topology"
             return _find_wrong_cut(event, plan) if isinstance(event, TaskStarted) else None
+    return None
+
+
+def _find_stranger(event: Event, topology: Topology) -> str | None:
+    """What is wrong if an event of a site, or of payload, names no site of the topology."""
+    names = {"site": event.site} if event.by is By.SITE else {}
+    match event:
+        case Sent(dst=dst):
+            names["dst"] = dst
+        case Received(src=src) | Discarded(src=src):
+            names["src"] = src
+    for key, name in names.items():
+        if name not in topology.site_names:
+            return f"{key}: {name!r}: expected a site of the topology"
     return None
 
 

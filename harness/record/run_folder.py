@@ -176,6 +176,11 @@ class RunFolder:
                 draft.unlink(missing_ok=True)
 
 
+def describe_version() -> dict[str, str | None]:
+    """The version and the commit of this Trunkline, as `environment.json` has them."""
+    return {"version": version("trunkline"), "commit": _commit(ROOT)}
+
+
 def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None) -> dict[str, Any]:
     """The content of `environment.json`: everything besides the scenario that may affect a result.
 
@@ -184,8 +189,7 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
     checkout; it ends in `-dirty` if files were changed.
     """
     return {
-        "version": version("trunkline"),
-        "commit": _commit(ROOT),
+        **describe_version(),
         "backend": backend,
         "clock": clock,
         "seed": seed,

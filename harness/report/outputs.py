@@ -25,7 +25,7 @@ from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.network import capture
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
-from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.record.run_folder import RunFolder, StoreError, describe_version
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
@@ -87,7 +87,8 @@ def read(run_dir: Path) -> RunData:
         digests = _digest_captures(run_dir / capture.FOLDER, scenario)
         verdict = judging.judge(history, rules, digests, _read_user_checks(folder))
     else:
-        verdict = Verdict.of([Check("the log is readable", "fail", str(unreadable), "lines", 1)])
+        text = f"{unreadable}{_name_version(folder)}"
+        verdict = Verdict.of([Check("the log is readable", "fail", text, "lines", 1)])
     history = plan_checks.cut_at_wrong_plan(history, rules)
     return RunData(
         scenario=scenario,
@@ -150,6 +151,17 @@ def _read_outputs(folder: Path, names: Sequence[str]) -> Outputs:
                 if lines:
                     found[name, stream] = "\n".join(lines[-LAST_LINES:])
     return found
+
+
+def _name_version(folder: RunFolder) -> str:
+    """The version that wrote a log, if it is not this one; such logs cannot always be read."""
+    about = folder.read_json("environment.json", missing={})
+    here = describe_version()
+    then = {key: about.get(key) for key in here}
+    if None in then.values() or then == here:
+        return ""
+    words = (f"{each['version']} (commit {str(each['commit'])[:8]})" for each in (then, here))
+    return "; Trunkline {} wrote this log, and this is {}".format(*words)
 
 
 def _read_user_checks(folder: RunFolder) -> Mapping[int, UserCheck]:

@@ -129,6 +129,7 @@ def run(
 def check_machine(scenario: Scenario) -> None:
     """Raise KernelError or NetworkError if this machine lacks what the scenario's runs need."""
     if scenario.backend == "embedded":
+        boot.find_kernel()
         boot.check_machine(scenario.limits.memory_bytes >> 20)
     else:
         require(probe_programs)

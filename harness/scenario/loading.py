@@ -27,7 +27,7 @@ from trunkline.harness.scenario.extensions import Extensions, discover
 from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.reader import Reader
 from trunkline.harness.scenario.scheme_settings import Component
-from trunkline.harness.scenario.sections import step_times, timeline_section
+from trunkline.harness.scenario.sections import measured_times, timeline_section
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
@@ -128,7 +128,7 @@ def parse(
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
     read = read_beside(Path(file).parent)
-    step_times.expand(source, read)
+    measured_times.expand(source, read)
     with limited_calls():
         known = user_code.find(extensions or discover(), source, read)
         scenario = Reader(source, known, read).scenario()

@@ -166,7 +166,12 @@ def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
     finally:
         outcome.failures += _end_capture(testbed.captured, testbed.log)
         accounts.log_totals(testbed.log.add)
-        _log_end(testbed.network, testbed.log, outcome.settle())
+        _log_end(
+            testbed.network,
+            testbed.log,
+            outcome.settle(),
+            of_programs=testbed.scenario.runs_programs,
+        )
     return outcome.settle()
 
 
@@ -327,14 +332,19 @@ def _end_capture(captured: capture.Capture, log: EventLog) -> list[str]:
     return []
 
 
-def _log_end(network: MininetNetwork, log: EventLog, cause: Ending | Broken | None) -> None:
+def _log_end(
+    network: MininetNetwork, log: EventLog, cause: Ending | Broken | None, *, of_programs: bool
+) -> None:
     """Log the end of the run, with the bytes, packets and drops of each directed link."""
     links = tuple(
         run_events.LinkTotals(*ends, counters.bytes, counters.packets, counters.drops)
         for ends, counters in network.counters().items()
     )
     short = tuple(network.short_of_memory())
-    log.add(run_events.RunFinished, cause=cause, links=links, short_of_memory=short)
+    spoke = tuple(network.with_data()) if of_programs else None
+    log.add(
+        run_events.RunFinished, cause=cause, links=links, short_of_memory=short, with_data=spoke
+    )
 
 
 def _run_id(run_dir: Path) -> str:

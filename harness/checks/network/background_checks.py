@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
@@ -15,6 +16,7 @@ from trunkline.agents.events.background_events import (
     BackgroundSent,
 )
 from trunkline.agents.events.run_events import RunFinished, Stopping
+from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.control_paths import Paths
@@ -27,6 +29,13 @@ from trunkline.topologies.model import Topology
 
 BURST_BYTES, PACE = 256 * 1024, 1.05
 """A file passes a shaper at its rate within this share, but for this much at its start."""
+
+SLOW_START_ROUNDS, FIRST_WINDOW_BYTES, LEAST_RATE_SHARE = 3, 10_000, 0.8
+"""A file needs at most so many round trips besides one for each doubling of its first window, and
+gets at least this share of the slowest link's rate, after all other traffic."""
+
+DROPPED_NS = 3_000_000_000
+"""TCP may wait so long in all for packets that a full queue dropped."""
 
 
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
@@ -64,6 +73,9 @@ class _Way:
         rate_mbps: the largest rate of its slowest link.
         troubles: when a link of it, or of the way back, was cut or lossy: (start, end) in ns.
         drops: the packets that its interfaces dropped.
+        hops: its links.
+        least_mbps: the smallest rate of any of its links.
+        most_round_ns: the longest round trip, with full queues.
     """
 
     least_ns: int
@@ -72,6 +84,9 @@ class _Way:
     rate_mbps: float
     troubles: tuple[tuple[int, int], ...]
     drops: int
+    hops: tuple[Directed, ...]
+    least_mbps: float
+    most_round_ns: int
 
     def is_calm(self, start_ns: int, end_ns: int) -> bool:
         """Whether nothing was cut or lossy then."""
@@ -90,21 +105,27 @@ class _Way:
                 end_ns = later[0].start_ns if later else history.end_ns
                 if spell.is_cut or spell.link.loss_percent:
                     troubles.append((spell.start_ns, end_ns))
-        most_ms = sum(
-            max(spell.link.delay_ms + spell.link.jitter_ms for spell in spells[hop])
-            + topology.queue_bytes(topology.link(*hop))
-            * 8e-3
-            / min(spell.link.rate_mbps for spell in spells[hop])
-            for hop in hops
-        )
+
+        def sum_most_ms(links: tuple[Directed, ...]) -> float:
+            return sum(
+                max(spell.link.delay_ms + spell.link.jitter_ms for spell in spells[hop])
+                + topology.queue_bytes(topology.link(*hop))
+                * 8e-3
+                / min(spell.link.rate_mbps for spell in spells[hop])
+                for hop in links
+            )
+
         totals = [totals for run in history.all(RunFinished) for totals in run.links]
         return cls(
             paths.control_ns(flow.src, flow.dst),
             paths.control_ns(flow.src, flow.dst) + paths.control_ns(flow.dst, flow.src),
-            round(most_ms * 1e6) + more_ns,
+            round(sum_most_ms(hops) * 1e6) + more_ns,
             min(max(spell.link.rate_mbps for spell in spells[hop]) for hop in hops),
             tuple(troubles),
             sum(each.drops for each in totals if (each.src, each.dst) in hops),
+            hops,
+            min(spell.link.rate_mbps for hop in hops for spell in spells[hop]),
+            round(sum_most_ms((*hops, *back)) * 1e6) + 2 * more_ns,
         )
 
 
@@ -112,7 +133,8 @@ class _Way:
 class _Observed:
     """What the log says of a flow, its schedule up to then, and when the run was told to stop.
 
-    `stopped_ns` is 0 if it was not, or broke off: then the last counts are missing.
+    `stopped_ns` is 0 if it was not, or broke off: then the last counts are missing. `others` are
+    all transfers on its links, of whatever traffic: (start, end, bytes).
     """
 
     planned: Sequence[tuple[int, int]]
@@ -122,6 +144,7 @@ class _Observed:
     failed: Sequence[BackgroundFailed]
     stopped_ns: int
     way: _Way
+    others: Sequence[tuple[int, int, int]]
 
     @property
     def reports(self) -> tuple[BackgroundSent | BackgroundReceived, ...]:
@@ -141,7 +164,26 @@ def _observe(history: History, rules: Rules, flow: Flow, way: _Way) -> _Observed
     end_ns = max(said_ns, default=0)
     until_ns = max(end_ns, stopped_ns)
     planned = list(takewhile(lambda entry: entry[0] <= until_ns, rules.schedule(flow)))
-    return _Observed(planned, sent, received, files, failed, stopped_ns, way)
+    others = list(_list_transfers(history, rules, way.hops)) if files else []
+    return _Observed(planned, sent, received, files, failed, stopped_ns, way, others)
+
+
+def _list_transfers(
+    history: History, rules: Rules, hops: Collection[Directed]
+) -> Iterator[tuple[int, int, int]]:
+    """What crossed any of these links, of agents and of background traffic: (start, end, bytes)."""
+
+    def crosses(src: str, dst: str) -> bool:
+        return any(hop in hops for hop in pairwise(rules.topology.path(src, dst)))
+
+    for task in history.tasks:
+        for sent in task.all(Sent):
+            if crosses(sent.site, sent.dst):
+                yield sent.start_ns, sent.end_ns, sent.bytes
+    crossing = {flow.number for flow in rules.flows if crosses(flow.src, flow.dst)}
+    for got in history.all(BackgroundSent):
+        if got.flow in crossing:
+            yield got.since_ns, got.t_ns, got.bytes
 
 
 def _check_reports(flow: _Observed) -> Iterator[str]:
@@ -208,6 +250,32 @@ def _find_late_files(flow: _Observed) -> Iterator[str]:
             return
 
 
+def _find_slow_files(flow: _Observed) -> Iterator[str]:
+    """Whether a file took longer than its path needs for it and for all other traffic there.
+
+    It needs a handshake and a slow start, with full queues, and the rate of the slowest link. If an
+    interface of the path dropped packets, DROPPED_NS more are allowed. While something is cut or
+    lossy nothing is judged.
+    """
+    way = flow.way
+    for event in flow.files:
+        took_ns = event.t_ns - event.start_ns
+        if not way.is_calm(event.start_ns, event.t_ns):
+            continue
+        rounds = SLOW_START_ROUNDS + math.ceil(math.log2(1 + event.bytes / FIRST_WINDOW_BYTES))
+        others = sum(
+            size
+            for start_ns, end_ns, size in flow.others
+            if start_ns < event.t_ns and event.start_ns < end_ns
+        )
+        paced_ns = (event.bytes + others) * 8e3 / (way.least_mbps * LEAST_RATE_SHARE)
+        allowed_ns = rounds * way.most_round_ns + paced_ns + (DROPPED_NS if way.drops else 0)
+        if took_ns > allowed_ns:
+            took, allowed = (f"{each / 1e9:.3f} s" for each in (took_ns, allowed_ns))
+            yield f"a file of {event.bytes} bytes took {took}, more than {allowed}"
+            return
+
+
 def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
     starts: defaultdict[int, list[int]] = defaultdict(list)
     for t_ns, size in flow.planned:
@@ -227,6 +295,7 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
             break
         starts[event.bytes].remove(fitting[0])
     yield from _find_late_files(flow)
+    yield from _find_slow_files(flow)
     whole = sum(event.bytes for event in flow.files)
     out = sum(event.bytes for event in flow.sent)
     into = sum(event.bytes for event in flow.received)

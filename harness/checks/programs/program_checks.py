@@ -179,21 +179,23 @@ def _is_within(t_ns: int, spans: Sequence[Interval]) -> bool:
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     """Every site moved payload, reported something, or made a timed call: else nothing is known.
 
-    Packets of up to HEADER_BYTES prove nothing: connections that time out or are refused need them.
+    Packets of up to HEADER_BYTES on a link prove nothing: connections that time out or are refused
+    need them. So the kernel's count of packets with data decides, if any packet was on a link.
     """
     spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
     spoke.update(event.site for event in history.all(CallStarted))
     for run in history.all(RunFinished):
         carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
         spoke.update(name for each in carried for name in (each.src, each.dst))
-    for site in rules.program_sites:
-        if site in spoke:
-            yield judged()
-        else:
-            yield doubt(
-                f"{site} took no part: its links carried no payload,"
-                " and its program reported nothing and made no timed call"
-            )
+        linked = {name for each in run.links if each.packets for name in (each.src, each.dst)}
+        spoke.update(linked.intersection(run.with_data or ()))
+    idle = [site for site in rules.program_sites if site not in spoke]
+    yield judged(len(rules.program_sites) - len(idle))
+    if idle:
+        yield doubt(
+            f"{', '.join(idle)} took no part: no packet with data left or reached these sites,"
+            " and their programs reported nothing and made no timed call"
+        )
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:

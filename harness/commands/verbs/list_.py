@@ -35,6 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print one line per item."""
     from trunkline.harness.commands import listings
+    from trunkline.harness.config.document import make_printable
     from trunkline.harness.config.paths import find_scenario_folder
 
     what = arguments.what
@@ -58,5 +59,5 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.print_error(f"there are no {what}{where}")
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
-        print(f"{name:{width}}  {text}".rstrip())
+        print(make_printable(f"{name:{width}}  {text}".rstrip()))
     return 0

@@ -22,7 +22,7 @@ TEXTS = {
     "rate": "{where} carried {size} of this task at its rate, {text}",
     "propagation": "propagation over {where}",
     "slowdown": "{where} was slower than in the scenario: {text}",
-    "outage": "{where} was cut",
+    "outage": "{where} was cut{text}",
     "stop": "{where} was stopped",
     "other tasks": "{where} carried {size} of other tasks (number {text})",
     "background traffic": "{where} carried {size} of background traffic",
@@ -30,6 +30,8 @@ TEXTS = {
     "delay": "the delay of {where} was {text}",
     "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
+    "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show: "
+    "no fault explains it",
     "repair": "the task {text}",
     "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
     "contribution": "{where} took this long to contribute",

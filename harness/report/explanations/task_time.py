@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
+from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
@@ -40,8 +41,8 @@ from trunkline.topologies.model import Topology
 
 Cause = Literal[
     "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
-    "loss", "delay", "cold start", "queueing", "repair", "longer plan", "contribution",
-    "installation",
+    "loss", "delay", "cold start", "queueing", "unexplained", "repair", "longer plan",
+    "contribution", "installation",
 ]  # fmt: skip
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
@@ -226,18 +227,25 @@ class Run:
             (step.src, step.site), (step.start_ns, step.end_ns)
         ):
             name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
-            fault = self.faults.find({name}, CHANGES, since_ns, since_ns)
-            yield Part(
-                trouble.cause, seconds, name, fault, text=self._describe(trouble, step.end_ns)
-            )
+            is_cut, until_ns = trouble.cause == "outage", int(min(trouble.end_ns, step.end_ns))
+            kinds, until_ns = (CUTS, until_ns) if is_cut else (CHANGES, since_ns)
+            fault = self.faults.find({name}, kinds, since_ns, until_ns)
+            yield Part(trouble.cause, seconds, name, fault, text=self._describe(trouble, step))
 
-    def _describe(self, trouble: Trouble, t_ns: int) -> str:
-        """What a link did or does to packets at a time, in words."""
+    def _describe(self, trouble: Trouble, step: PathStep) -> str:
+        """What a link did or does to the packets of a step, in words."""
+        if trouble.cause == "outage":
+            is_back = trouble.hop not in self._list_hops((step.src, step.site))
+            held = ", which held up acknowledgements" if is_back else ""
+            if step.start_ns < trouble.end_ns:
+                return held
+            left = f"{held} and left" if held else ", which left"
+            return f" until {trouble.end_ns / 1e9:.3f} s{left} TCP a small window"
         if trouble.cause == "delay":
             usual_ms = self.topology.link(*trouble.hop).delay_ms
             timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
             return _compare_delays(trouble.amount, usual_ms) + (MISTAKEN if timed_out else "")
-        if t_ns < trouble.end_ns:
+        if step.end_ns < trouble.end_ns:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
 
@@ -268,12 +276,14 @@ class Run:
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
     def _explain_connection(self, task: Task, step: PathStep, left_s: float) -> Iterator[Part]:
-        """A cold connection, as long as it may need, and queues."""
+        """A cold connection, as long as it may need, and queues if the rest is short."""
         ends = step.src, step.site
         since_ns, where = self.connections.find(ends, step.end_ns)[0], " -> ".join(ends)
         cold_s = min(left_s, self.connections.find_cold_s(ends, step))
-        if left_s > cold_s:
-            yield Part("queueing", left_s - cold_s, where)
+        if (rest_s := left_s - cold_s) > 0:
+            is_long = rest_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
+            cause: Cause = "unexplained" if is_long and self.history.faults else "queueing"
+            yield Part(cause, rest_s, where)
         if cold_s <= 0:
             return
         repairs = task.all(TaskRearranged, TaskHalted)
@@ -320,7 +330,8 @@ class Run:
     @cached_property
     def limits(self) -> TcpLimits:
         """What TCP could carry on every connection."""
-        return TcpLimits.of(self.pieces, self.conditions, self.mtu)
+        made = self.history.all(LinkFound)
+        return TcpLimits.of(self.pieces, self.conditions, self.mtu, made)
 
     @cached_property
     def connections(self) -> ColdConnections:

@@ -1,10 +1,12 @@
-"""What TCP could carry while a link lost packets or its delay was raised, and afterwards (pure).
+"""What TCP could carry while a link was cut, lost packets or was late, and afterwards (pure).
 
 The log does not say what TCP did. This is CUBIC's rule for a connection that sends all the time:
 
 - A link that loses packets leaves a window which depends on the share that is lost.
 - A raised delay makes a window last for a longer round trip. If round trips grow by more than TCP's
   shortest timer, TCP takes packets for lost that are only late, and begins with a window of one.
+- A cut stops TCP, also one of the way back, where the acknowledgements are. If it is longer than
+  that timer, TCP begins with a window of one, without transfers too: agents always send heartbeats.
 - Afterwards the window grows from what was left, while the connection is in use. So a link is slow
   for seconds after it has its own values again.
 """
@@ -13,11 +15,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import Literal
 
+from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.network.interface import TCP_IP_HEADER_BYTES
 from trunkline.harness.record.link_history import Conditions, Spell
@@ -43,6 +46,9 @@ RENO_GAIN = 3 * (1 - KEPT) / (1 + KEPT)
 REMEMBERED_S = 30.0
 """A trouble that ended so long before matters no more."""
 
+REFUTED = 2.0
+"""A connection that carried so many times what a small window allows had found its rate again."""
+
 SLICES = 32
 """A span of time is looked at in so many equal parts."""
 
@@ -52,17 +58,22 @@ BUSY_AT_LIMIT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A spell in which a link lost packets, or had a longer delay than in the scenario.
+    """A time in which a link was cut, lost packets, or had a longer delay than in the scenario.
 
     Attributes:
-        amount: the share that was lost in %, or the delay in ms.
+        amount: the share that was lost in %, or the delay in ms; 100 for a cut.
     """
 
-    cause: Literal["loss", "delay"]
+    cause: Literal["loss", "delay", "outage"]
     hop: Directed
     start_ns: int
     end_ns: float
     amount: float
+
+    @property
+    def silent_ns(self) -> float:
+        """Until when a cut may keep TCP silent: the time between two tries doubles meanwhile."""
+        return self.end_ns + (self.end_ns - self.start_ns if self.cause == "outage" else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +94,39 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class TcpLimits:
-    """The transfers of each connection between sites, and the conditions of the links below."""
+    """The transfers of each connection between sites, and the conditions of the links below.
+
+    Attributes:
+        made_ns: when two sites made their connection again.
+    """
 
     conditions: Conditions
     mtu: int
     transfers: Mapping[Directed, Sequence[Transfer]]
+    made_ns: Mapping[frozenset[str], Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, transfers: Sequence[Transfer], conditions: Conditions, mtu: int) -> TcpLimits:
+    def of(
+        cls,
+        transfers: Sequence[Transfer],
+        conditions: Conditions,
+        mtu: int,
+        made: Iterable[LinkFound] = (),
+    ) -> TcpLimits:
         """The limits of all connections that made these transfers."""
         found: defaultdict[Directed, list[Transfer]] = defaultdict(list)
         for each in transfers:
             found[each.src, each.dst].append(each)
-        return cls(conditions, mtu, dict(found))
+        made_ns: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+        for event in made:
+            made_ns[frozenset({event.site, event.peer})].append(event.t_ns)
+        return cls(conditions, mtu, dict(found), dict(made_ns))
 
     def was_full(self, ends: Directed, span: Interval) -> bool:
         """Whether a connection with a limit carried about what TCP could, and so never waited."""
-        slices = list(self._cut(ends, span))
+        troubles = self._list_likely(ends, span)
+        earlier = [e for e in troubles if e.cause != "outage" or e.silent_ns <= span[0]]
+        slices = list(self._cut(ends, span, earlier))
         if all(each.trouble is None for each in slices):
             return False
         needed = sum(
@@ -113,45 +140,73 @@ class TcpLimits:
     def find_troubles(self, ends: Directed, span: Interval) -> list[tuple[Trouble, float]]:
         """What limited TCP in a span of time, each with the seconds, the longest first."""
         found: defaultdict[Trouble, float] = defaultdict(float)
-        for each in self._cut(ends, span):
+        for each in self._cut(ends, span, self._list_likely(ends, span)):
             if each.trouble is not None:
                 found[each.trouble] += each.seconds
         return sorted(found.items(), key=lambda item: -item[1])
 
-    def _cut(self, ends: Directed, span: Interval) -> Iterator[Slice]:
-        since_ns = span[0] - REMEMBERED_S * 1e9
-        troubles = [
-            each
-            for each in self._list_troubles(ends)
-            if each.start_ns < span[1] and since_ns < each.end_ns
-        ]
-        length = max(1, span[1] - span[0]) / SLICES
-        for number in range(SLICES):
-            t_ns = round(span[0] + (number + 0.5) * length)
+    def _cut(self, ends: Directed, span: Interval, troubles: Sequence[Trouble]) -> Iterator[Slice]:
+        for t_ns, seconds in _list_slices(span):
             spells = [self.conditions.spell(hop, t_ns) for hop in self._list_hops(ends)]
             mbps = min(0.0 if spell.is_cut else spell.link.rate_mbps for spell in spells)
             limits = [(self._limit_mbps(ends, each, t_ns), each) for each in troubles]
-            least = min(limits, key=lambda limit: limit[0], default=(math.inf, None))
-            trouble = least[1] if least[0] < mbps else None
-            yield Slice(length / 1e9, mbps, least[0], trouble)
+            # of cuts that left the same window, the latest (in ms) counts
+            tcp_mbps, worst = min(
+                limits,
+                key=lambda limit: (round(limit[0], 3), -(min(limit[1].end_ns, t_ns) // 1e6)),
+                default=(math.inf, None),
+            )
+            trouble = worst if tcp_mbps < mbps else None
+            yield Slice(seconds, mbps, tcp_mbps, trouble)
+
+    def _list_likely(self, ends: Directed, span: Interval) -> list[Trouble]:
+        """What may limit the connection that two sites have in a span of time."""
+        made_ns = (t for t in self.made_ns.get(frozenset(ends), ()) if t <= span[0])
+        since_ns = max(span[0] - REMEMBERED_S * 1e9, *made_ns, 0)
+        return [
+            each
+            for each in self._list_troubles(ends)
+            if each.start_ns < span[1]
+            and since_ns < each.end_ns
+            and not self._is_refuted(ends, each, span)
+        ]
+
+    def _is_refuted(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
+        """Whether TCP carried too much in a span of time for the window that a cut leaves."""
+        if trouble.cause != "outage" or trouble.silent_ns > span[0]:
+            return False
+        slices = _list_slices(span)
+        most = sum(self._limit_mbps(ends, trouble, t_ns) * seconds for t_ns, seconds in slices)
+        return self._carry(ends, *span) * 8e-6 > REFUTED * most
 
     def _list_troubles(self, ends: Directed) -> Iterator[Trouble]:
         for hop in self._list_hops(ends):
             usual_ms = self.conditions.topology.link(*hop).delay_ms
-            for spell, end_ns in _list_spells(self.conditions.spells[hop]):
-                if spell.link.loss_percent:
-                    lost = spell.link.loss_percent
-                    yield Trouble("loss", hop, spell.start_ns, end_ns, lost)
-                if spell.link.delay_ms > usual_ms:
-                    yield Trouble("delay", hop, spell.start_ns, end_ns, spell.link.delay_ms)
+            spells = self.conditions.spells[hop]
+            for lost, start_ns, end_ns in _merge(spells, lambda spell: spell.link.loss_percent):
+                if lost:
+                    yield Trouble("loss", hop, start_ns, end_ns, lost)
+            for delay_ms, start_ns, end_ns in _merge(spells, lambda spell: spell.link.delay_ms):
+                if delay_ms > usual_ms:
+                    yield Trouble("delay", hop, start_ns, end_ns, delay_ms)
+        for hop in (*self._list_hops(ends), *self._list_hops(ends[::-1])):
+            for lost, start_ns, end_ns in _merge(self.conditions.spells[hop], _count_cut):
+                if lost:
+                    yield Trouble("outage", hop, start_ns, end_ns, lost)
 
     def _limit_mbps(self, ends: Directed, trouble: Trouble, t_ns: int) -> float:
         """The most that TCP could carry at a time because of a trouble; infinite without limit."""
         if t_ns < trouble.start_ns:
             return math.inf
+        if trouble.cause == "outage" and t_ns < trouble.end_ns:
+            return 0.0
         trip_s = self._find_trip_s(ends, t_ns)
         if trouble.cause == "loss":
             window = self._find_lossy_window(ends, trouble, t_ns)
+        elif trouble.cause == "outage":
+            timed_out = trouble.end_ns - trouble.start_ns > SHORTEST_TIMER_S * 1e9
+            grown = self._grow(ends, trouble.end_ns, t_ns) if t_ns >= trouble.silent_ns else 0.0
+            window = 1.0 + grown if timed_out else math.inf
         else:
             window = self._find_late_window(ends, trouble, t_ns)
         return window * self._packet_bytes * 8e-6 / trip_s if trip_s else math.inf
@@ -221,7 +276,23 @@ class TcpLimits:
         return self.mtu - TCP_IP_HEADER_BYTES
 
 
-def _list_spells(spells: Sequence[Spell]) -> Iterator[tuple[Spell, float]]:
-    """Each spell with its end."""
-    yield from ((spell, after.start_ns) for spell, after in pairwise(spells))
-    yield spells[-1], math.inf
+def _list_slices(span: Interval) -> Iterator[tuple[int, float]]:
+    """The middle of each slice of a span of time, and its length in seconds."""
+    length = max(1, span[1] - span[0]) / SLICES
+    for number in range(SLICES):
+        yield round(span[0] + (number + 0.5) * length), length / 1e9
+
+
+def _count_cut(spell: Spell) -> float:
+    """The share of packets that a cut loses, in %; 0 without a cut."""
+    return 100.0 * spell.is_cut
+
+
+def _merge(
+    spells: Sequence[Spell], value: Callable[[Spell], float]
+) -> Iterator[tuple[float, int, float]]:
+    """A value of a link with its start and end; changes of other values do not divide this time."""
+    found = [(each, next(same).start_ns) for each, same in groupby(spells, value)]
+    ends_ns = [*(start_ns for _, start_ns in found[1:]), math.inf]
+    for (each, start_ns), end_ns in zip(found, ends_ns, strict=True):
+        yield each, start_ns, end_ns

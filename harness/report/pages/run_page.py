@@ -104,6 +104,7 @@ def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
         words,
         tag("p", "Ended: ", ended) if ended else None,
         tag("ul", problems) if problems else None,
+        *(tag("p", remark) for remark in verdict.remarks),
         class_=f"verdict is-{verdict.outcome}",
     )
 
@@ -289,7 +290,6 @@ def _write_checks(verdict: Verdict) -> list[Child]:
     summary = f"Excused objects and reasons: {len(cases)} lines"
     file = "verdict.json" if len(cases) > MAX_PRINTED_ROWS else None
     return [
-        *(tag("p", remark) for remark in verdict.remarks),
         make_table(("check", "outcome", "counts", "findings"), rows, "checks"),
         tag("p", f"Not applicable, because there was nothing to judge: {idle}.") if idle else None,
         frame.fold(summary, excused, file=file) if cases else None,

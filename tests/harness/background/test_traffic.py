@@ -108,6 +108,14 @@ def delay_a_file(lines: Lines) -> Lines:
     return sorted([late if line is first else line for line in lines], key=lambda x: x["t_ns"])
 
 
+def delay_another_file(lines: Lines) -> Lines:
+    """A file in the middle is reported 5 s later."""
+    files = [line for line in lines if line["event"] == "background_file"]
+    middle = files[len(files) // 2]
+    late = middle | {"t_ns": middle["t_ns"] + 5_000_000_000}
+    return sorted([late if line is middle else line for line in lines], key=lambda x: x["t_ns"])
+
+
 def lose_packets(lines: Lines) -> Lines:
     """What arrived of flow 0 in a report in the middle is not in it."""
     mine = [x for x in lines if x["event"] == "background_received" and x["flow"] == 0]
@@ -118,6 +126,7 @@ def lose_packets(lines: Lines) -> Lines:
 FALSIFICATIONS = {
     "all packets of a report are missing, although none was dropped": lose_packets,
     "a file that arrived is reported later": delay_a_file,
+    "a file took longer than its path allows": delay_another_file,
     "a report of sent packets is missing": of_kind("background_sent", lambda line: None),
     "nothing was sent": without("background_sent"),
     "more packets were sent": of_kind(

@@ -603,12 +603,12 @@ def test_a_page_of_several_runs_takes_no_other_files_place(run_dir, capsys):
 
 @pytest.mark.parametrize("by_name", [True, False])
 def test_report_judges_a_run_again(by_name, run_dir, monkeypatch, capsys):
-    from trunkline.harness.report import outputs
+    from trunkline.harness.runs import user_checks
 
     verdict = Verdict.of([Check("bytes are right", "unknown", "nothing was sent", "tasks", 0)])
     seen = []
     monkeypatch.setattr(
-        outputs, "build", lambda path, width: seen.append(path.resolve()) or verdict
+        user_checks, "judge_run", lambda path, width: seen.append(path.resolve()) or verdict
     )
     runs = str(run_dir.parents[1])
     name = "quickstart" if by_name else str(run_dir)

@@ -27,3 +27,15 @@ def test_a_link_that_does_not_exist_does_not_fit():
 def test_a_plan_of_another_model_does_not_fit(values, said):
     task = history(altered("task_started", values, task=1)).tasks[1]
     assert find_misfit(task.started, TOPOLOGY) == said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"dst": "nX"}, "dst: 'nX': expected a site of the topology"),
+        ({"site": "nX"}, "site: 'nX': expected a site of the topology"),
+    ],
+)
+def test_payload_of_a_site_that_does_not_exist_does_not_fit(values, said):
+    found = history(altered("sent", values, task=0))
+    assert said in [find_misfit(event, TOPOLOGY) for event in found.events]

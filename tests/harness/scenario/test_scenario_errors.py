@@ -230,3 +230,17 @@ def test_a_key_that_cannot_be_printed_is_quoted():
     assert "\x1b" not in found
     assert 'x.yaml:2: "bad\\e[31m": 1: unknown key' in found
     assert 'x.yaml:3: scheme."pl\\e[0man": crew: unknown key' in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'timeline: [{at: 1 s, do: "\\e[31mred\\a"}]',
+        'timeline: [{at: 1 s, do: "kill \\e[31mred"}]',
+        'timeline: [{at: 1 s, do: "setlink n1 n2 rate=\\e[31mred"}]',
+        '"\\e[31mred": 1',
+        'capture: {links: ["\\u202ered"]}',
+    ],
+)
+def test_no_escape_sequence_of_a_file_reaches_the_terminal(known, line):
+    assert all(each.isprintable() for each in messages(known, f"{GOOD}{line}\n"))

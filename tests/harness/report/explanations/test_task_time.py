@@ -9,20 +9,41 @@ from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.report.explanations.explanation import Explanation, explain
-from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.explanations.explanation_text import describe_part, summarize
 from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.topologies.model import Topology
 
 FAST = replace(
     TOPOLOGY, links=tuple(replace(link, rate_mbps=10 * link.rate_mbps) for link in TOPOLOGY.links)
 )
 """Links that are faster than the payload was, which connections that are cold explain."""
 
+NEAR = replace(FAST, links=tuple(replace(link, delay_ms=0.1) for link in FAST.links))
+"""Links of a short delay, on which connections are warm at once."""
+
+
+def list_parts(topology: Topology, *changes: Change) -> list[Part]:
+    """Where the time of the first task went, the longest part first."""
+    found = history(*changes)
+    return [*explain(Run(found, topology, 1500, "oslo"), found.tasks[0], 0.1, None).parts]
+
+
+def cut(start_ms: int, end_ms: int, src: str, dst: str) -> list[Change]:
+    """A link of `FAST` is cut by fault 7."""
+    values = {"rate_mbps": 80.0, "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    ends = {"src": src, "dst": dst, **values}
+    said = {"verb": "outage", "text": "outage", "targets": [f"{src} -> {dst}"]}
+    return [
+        added(start_ms, "runner", "fault_started", fault=7, **said),
+        added(start_ms, "runner", "link_changed", **ends, cuts=["blackhole"]),
+        added(end_ms, "runner", "link_changed", **ends, cuts=[]),
+        added(end_ms, "runner", "fault_ended", fault=7),
+    ]
+
 
 def list_cold(*changes: Change) -> list[Part]:
     """The parts of the first task's time that are due to cold connections, in order of time."""
-    found = history(*changes)
-    task = found.tasks[0]
-    parts = explain(Run(found, FAST, 1500, "oslo"), task, 0.1, None).parts
+    parts = list_parts(FAST, *changes)
     return [part for part in parts if part.cause == "cold start"]
 
 
@@ -72,3 +93,43 @@ def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:
     usual = explain_parts(5.0)
     assert usual.main_s == pytest.approx(2.0)
     assert "The longest part took 2.000 s: the task was rearranged" in summarize(usual, history())
+
+
+@pytest.mark.parametrize(
+    ("hop", "start_ms", "end_ms", "said"),
+    [
+        (("rome", "oslo"), 4, 205, "until 0.205 s, which left TCP a small window"),
+        (("oslo", "rome"), 4, 205, "until 0.205 s, which held up acknowledgements and left TCP a "),
+        (("rome", "oslo"), 600, 900, ", which held up acknowledgements"),
+    ],
+)
+def test_a_cut_before_a_step_or_of_its_way_back_takes_what_nothing_else_explains(
+    hop: tuple[str, str], start_ms: int, end_ms: int, said: str
+) -> None:
+    """After the early cuts the longer step is from rome to oslo, otherwise from oslo to rome."""
+    parts = list_parts(FAST, *cut(start_ms, end_ms, *hop))
+    part = max((each for each in parts if each.fault == 7), key=lambda each: each.seconds)
+    assert (part.cause, part.where, part.seconds > 0.7) == ("outage", " -> ".join(hop), True)
+    assert said in describe_part(part, history())
+
+
+def test_a_long_rest_of_a_run_with_faults_has_no_fault_that_explains_it() -> None:
+    usual = list_parts(NEAR)[0]
+    assert (usual.cause, usual.where) == ("queueing", "oslo -> rome")
+    main = list_parts(NEAR, *cut(1400, 1450, "kyiv", "rome"))[0]
+    assert main == replace(usual, cause="unexplained")
+    assert "no fault explains it" in describe_part(main, history())
+
+
+def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
+    """Fault 7 begins at 0.3 s, and at 0.5 s another fault changes the rate."""
+    ends = {"src": "oslo", "dst": "rome", "delay_ms": 10.0, "jitter_ms": 0.0, "cuts": []}
+    said = {"verb": "setlink", "text": "setlink", "targets": ["oslo -> rome"]}
+    changes = [
+        added(t_ms, "runner", "link_changed", **ends, rate_mbps=rate, loss_percent=lost)
+        for t_ms, rate, lost in ((300, 80.0, 9.0), (500, 79.0, 9.0), (600, 79.0, 0.0))
+    ]
+    fault = added(300, "runner", "fault_started", fault=7, **said)
+    parts = list_parts(FAST, fault, *changes)
+    (loss,) = (part for part in parts if part.cause == "loss")
+    assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from trunkline.agents.events.connection_events import LinkFound
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.transfers import Transfer
 from trunkline.harness.report.explanations.tcp_limits import TcpLimits, Trouble
@@ -17,13 +18,23 @@ ENDS = ("a", "b")
 THERE, BACK = Link("a", "b", 50.0, 20.0), Link("b", "a", 50.0, 20.0)
 TOPOLOGY = Topology("t", (Site("a"), Site("b")), (THERE, BACK))
 OWN = (10, {})
+CUT = {"is_cut": True}
 
 
-def limit(*spells, size=5_000_000, end_s=20):
-    """A link with these values from these seconds on, and one transfer from 0 s on."""
-    there = [Spell(0, THERE), *(Spell(at_s * S, replace(THERE, **new)) for at_s, new in spells)]
-    conditions = Conditions({ENDS: tuple(there), ("b", "a"): (Spell(0, BACK),)}, TOPOLOGY)
-    return TcpLimits.of([Transfer(0, *ENDS, "in", size, 0, end_s * S)], conditions, 1500)
+def list_spells(link, spells):
+    """The spells of a link that has these values from these seconds on."""
+    yield Spell(0, link)
+    for at_s, new in spells:
+        values = {name: value for name, value in new.items() if name != "is_cut"}
+        yield Spell(round(at_s * S), replace(link, **values), "is_cut" in new)
+
+
+def limit(*spells, back=(), size=5_000_000, start_s=0, end_s=20, made=()):
+    """A link with these values from these seconds on, and one transfer, from 0 s on at first."""
+    there, returning = list_spells(THERE, spells), list_spells(BACK, back)
+    conditions = Conditions({ENDS: tuple(there), ENDS[::-1]: tuple(returning)}, TOPOLOGY)
+    sent = Transfer(0, *ENDS, "in", size, start_s * S, end_s * S)
+    return TcpLimits.of([sent], conditions, 1500, made)
 
 
 def limits(found, at_s, length_s=0.001):
@@ -76,3 +87,57 @@ def test_a_link_without_trouble_is_not_busy_for_tcp():
 def test_a_connection_is_full_only_if_it_was_before_the_trouble_as_well():
     found = limit((4, {"loss_percent": 5.0}), size=1_000_000, end_s=5)
     assert not found.was_full(ENDS, (0, 5 * S))
+
+
+def test_other_values_that_change_do_not_end_a_loss_or_a_delay():
+    slower = {"rate_mbps": 40.0}
+    lossy = {"loss_percent": 5.0}
+    found = limit((5, lossy), (7, lossy | slower), (9, lossy), OWN)
+    for at_s in (6, 8, 9.5, 12):
+        assert [trouble for trouble, _ in limits(found, at_s)] == [
+            Trouble("loss", ENDS, 5 * S, 10 * S, 5.0)
+        ]
+    late = {"delay_ms": 800.0}
+    found = limit((5, late), (7, late | slower), OWN)
+    assert [trouble for trouble, _ in limits(found, 8)] == [
+        Trouble("delay", ENDS, 5 * S, 10 * S, 800.0)
+    ]
+
+
+@pytest.mark.parametrize("hop", [ENDS, ENDS[::-1]])
+def test_a_cut_leaves_a_small_window_also_on_the_way_back(hop):
+    spells = (5, CUT), (6, CUT | {"rate_mbps": 40.0}), (7, {})
+    faulty = {"back": spells} if hop != ENDS else {}
+    found = limit(*(spells if hop == ENDS else ()), **faulty, start_s=15, size=50_000)
+    cut = Trouble("outage", hop, 5 * S, 7 * S, 100.0)
+    for at_s in (7.1, 15.1):
+        assert [trouble for trouble, _ in limits(found, at_s)] == [cut]
+    assert limits(found, 4.9) == []
+
+
+def test_a_cut_of_the_way_back_stops_tcp_however_short_it_is():
+    found = limit(back=((5, CUT), (5.1, {})))
+    assert limits(found, 5.05) == [
+        (Trouble("outage", ENDS[::-1], 5 * S, 5_100_000_000, 100.0), pytest.approx(0.001))
+    ]
+    assert limits(found, 5.2) == []
+
+
+def test_the_latest_of_several_troubles_is_the_one_that_limits_tcp():
+    found = limit((1, {"loss_percent": 10.0}), (4, {}), (6, CUT), (7, {}))
+    assert limits(found, 5)[0][0].cause == "loss"
+    assert limits(found, 7.5)[0][0] == Trouble("outage", ENDS, 6 * S, 7 * S, 100.0)
+    flapping = limit((1, CUT), (2, {}), (3, CUT), (4, {}), start_s=9, size=50_000)
+    assert limits(flapping, 9)[0][0] == Trouble("outage", ENDS, 3 * S, 4 * S, 100.0)
+
+
+def test_what_was_carried_tells_that_the_window_had_grown_since_a_cut():
+    spells = (1, CUT), (2, {})
+    assert limits(limit(*spells, start_s=10, size=1_000_000, end_s=11), 10, 1) == []
+    assert limits(limit(*spells, start_s=10, size=100_000, end_s=11), 10, 1) != []
+
+
+def test_a_connection_that_was_made_again_has_no_window_of_an_earlier_cut():
+    spells = (1, CUT), (3, {})
+    assert limits(limit(*spells, made=[LinkFound(4 * S, "b", "a")]), 4.5) == []
+    assert limits(limit(*spells, made=[LinkFound(5 * S, "b", "a")]), 4.5) != []
