@@ -70,13 +70,13 @@ class Namespace:
 
     def statistic(self, name: str) -> int:
         """A counter of the namespace, by its name in /proc/net/netstat or snmp. Raises KeyError."""
-        with self.inside():
-            files = (Path("/proc/thread-self/net", each) for each in ("netstat", "snmp"))
-            lines = [line for file in files for line in file.read_text().splitlines()]
-        for names, values in zip(lines[::2], lines[1::2], strict=True):
-            found = dict(zip(names.split(), values.split(), strict=True))
-            if name in found:
-                return int(found[name])
+        for file in ("netstat", "snmp"):
+            with self.inside():
+                lines = (Path("/proc/thread-self/net") / file).read_text().splitlines()
+            for names, values in zip(lines[::2], lines[1::2], strict=True):
+                found = dict(zip(names.split(), values.split(), strict=True))
+                if name in found:
+                    return int(found[name])
         raise KeyError(name)
 
 
