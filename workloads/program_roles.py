@@ -169,6 +169,16 @@ class Program:
         return rule is not None and before < rule.at_most and (rule.on == "any" or code != 0)
 
 
+def site_of(name: str) -> str:
+    """The site of a program, by the program's name."""
+    return name.partition(".")[0]
+
+
+def is_of(name: str, site: str) -> bool:
+    """Whether a program is at this site, or is the one with this name."""
+    return site in (name, site_of(name))
+
+
 def list_roles(options: Mapping[str, Any]) -> dict[str, Role]:
     """The roles of a workload's options by name; that without a name is the empty one."""
     named: Mapping[str, Role] = options.get("programs") or {}

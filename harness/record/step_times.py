@@ -8,20 +8,19 @@ the first of computing, moving and waiting counts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
-from trunkline.harness.record.calls import Call, Meeting, find_meetings, list_calls
+from trunkline.harness.record.calls import Call, Key, Meeting, find_meetings, list_calls
 from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
+from trunkline.workloads.program_roles import site_of
 
 COMPUTING, MOVING, WAITING = range(3)
 """What a site does, in the order in which it counts."""
-
-Interval = tuple[int, int]
-"""(start, end) in nanoseconds since the run's start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,53 +58,68 @@ def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTi
         begun[started.site].append(started)
     ends_ns = {(end.site, end.iteration): end.t_ns for end in history.all(ComputeFinished)}
     first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
-    exits_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
+    exits_ns = {site_of(event.who): event.t_ns for event in history.all(AgentExited)}
     for site in sites:
         until_ns = exits_ns.get(site, history.end_ns)
-        spans: list[tuple[int, int | None]] = [(e.t_ns, e.iteration) for e in begun[site]]
-        computed = [(t_ns, ends_ns.get((site, number or 0), until_ns)) for t_ns, number in spans]
+        starts: list[tuple[int, int | None]] = [(e.t_ns, e.iteration) for e in begun[site]]
+        computed = [(t_ns, ends_ns.get((site, number or 0), until_ns)) for t_ns, number in starts]
         done = [call.finished.t_ns for call in calls[site] if call.finished is not None]
         last_ns = max([*done, *(end for _, end in computed)], default=until_ns)
-        spans = spans or [(first_ns, None)]
-        for (start_ns, number), (end_ns, _) in pairwise([*spans, (max(last_ns, spans[-1][0]), 0)]):
-            yield _divide(site, number, (start_ns, end_ns), computed, calls[site], meetings)
+        starts = starts or [(first_ns, None)]
+        bounds = [*(t_ns for t_ns, _ in starts), max(last_ns, starts[-1][0])]
+        changes = [*_list_changes(computed, calls[site], meetings, (bounds[0], bounds[-1]))]
+        divided = zip(starts, pairwise(bounds), _divide(changes, bounds), strict=True)
+        for (_, number), span, (spent, waited_for) in divided:
+            parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
+            yield StepTime(site, number, *span, *parts, dict(waited_for))
+
+
+Change = tuple[int, int, int, str]
+"""From a time on, a site does something once more (1) or once less (-1), or a step begins (0);
+what it does, and the site that it waits for."""
+
+
+def _list_changes(
+    computed: Iterable[Interval],
+    calls: Iterable[Call],
+    meetings: Mapping[Key, Meeting],
+    span: Interval,
+) -> Iterator[Change]:
+    """What a site does within a span."""
+    for begin_ns, end_ns in computed:
+        yield from _clip(begin_ns, end_ns, COMPUTING, "", span)
+    for call in calls:
+        begin_ns, met = call.started.t_ns, meetings.get(call.key)
+        end_ns = span[1] if call.finished is None else call.finished.t_ns
+        last_ns, last_site = (begin_ns, "") if met is None else (met.last_ns, met.last_site)
+        met_ns = min(max(last_ns, begin_ns), end_ns)
+        yield from _clip(begin_ns, met_ns, WAITING, last_site, span)
+        yield from _clip(met_ns, end_ns, MOVING, "", span)
+
+
+def _clip(begin_ns: int, end_ns: int, what: int, other: str, span: Interval) -> Iterator[Change]:
+    begin_ns, end_ns = max(begin_ns, span[0]), min(end_ns, span[1])
+    if begin_ns < end_ns:
+        yield begin_ns, 1, what, other
+        yield end_ns, -1, what, other
 
 
 def _divide(
-    site: str,
-    number: int | None,
-    span: Interval,
-    computed: list[Interval],
-    calls: list[Call],
-    meetings: Mapping[tuple[str, int, int], Meeting],
-) -> StepTime:
-    """Divide a step into its parts."""
-    changes: list[tuple[int, int, int, str]] = []  # time, +1 or -1, what, site that is waited for
-
-    def add(interval: Interval, what: int, other: str = "") -> None:
-        start_ns, end_ns = max(interval[0], span[0]), min(interval[1], span[1])
-        if start_ns < end_ns:
-            changes.extend(((start_ns, 1, what, other), (end_ns, -1, what, other)))
-
-    for interval in computed:
-        add(interval, COMPUTING)
-    for call in calls:
-        end_ns = span[1] if call.finished is None else call.finished.t_ns
-        met = meetings.get(call.key)
-        met_ns = (
-            call.started.t_ns if met is None else min(max(met.last_ns, call.started.t_ns), end_ns)
-        )
-        add((call.started.t_ns, met_ns), WAITING, "" if met is None else met.last_site)
-        add((met_ns, end_ns), MOVING)
-    spent, waited_for = Counter[int](), Counter[str]()
+    changes: Iterable[Change], bounds: Sequence[int]
+) -> list[tuple[Counter[int], Counter[str]]]:
+    """How long each step between the bounds did what, and how long it waited for whom, in ns."""
+    found = [(Counter[int](), Counter[str]()) for _ in bounds[1:]]
     active = Counter[tuple[int, str]]()
-    before_ns = span[0]
-    for t_ns, step, what, other in sorted(changes):
-        if now := min((key for key, count in active.items() if count > 0), default=None):
+    step, before_ns = 0, bounds[0]
+    begins = ((t_ns, 0, COMPUTING, "") for t_ns in bounds[1:])
+    for t_ns, change, what, other in sorted([*changes, *begins]):
+        if now := min((key for key, count in active.items() if count), default=None):
+            spent, waited_for = found[step]
             spent[now[0]] += t_ns - before_ns
             if now[0] == WAITING:
                 waited_for[now[1]] += t_ns - before_ns
-        active[what, other] += step
+        active[what, other] += change
         before_ns = t_ns
-    parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
-    return StepTime(site, number, *span, *parts, dict(waited_for))
+        while step + 1 < len(found) and t_ns >= bounds[step + 1]:
+            step += 1
+    return found

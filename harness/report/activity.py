@@ -13,6 +13,7 @@ from trunkline.harness.record.branches import list_computed, list_waits
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval, is_alone
 from trunkline.harness.record.transfers import union
+from trunkline.workloads.program_roles import site_of
 
 Bar = tuple[float, float, float, float]
 """(start_s, end_s, y, height); rows are 1 high, and y grows downwards."""
@@ -99,7 +100,7 @@ def find_lives(history: History) -> dict[str, list[Interval]]:
         return {}
     found: defaultdict[str, list[Interval]] = defaultdict(list)
     for name in history.programs.moments:
-        found[name.partition(".")[0]] += history.programs.runs(name)
+        found[site_of(name)] += history.programs.runs(name)
     return {site: [*union(spans)] for site, spans in found.items()}
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import ExpectedOutput
 from trunkline.harness.processes.lines import Lines
-from trunkline.harness.scenario.sections.expectations import Expectation, is_of
+from trunkline.harness.scenario.sections.expectations import Expectation
+from trunkline.workloads.program_roles import is_of
 
 LINE_BYTES = 4096
 """Longer lines are cut."""

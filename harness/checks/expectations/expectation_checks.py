@@ -29,7 +29,8 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.sections.capture_section import find_links
-from trunkline.harness.scenario.sections.expectations import Expectation, is_of
+from trunkline.harness.scenario.sections.expectations import Expectation
+from trunkline.workloads.program_roles import is_of
 
 Judge = Callable[[History, Rules, int, Expectation], Iterable[Finding]]
 

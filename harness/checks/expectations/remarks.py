@@ -20,7 +20,7 @@ from trunkline.agents.events.run_events import (
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
-from trunkline.harness.scenario.sections.expectations import is_of
+from trunkline.workloads.program_roles import is_of
 
 SILENT_SHARE = 1 / 3
 """A program that does nothing for this share of the run is named."""

@@ -23,6 +23,7 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.record.calls import PAIRS, Call, Group, list_calls, list_groups, list_needed
 from trunkline.harness.record.history import History
+from trunkline.workloads.program_roles import site_of
 
 STOPPED = "the timing of its process stopped"
 ENDED = "its program ended first"
@@ -44,7 +45,7 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
         carried = sum(link.bytes for run in history.all(RunFinished) for link in run.links)
         if history.syncs or carried:
             yield doubt("no call was timed")
-    ended = {each.who.partition(".")[0] for each in history.all(AgentExited) if not each.asked}
+    ended = {site_of(each.who) for each in history.all(AgentExited) if not each.asked}
     processes: defaultdict[tuple[str, int], list[Call]] = defaultdict(list)
     for call in list_calls(history):
         processes[call.started.site, call.started.process].append(call)

@@ -21,7 +21,7 @@ def computing_is_charged(history: History, rules: Rules) -> Iterator[Finding]:
     if not charge:
         return
     totals = {each.site: each for each in find_totals(history)}
-    for site in rules.programs or ():
+    for site in rules.program_sites:
         if site not in totals:
             yield doubt(f"{site} was not charged for what it computed")
             continue

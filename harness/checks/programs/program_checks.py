@@ -39,6 +39,7 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
+from trunkline.workloads.program_roles import site_of
 
 HEADER_BYTES = 94
 """The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
@@ -113,7 +114,7 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
     computing: dict[str, ComputeStarted] = {}
     for event in history.events:
         if isinstance(event, AgentExited):
-            site = event.who.partition(".")[0]
+            site = site_of(event.who)
             if (site, event.t_ns) in cut:
                 computing.pop(site, None)
             continue

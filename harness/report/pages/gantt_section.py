@@ -13,6 +13,7 @@ from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
+from trunkline.workloads.program_roles import site_of
 
 CLASSES: Mapping[str, str] = dict(
     zip(
@@ -210,7 +211,7 @@ def _draw_failures(
     """Draw a mark where a program ended badly by itself, with its exit code or signal."""
     found = []
     for event in history.all(AgentExited):
-        site = event.who.partition(".")[0]
+        site = site_of(event.who)
         by_itself = event.asked is False and event.fault is None
         if by_itself and (event.code or event.signal) and site in sites:
             text = f"signal {event.signal}" if event.signal else f"exit code {event.code}"

@@ -9,6 +9,7 @@ from trunkline.harness.scenario.sections.capture_section import find_links
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
+from trunkline.workloads.program_roles import site_of
 
 OF_PROGRAMS = ("output", "exit")
 """What only programs do."""
@@ -27,7 +28,7 @@ def check(
     for index, entry in enumerate(entries):
         path = ("expect", index)
         for number, site in enumerate(entry.sites or ()):
-            if sites and site.partition(".")[0] not in sites:  # the rest is a role
+            if sites and site_of(site) not in sites:
                 source.refuse((*path, "sites", number), list_choices(sites, site))
         if entry.link is not None and topology is not None:
             try:

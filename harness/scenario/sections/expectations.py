@@ -140,10 +140,5 @@ class Expectation:
         return is_large and (self.at_most is None or number <= self.at_most)
 
 
-def is_of(who: str, site: str) -> bool:
-    """Whether a program is at this site, or is the one with this name."""
-    return who == site or who.startswith(f"{site}.")
-
-
 def _key(name: str) -> str:
     return units.split_name(name)[0]

@@ -39,6 +39,12 @@ def test_without_charges_there_is_nothing_to_judge() -> None:
     assert judge(*RIGHT, scenario=scenario).outcome == "none"
 
 
+def test_sites_are_charged_whatever_the_roles_of_their_programs() -> None:
+    roles = "programs: {server: {sites: [n1], command: [sh]}, client: {command: [sh]}}"
+    found = judge(*RIGHT, scenario=SCENARIO.replace("command: [sh]", roles, 1))
+    assert (found.outcome, found.judged) == ("pass", 2)
+
+
 @pytest.mark.parametrize("wrong_ns", [3_900_000, 4_100_000])
 def test_another_charge_than_the_factor_says_fails(wrong_ns: int) -> None:
     found = judge(RIGHT[0], replace(RIGHT[1], charged_ns=wrong_ns))
