@@ -242,31 +242,45 @@ def _parse_lognormal(parameters: Mapping[str, Any]) -> Lognormal:
     return Lognormal(**{f"{key}_s": float(value) for key, value in parameters.items()})
 
 
-def parse_for(value: Any, rank: int, sites: Sites, option: str = "compute") -> Distribution:
+def parse_for(value: Any, rank: int, sites: Sites) -> Distribution:
     """Return the distribution of the site `rank`; a mapping may have one for each site.
 
-    Raises OptionError, also if a site is missing.
+    The value is right (`check_sites`).
     """
-    if not isinstance(value, Mapping) or any(key in FORMS for key in value):
-        return parse(value, option)
-    found: dict[int, Distribution] = {}
+    if not _is_by_site(value):
+        return parse(value)
+    names = () if isinstance(sites, int) else (sites[rank],)
+    keys = (*names, rank, str(rank))
+    return parse(next(value[key] for key in keys if key in value))
+
+
+def check_sites(value: Any, sites: Sites) -> None:
+    """Raise OptionError for a wrong distribution, or for sites that are missing or named twice."""
+    if not _is_by_site(value):
+        parse(value)
+        return
+    found: set[int] = set()
     for site, own in value.items():
-        named = find_rank(option, site, sites)
+        named = find_rank("compute", site, sites)
         if named in found:
-            raise OptionError(f"{option}.{site}", own, "each site once")
-        found[named] = parse(own, f"{option}.{site}")
+            raise OptionError(f"compute.{site}", own, "each site once")
+        found.add(named)
+        parse(own, f"compute.{site}")
     names = range(sites) if isinstance(sites, int) else sites
     if missing := [str(name) for number, name in enumerate(names) if number not in found]:
         text = f"a time for each site: {', '.join(missing)} have none; slowdown takes some sites"
-        raise OptionError(option, value, text)
-    return found[rank]
+        raise OptionError("compute", value, text)
 
 
 def median_s(value: Any) -> float:
     """Return the median of a distribution, or that of the sites' medians. Raises OptionError."""
-    if isinstance(value, Mapping) and not any(key in FORMS for key in value):
+    if _is_by_site(value):
         return median(map(median_s, value.values()))
     return parse(value).quantile_s(0.5)
+
+
+def _is_by_site(value: Any) -> bool:
+    return isinstance(value, Mapping) and not any(key in FORMS for key in value)
 
 
 def slowdown_factor(slowdown: Mapping[Any, float] | None, rank: int, sites: Sites) -> float:
@@ -330,7 +344,7 @@ def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
     """Return what is wrong with `compute_s`, `compute_factor`, `slowdown` and `delay_s`."""
     found = find_broken({"compute_factor": positive(1e6)}, options)
     checks: tuple[Callable[[], object], ...] = (
-        lambda: parse_for(options.get("compute_s", 0.0), 0, sites),
+        lambda: check_sites(options.get("compute_s", 0.0), sites),
         lambda: slowdown_factor(options.get("slowdown"), 0, sites),
         lambda: delay_of(options.get("delay_s", 0.0), 0, sites),
     )

@@ -47,7 +47,7 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     passive member need not have been ready; a member that waits after a task is not ready again.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
-    stop_ns = history.stop_ns
+    stop_ns, follow_ns = history.stop_ns, Tolerances.of(history).follow_ns
     ready = list_ready(history)
     waits = _list_waits(history)
     for task in history.tasks:
@@ -72,8 +72,7 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _judge_completion(task, event, paths)
         for taken in task.all(ContributionTaken):
             yield from _judge_taking(task, taken, paths)
-        for end in task.all(ContributionTaken, TaskDropped):
-            yield from _judge_moment(task, end, Tolerances.of(history).follow_ns)
+        yield from _judge_moments(task, follow_ns)
         for dropped in task.all(TaskDropped):
             yield from _judge_drop(task, dropped, paths, losses)
         yield from _judge_reports(task, paths, losses, stop_ns)
@@ -185,15 +184,16 @@ def _judge_taking(task: Task, taken: ContributionTaken, paths: Paths) -> Iterato
         yield fail(f"{name}, but no controller completed it")
 
 
-def _judge_moment(
-    task: Task, end: ContributionTaken | TaskDropped, most_ns: int
-) -> Iterator[Finding]:
-    """A member that is told of a task's end logs its traffic, and at once how the task ended."""
-    reports = (*task.all(Sent, Received), *task.all(Routed, Discarded))
-    told_ns = [each.t_ns for each in reports if each.site == end.site and each.t_ns <= end.t_ns]
-    if told_ns and end.t_ns > max(told_ns) + most_ns:
-        late_ms = (end.t_ns - max(told_ns)) / 1e6
-        yield fail(f"{task}: {end.site} logged the end {late_ms:.3f} ms after its traffic")
+def _judge_moments(task: Task, most_ns: int) -> Iterator[Finding]:
+    """A member that is told of the task's end logs its traffic, and at once how the task ended."""
+    told_ns: defaultdict[str, list[int]] = defaultdict(list)
+    for report in (*task.all(Sent, Received), *task.all(Routed, Discarded)):
+        told_ns[report.site].append(report.t_ns)
+    for end in task.all(ContributionTaken, TaskDropped):
+        last_ns = max((t_ns for t_ns in told_ns[end.site] if t_ns <= end.t_ns), default=end.t_ns)
+        if end.t_ns > last_ns + most_ns:
+            late_ms = (end.t_ns - last_ns) / 1e6
+            yield fail(f"{task}: {end.site} logged the end {late_ms:.3f} ms after its traffic")
 
 
 def _shares(held: Mapping[str, Chunks], contributor: str, receiver: str) -> bool:

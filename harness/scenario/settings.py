@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -182,7 +183,7 @@ class Capture:
         return tuple((src, dst) for src, dst in found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scenario:
     """A complete scenario: everything that a run needs.
 
@@ -219,7 +220,7 @@ class Scenario:
         """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS
 
-    @property
+    @cached_property
     def programs(self) -> Mapping[str, Program]:
         """The programs by name, in the order of ranks; none if agents run."""
         if not self.runs_programs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
@@ -76,14 +77,12 @@ def _judge_tasks(
 def _judge_rounds(
     history: History, rules: Rules, _: int, expected: Expectation
 ) -> Iterator[Finding]:
+    until_ns = _until_ns(expected)
+    rounds = Counter(each.site for each in history.all(RoundFinished) if each.t_ns <= until_ns)
     for site in expected.sites or rules.scenario.workers:
-        rounds = sum(
-            event.site == site and event.t_ns <= _until_ns(expected)
-            for event in history.all(RoundFinished)
-        )
         yield judged()
-        if rounds < (expected.rounds or 0):
-            yield unfinished(history, f"{site} finished {rounds}")
+        if rounds[site] < (expected.rounds or 0):
+            yield unfinished(history, f"{site} finished {rounds[site]}")
 
 
 def _judge_accuracy(
