@@ -6,6 +6,7 @@ agent did at which time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -187,15 +188,27 @@ class Step:
 
 
 @dataclass(slots=True)
-class AgentLife:
-    """The state of an agent by its events so far; `paused` is by a fault."""
+class Life:
+    """The state of an agent or a program by its events so far; `paused` is by a fault."""
 
     doing: Doing
     paused: bool = False
 
+    def _move(self, row: Row) -> Step:
+        before, self.doing = self.doing, row[1]
+        return Step(row[0], before, self.doing, moves=True)
+
+    def _stay(self, *allowed: Doing, aside: bool = False, inside: bool = False) -> Step:
+        return Step(allowed, self.doing, self.doing, aside=aside, inside=inside)
+
+
+@dataclass(slots=True)
+class AgentLife(Life, ABC):
+    """The state of an agent."""
+
+    @abstractmethod
     def take(self, kind: type[Event], task: int | None = None) -> Step:
         """Take the next step. It is taken also where it is not allowed."""
-        raise NotImplementedError
 
     def change(self, do: str) -> Step:
         """A fault kills the agent, starts it again, pauses it or resumes it."""
@@ -207,15 +220,9 @@ class AgentLife:
     def _die(self) -> Step:
         return self._move(((), Doing.DEAD))
 
+    @abstractmethod
     def _restart(self) -> Step:
-        raise NotImplementedError
-
-    def _move(self, row: Row) -> Step:
-        before, self.doing = self.doing, row[1]
-        return Step(row[0], before, self.doing, moves=True)
-
-    def _stay(self, *allowed: Doing, aside: bool = False, inside: bool = False) -> Step:
-        return Step(allowed, self.doing, self.doing, aside=aside, inside=inside)
+        """A fault starts the agent again."""
 
 
 @dataclass(slots=True)
@@ -312,7 +319,7 @@ class ControllerLife(AgentLife):
 
 
 @dataclass(slots=True)
-class ProgramLife(AgentLife):
+class ProgramLife(Life):
     """The life of a program; `attempt` counts the processes that it has had before."""
 
     doing: Doing = Doing.IDLE

@@ -52,6 +52,7 @@ class Dimension:
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _QUANTITY = re.compile(rf"(-?)({_NUMBER})\s*((?:[^\s0-9.,]\S*)?)")
+_BARE = re.compile(r"-?[0-9.]+([eE][+-]?[0-9]+)?")
 _TOO_LARGE = Decimal("1e18")
 
 _TIMES = {"us": "0.000001", "ms": "0.001", "s": "1", "min": "60", "h": "3600"}
@@ -103,6 +104,11 @@ def split_name(name: str) -> tuple[str, Dimension | None]:
         if key and key != name:
             return key, dimension
     return name, None
+
+
+def parse_cell(text: str, dimension: Dimension, unit: str) -> Number:
+    """Read a cell of a table, where a number may stand without its unit. Raises QuantityError."""
+    return parse(f"{text} {unit}" if _BARE.fullmatch(text) else text, dimension)
 
 
 def parse(value: object, dimension: Dimension) -> Number:

@@ -116,10 +116,9 @@ def _step(cells: list[str], names: tuple[str, ...], where: str) -> Step:
     values: dict[str, float] = {}
     for name, text in zip(names, cells, strict=False):
         dimension, unit = _COLUMNS[name]
-        bare = re.fullmatch(r"-?[0-9.]+([eE][+-]?[0-9]+)?", text)
         try:
             if text:
-                values[name] = units.parse(f"{text} {unit}" if bare else text, dimension)
+                values[name] = units.parse_cell(text, dimension, unit)
         except QuantityError as error:
             raise FaultError(f"{where}: {text}: {error}") from None
     for name in _NEEDED:

@@ -1,4 +1,4 @@
-"""Messages between processes: lines, most of which hold one JSON object each."""
+"""Lines: messages between processes, most of which hold one JSON object each, and ends of files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Message = dict[str, Any]
@@ -42,6 +43,13 @@ def write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
+
+
+def read_tail(path: Path, most_bytes: int) -> bytes:
+    """The last bytes of a file, up to so many. Raises OSError."""
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - most_bytes))
+        return file.read()
 
 
 def print_message(message: Message) -> None:

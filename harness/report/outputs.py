@@ -9,7 +9,6 @@ original `scenario.yaml`.
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from trunkline.harness.checks.protocol import plan_checks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.network import capture
+from trunkline.harness.processes.lines import read_tail
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder, StoreError, describe_version
@@ -145,9 +145,7 @@ def _read_outputs(folder: Path, names: Sequence[str]) -> Outputs:
         for stream in programs_section.STREAMS:
             path = folder / f"{name}.{stream}"
             if path.exists():
-                with path.open("rb") as file:
-                    file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-                    lines = file.read().decode(errors="replace").splitlines()
+                lines = read_tail(path, LAST_BYTES).decode(errors="replace").splitlines()
                 if lines:
                     found[name, stream] = "\n".join(lines[-LAST_LINES:])
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.processes.lines import read_tail
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import load
@@ -70,7 +71,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _last_line(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
+    lines = read_tail(path, LAST_BYTES).decode(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

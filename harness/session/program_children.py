@@ -34,7 +34,7 @@ from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
-from trunkline.harness.processes.lines import Lines
+from trunkline.harness.processes.lines import Lines, read_tail
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import name_server, program_init, site_accounts
 from trunkline.harness.session.output_watch import OutputWatch
@@ -261,10 +261,9 @@ class ProgramChildren:
         Lines in them may say that it is ready, or be those that the scenario expects.
         """
         ready, child = life.program.ready, life.child
+        line = None if ready is None else ready.line
         for output, watch in zip(life.outputs, life.watches, strict=True):
-            search = (
-                None if ready is None or ready.line is None else LineSearch(re.compile(ready.line))
-            )
+            search = None if line is None else LineSearch(re.compile(line))
 
             def take(
                 data: bytes,
@@ -395,8 +394,8 @@ class ProgramChildren:
         program = life.program
         life.is_ready = True
         if program.ready is not None:
-            t_ns = time.monotonic_ns() - self._epoch_ns
-            yield LoggedEvent.of(ProgramReady(t_ns, RUNNER, program.name, life.attempts - 1))
+            event = ProgramReady(self._now_ns(), RUNNER, program.name, life.attempts - 1)
+            yield LoggedEvent.of(event)
         if not life.was_ready:
             life.was_ready = True
             for other in self._lives.values():
@@ -443,7 +442,7 @@ class ProgramChildren:
 
     def _fail(self, life: _Life, why: str, t_ns: int | None = None) -> LoggedEvent:
         life.failed = True
-        t_ns = time.monotonic_ns() - self._epoch_ns if t_ns is None else t_ns
+        t_ns = self._now_ns() if t_ns is None else t_ns
         return failure(life.program.site, t_ns, f"{life.program.name}: {why}")
 
     def last_error(self, name: str) -> str:
@@ -454,6 +453,4 @@ class ProgramChildren:
 
     def _last_errors(self, name: str) -> bytes:
         """The end of what a program wrote to its standard error."""
-        with (self._log_dir / f"{name}.err").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-            return file.read()
+        return read_tail(self._log_dir / f"{name}.err", LAST_BYTES)

@@ -58,7 +58,7 @@ def _read_columns(text: str, name: str) -> dict[str, list[str]]:
     if not rows:
         raise FaultError(f"{name}: empty: expected a time of a step per row")
     heads = [str(number) for number in range(len(rows[0]))]
-    if not all(map(_is_time, rows[0])):
+    if None in map(_read_time, rows[0]):
         heads, *rows = rows
     if len(set(heads)) != len(heads) or "" in heads:
         raise FaultError(f"{name}: expected a name for each column, each once")
@@ -69,19 +69,17 @@ def _read_columns(text: str, name: str) -> dict[str, list[str]]:
         if len(row) != len(heads):
             raise FaultError(f"{name}: time {number}: {len(row)} cells, not {len(heads)}")
         for head, cell in zip(heads, row, strict=True):
-            if cell and not _is_time(cell):
+            if not cell:
+                continue
+            if (time := _read_time(cell)) is None:
                 raise FaultError(f"{name}: time {number}: {cell!r}: expected seconds, or 20 ms")
-            if cell:
-                found[head].append(_with_unit(cell))
+            found[head].append(time)
     return found
 
 
-def _with_unit(cell: str) -> str:
-    return f"{cell} s" if cell[-1].isdigit() or cell[-1] == "." else cell
-
-
-def _is_time(cell: str) -> bool:
+def _read_time(cell: str) -> str | None:
+    """A time as a scenario has it; None if the cell has another text."""
     try:
-        return units.parse(_with_unit(cell), units.TIME_S) >= 0 if cell else False
+        return units.render(units.parse_cell(cell, units.TIME_S, "s"), units.TIME_S)
     except units.QuantityError:
-        return False
+        return None
