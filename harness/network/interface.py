@@ -173,7 +173,7 @@ class Network(Protocol):
         """
 
     def with_data(self) -> list[str]:
-        """The sites whose TCP or UDP has sent data, to whatever address."""
+        """The sites whose TCP or UDP has sent data, also if only to themselves."""
 
 
 @dataclass(slots=True)

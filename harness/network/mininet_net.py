@@ -212,7 +212,7 @@ class MininetNetwork:
         return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
 
     def with_data(self) -> list[str]:
-        """The sites whose TCP or UDP has sent data, to whatever address."""
+        """The sites whose TCP or UDP has sent data, also if only to themselves."""
         return [
             site
             for site in self.topology.site_names

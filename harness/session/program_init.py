@@ -179,7 +179,7 @@ def _run_python(post: Post) -> NoReturn:
     sys.path[0] = str((post.folder / file).resolve().parent)
     if post.time_calls:
         call_timing.install()
-    step_compute.install(call_timing.Finder)
+    step_compute.install(call_timing)
     code: Any = 0
     try:
         runpy.run_path(file, run_name="__main__")

@@ -1,6 +1,6 @@
 """DiLoCo of torchft: each site is a replica group of one process, and they average every 5 steps.
 
-Whoever comes back gets the model from a site that has it. A round that fails is taken back.
+A site that comes back gets the model from one that has it. A round that fails is taken back.
 """
 
 from __future__ import annotations

@@ -141,6 +141,11 @@ def install() -> None:
     """Have all calls timed, from the import of torch on if it is still to come."""
     if "TRUNKLINE_REPORTS" not in os.environ:
         return
+    await_torch(hook)
+
+
+def await_torch(hook: Callable[[Any], None]) -> None:
+    """Call `hook` with torch: now if it is imported, else as soon as it is."""
     if "torch" in sys.modules:
         hook(sys.modules["torch"])
     else:
@@ -323,16 +328,21 @@ def _begin_anew() -> None:
 
 
 def _report(event: str, at_ns: int, **fields: object) -> None:
-    """Write one event of this site to the run's event log."""
-    line = json.dumps({"event": event, "monotonic_ns": at_ns, **fields}).encode() + b"\n"
+    """Write one event of this site to the run's event log, or time no further calls."""
     try:
-        # The pipe is not kept open, because programs may close all descriptors.
-        pipe = os.open(os.environ["TRUNKLINE_REPORTS"], os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(pipe, line)
-        finally:
-            os.close(pipe)
+        write_report(event, at_ns, **fields)
     except (KeyError, OSError) as error:
         if not _state.stopped:
             _state.stopped = True
             print(f"trunkline: calls are not timed: {error}", file=sys.stderr)  # noqa: T201
+
+
+def write_report(event: str, at_ns: int, **fields: object) -> None:
+    """Write one event of this site to the run's event log. Raises KeyError and OSError."""
+    line = json.dumps({"event": event, "monotonic_ns": at_ns, **fields}).encode() + b"\n"
+    # The pipe is not kept open, because programs may close all descriptors.
+    pipe = os.open(os.environ["TRUNKLINE_REPORTS"], os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(pipe, line)
+    finally:
+        os.close(pipe)

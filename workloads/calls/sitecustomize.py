@@ -33,5 +33,5 @@ _timing, _steps = _load_own("call_timing"), _load_own("step_compute")
 if _timing is not None and _steps is not None:
     if _timing.WANTED in os.environ:
         _timing.install()
-    _steps.install(_timing.Finder)
+    _steps.install(_timing)
 _load(importlib.machinery.PathFinder.find_spec("sitecustomize"))

@@ -10,9 +10,9 @@ Nothing here fails the program.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
-import json
 import os
 import sys
 import threading
@@ -30,12 +30,14 @@ class Steps:
     """The steps of this process.
 
     Attributes:
+        write_report: writes an event to the run's log.
         times_s: the times of the steps; after the last one, the first one follows.
         first: the optimizer that took the first step.
         under_way: by thread, the optimizers whose steps have begun.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, write_report: Callable[..., None]) -> None:
+        self.write_report = write_report
         self.times_s = [float(line) for line in Path(os.environ[FILE]).read_text().split()]
         self.numbers = itertools.count()
         self.first: Callable[[], Any] | None = None
@@ -60,9 +62,15 @@ class Steps:
     def compute(self) -> None:
         """Sleep for the time of the next step, and report it."""
         number = next(self.numbers)
-        _report("compute_started", iteration=number)
+        self._report("compute_started", number)
         time.sleep(self.times_s[number % len(self.times_s)])
-        _report("compute_finished", iteration=number)
+        self._report("compute_finished", number)
+
+    def _report(self, event: str, number: int) -> None:
+        try:
+            self.write_report(event, time.monotonic_ns(), iteration=number)
+        except (KeyError, OSError) as error:
+            sys.stderr.write(f"trunkline: {event} is not reported: {error}\n")
 
     def _counts(self, optimizer: Any) -> bool:
         named = os.environ.get(OPTIMIZERS, "").split()
@@ -73,39 +81,21 @@ class Steps:
         return self.first() is optimizer
 
 
-_steps: Steps | None = None
-
-
-def install(finder: Callable[[Callable[[Any], None]], Any]) -> None:
+def install(timing: Any) -> None:
     """Have the steps of optimizers computed, from the import of torch on if it is still to come.
 
-    `finder` makes what finds torch and calls a function with it (`call_timing.Finder`).
+    `timing` is the module `call_timing`, which this file cannot import in a program.
     """
-    if FILE not in os.environ:
-        return
-    if "torch" in sys.modules:
-        hook(sys.modules["torch"])
-    else:
-        sys.meta_path.insert(0, finder(hook))
+    if FILE in os.environ:
+        timing.await_torch(functools.partial(_hook, timing.write_report))
 
 
-def hook(torch: Any) -> None:
+def _hook(write_report: Callable[..., None], torch: Any) -> None:
     """Have all optimizers of this PyTorch call us before and after each step."""
-    global _steps
     try:
-        _steps = Steps()
+        steps = Steps(write_report)
         optimizers = importlib.import_module(f"{torch.__name__}.optim.optimizer")
-        optimizers.register_optimizer_step_pre_hook(_steps.before)
-        optimizers.register_optimizer_step_post_hook(_steps.after)
+        optimizers.register_optimizer_step_pre_hook(steps.before)
+        optimizers.register_optimizer_step_post_hook(steps.after)
     except Exception as error:
         sys.stderr.write(f"trunkline: the steps of this PyTorch take no time: {error!r}\n")
-
-
-def _report(event: str, **fields: object) -> None:
-    """Write one event of this site to the run's event log."""
-    line = json.dumps({"event": event, "monotonic_ns": time.monotonic_ns(), **fields})
-    try:
-        with Path(os.environ["TRUNKLINE_REPORTS"]).open("ab", buffering=0) as reports:
-            reports.write(line.encode() + b"\n")
-    except (KeyError, OSError) as error:
-        sys.stderr.write(f"trunkline: {event} is not reported: {error}\n")

@@ -134,7 +134,7 @@ class _Observed:
     """What the log says of a flow, its schedule up to then, and when the run was told to stop.
 
     `stopped_ns` is 0 if it was not, or broke off: then the last counts are missing. `others` are
-    all transfers on its links, of whatever traffic: (start, end, bytes).
+    all transfers on its links, also those of agents: (start, end, bytes).
     """
 
     planned: Sequence[tuple[int, int]]

@@ -60,7 +60,7 @@ class FaultSearch:
     ) -> int | None:
         """The harm behind a cause, or behind what happened to these sites.
 
-        It acted in that span of time, or so shortly before that nobody had noticed it yet. A loss
+        It acted in that span of time, or so shortly before that no agent had noticed it yet. A loss
         that is in the log has a fault shortly before it.
         """
         loss = cause.after if isinstance(cause, NoCandidate) else cause
