@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
+from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.calls import Call, Key, Meeting, find_meetings, list_calls
 from trunkline.harness.record.history import History
@@ -53,16 +53,16 @@ def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTi
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
         calls[call.started.site].append(call)
-    begun = defaultdict[str, list[ComputeStarted]](list)
-    for started in history.all(ComputeStarted):
-        begun[started.site].append(started)
-    ends_ns = {(end.site, end.iteration): end.t_ns for end in history.all(ComputeFinished)}
     first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
     exits_ns = {site_of(event.who): event.t_ns for event in history.all(AgentExited)}
     for site in sites:
         until_ns = exits_ns.get(site, history.end_ns)
-        starts: list[tuple[int, int | None]] = [(e.t_ns, e.iteration) for e in begun[site]]
-        computed = [(t_ns, ends_ns.get((site, number or 0), until_ns)) for t_ns, number in starts]
+        starts: list[tuple[int, int | None]] = []
+        computed: list[Interval] = []
+        for phase in history.phases.get(site, ()):
+            if isinstance(phase.begun, ComputeStarted):
+                starts.append((phase.start_ns, phase.begun.iteration))
+                computed.append((phase.start_ns, min(phase.end_ns, until_ns)))
         done = [call.finished.t_ns for call in calls[site] if call.finished is not None]
         last_ns = max([*done, *(end for _, end in computed)], default=until_ns)
         starts = starts or [(first_ns, None)]

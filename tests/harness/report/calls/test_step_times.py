@@ -80,6 +80,14 @@ def test_computing_counts_before_calls_and_divides_the_steps() -> None:
     assert [parts(step) for step in found[:2]] == [(20, 5, 5, 20), (10, 0, 0, 0)]
 
 
+def test_iterations_that_are_counted_anew_are_other_steps() -> None:
+    """A program that was started again counts from 0."""
+    found = steps(computing("n1", 0, 0, 20), computing("n1", 0, 50, 60))
+    assert [(step.start_ns, parts(step)) for step in found[:2]] == [
+        (0, (20, 0, 0, 30)), (50, (10, 0, 0, 0)),
+    ]  # fmt: skip
+
+
 def test_a_call_without_an_end_moves_bytes_to_the_end_of_the_step() -> None:
     found = steps(call("n1", 0, 10, None), call("n1", 1, 20, 90, "barrier"))
     assert parts(found[0]) == (0, 0, 80, 10)
