@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
-from trunkline.agents.events.round_events import RoundFinished, SyncFinished
+from trunkline.agents.events.round_events import ComputeStarted, RoundFinished, SyncFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinksCounted,
@@ -40,10 +40,11 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
     if history.run is None or history.interrupted:
         return
-    options = rules.scenario.workload.options
-    is_free = options.get("compute_s") is None and not options.get("charge")
-    if rules.programs is not None and rules.scenario.clock == "virtual" and is_free:
-        yield FREE
+    if rules.programs is not None and rules.scenario.clock == "virtual":
+        options = rules.scenario.workload.options
+        modelled = options.get("compute_s") is not None or history.all(ComputeStarted)
+        if not (modelled or options.get("charge")):
+            yield FREE
     found = list(_find_stalls(history, rules))
     yield from found
     if found and not rules.scenario.expect:

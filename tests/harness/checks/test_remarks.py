@@ -8,7 +8,7 @@ from three_sites import history, without
 
 from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.round_events import ComputeStarted, SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinkBytes,
@@ -17,7 +17,7 @@ from trunkline.agents.events.run_events import (
     RunFinished,
     Stopping,
 )
-from trunkline.harness.checks.expectations.remarks import find_remarks
+from trunkline.harness.checks.expectations.remarks import FREE, find_remarks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.header import make_header
@@ -43,7 +43,7 @@ def remarks(events: Sequence[Event], rules: Rules = RULES) -> list[str]:
     )
     log = sorted((*frame, *events), key=lambda event: event.t_ns)
     free, *others = find_remarks(History.of(log), rules)
-    assert free == "Computing took no time in this run (docs/programs.md, Computing)."
+    assert free == FREE == "Computing took no time in this run (docs/programs.md, Computing)."
     return others
 
 
@@ -62,6 +62,11 @@ BUSY = [carried(at_s, 2000 * at_s) for at_s in range(30)]
 
 def test_nothing_is_said_of_a_run_that_moves() -> None:
     assert remarks([*BUSY, *synchronized(9, "n1", "n2")]) == []
+
+
+def test_a_program_that_takes_time_by_itself_computes() -> None:
+    log = (make_header(RULES.scenario), ProgramsStarted(0, "runner"), ComputeStarted(1, "n1", 0))
+    assert FREE not in find_remarks(History.of(log), RULES)
 
 
 def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
