@@ -73,7 +73,7 @@ class Conditions:
             ends: min(spell.link.delay_ms for spell in spells)
             for ends, spells in self.spells.items()
         }
-        if self.topology.routers:
+        if self.topology.is_underlay:
             for link in self.topology.overlay.links:
                 hops = pairwise(self.topology.path(link.src, link.dst))
                 found[link.src, link.dst] = sum(found[hop] for hop in hops)
@@ -84,7 +84,7 @@ class Conditions:
 
         Without routers, the overlay's links are the network's.
         """
-        if not self.topology.routers:
+        if not self.topology.is_underlay:
             yield from transfers
             return
         least_ms = self.least_delays_ms()
