@@ -83,7 +83,8 @@ _FORWARDS = ("router", "switch")
 
 Attributes = Mapping[str, Any]
 Unused = tuple[tuple[str, str], ...]
-_Found = tuple[str, float]
+_Found = tuple[str, float, str]
+"""An attribute, its number, and how the number follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +130,24 @@ def read_link(attributes: Attributes) -> Values:
         problems.append("expected either a delay or an rtt")
     if problems:
         raise TopologyError("\n".join(problems))
-    found["delay"] += [(f"half of {name}", value / 2) for name, value in found.pop("rtt")]
-    lengths = found.pop("length")
+    found["delay"] += [(name, value / 2, f"half of {name}") for name, value, _ in found.pop("rtt")]
     found["delay"] += [
-        (f"{name} (light in fibre)", round(km / FIBRE_KM_PER_MS, 3)) for name, km in lengths
+        (name, round(km / FIBRE_KM_PER_MS, 3), f"{name} (light in fibre)")
+        for name, km, _ in found.pop("length")
     ]
     first = {kind: each[0] for kind, each in found.items() if each}
     spare = [
         name
-        for kind, (_, chosen) in first.items()
-        for name, value in found[kind][1:]
+        for kind, (_, chosen, _) in first.items()
+        for name, value, _ in found[kind][1:]
         if value != chosen
     ]
     keys = {"rate": "rate_mbps", "delay": "delay_ms", "jitter": "jitter_ms",
             "loss": "loss_percent", "queue": "queue_bytes"}  # fmt: skip
-    values: dict[str, Any] = {keys[kind]: value for kind, (_, value) in first.items()}
+    values: dict[str, Any] = {keys[kind]: value for kind, (_, value, _) in first.items()}
     if "queue_bytes" in values:
         values["queue_bytes"] = round(values["queue_bytes"])
-    origins = {keys[kind]: name for kind, (name, _) in first.items()}
+    origins = {keys[kind]: origin for kind, (_, _, origin) in first.items()}
     return Values(**values, origins=origins, unused=_list_unused(plain, _EDGE, spare))
 
 
@@ -213,7 +214,10 @@ def _read_words(
                 rank, unit = match
                 with _noting(problems, f"{name} "):
                     ranked[kind].append((rank, name, read_quantity(value, unit)))
-    found = {kind: [each[1:] for each in sorted(rows)] for kind, rows in ranked.items()}
+    found = {
+        kind: [(name, value, name) for _, name, value in sorted(rows)]
+        for kind, rows in ranked.items()
+    }
     return found, problems
 
 
@@ -247,15 +251,15 @@ def _read_zoo_speed(plain: Attributes) -> list[_Found]:
     raw, speed, units = (names.get(each, "") for each in _ZOO)
     with _naming(raw or speed):
         if raw:
-            return [(raw, read_quantity(plain[raw], replace(RATE, plain="bit/s")))]
+            return [(raw, read_quantity(plain[raw], replace(RATE, plain="bit/s")), raw)]
         if speed and (units or not has_unit(plain[speed])):
             unit = SPEED_UNITS.get(str(plain.get(units)))
             if unit is None:
                 given = f" {quote(str(plain[units]))}" if units else ""
                 allowed = ", ".join(SPEED_UNITS)
                 raise TopologyError(f"with LinkSpeedUnits{given}: expected one of {allowed}")
-            return [(speed, read_quantity(plain[speed], replace(RATE, plain=unit)))]
-        return [(speed, read_quantity(plain[speed], RATE))] if speed else []
+            return [(speed, read_quantity(plain[speed], replace(RATE, plain=unit)), speed)]
+        return [(speed, read_quantity(plain[speed], RATE), speed)] if speed else []
 
 
 def _list_unused(plain: Attributes, kinds: Sequence[str], spare: Sequence[str]) -> Unused:

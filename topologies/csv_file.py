@@ -53,6 +53,9 @@ _ENDS = {
 }
 """The columns of a link's ends, and their names, most usual first."""
 
+TYPE = "Type"
+"""The column in which Gephi says whether an edge is `Directed` or `Undirected`."""
+
 _EXAMPLE = "expected src, dst, and any of rate, delay or rtt, jitter, loss and queue once each"
 _MATRIX = "a matrix is read with rates:, delays: or rtts:"
 
@@ -163,16 +166,18 @@ def read_edges(text: str) -> Network:
             edges[edge.src, edge.dst] = edge
         check_link_count(len(edges))
     problems.refuse()
+    types = [row[columns.index(TYPE)].lower() for _, row in rows[1:]] if TYPE in columns else []
+    directed = bool(columns) and {*types} != {"undirected"}
     nodes = tuple(Node(name) for name in dict.fromkeys(name for pair in edges for name in pair))
     check_node_count(len(nodes))
     noted = {name for edge in edges.values() for name, _ in edge.values.unused}
     unread = [quote(each) for each in columns if not _is_read(each) and each not in noted]
     remarks = [f"columns that are not read: {list_some(unread, NOTED)}"] if unread else []
-    return Network(nodes, with_reverses([*edges.values()]), remarks=tuple(remarks))
+    return Network(nodes, with_reverses([*edges.values()], directed), remarks=tuple(remarks))
 
 
 def _is_read(column: str) -> bool:
-    return column in _ENDS or bool(find_meaning(column))
+    return column in (*_ENDS, TYPE) or bool(find_meaning(column))
 
 
 def _read_header(number: int, header: Sequence[str]) -> list[str]:
@@ -258,7 +263,8 @@ def _read_rows(
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     separator = max(_SEPARATORS, key=first.count)
     rows: list[tuple[int, Sequence[str]]] = []
-    split = _split_spaces if spaces and separator not in first else _split_cells
+    in_words = spaces and (separator not in first or " {" in first)
+    split = _split_spaces if in_words else _split_cells
     try:
         for number, row in split(lines, separator):
             if not any(cell.strip() for cell in row) or row[0].startswith("#"):
