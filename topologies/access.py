@@ -141,6 +141,8 @@ def make_routers(topology: Topology, names: Collection[str]) -> Topology:
                     reached.add(name)
                     queue += [name] if name in names else []
         pairs |= {(site, other): None for other in rest[rest.index(site) + 1 :] if other in reached}
+    if 2 * len(pairs) == len(rest) * (len(rest) - 1):
+        pairs = {}  # each with each, which needs no list
     sites = tuple(site for site in topology.sites if site.name not in names)
     routers = tuple(name for name in topology.site_names if name in names)
     return replace(topology, sites=sites, routers=routers, pairs=tuple(pairs))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Literal
 
 if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the package unimportable
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
@@ -24,20 +24,19 @@ from trunkline.topologies.access import (
     sum_rates,
 )
 from trunkline.topologies.attributes import Values
-from trunkline.topologies.links import Link, TopologyError, check_values
-from trunkline.topologies.matrix import Pair
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Site, Topology
 from trunkline.topologies.network_file import (
     NOTED,
     Defaults,
     Network,
-    Problems,
     ReadFile,
     check_node_count,
     find_links,
     list_some,
 )
+from trunkline.topologies.network_links import make_links
 from trunkline.topologies.network_notes import list_notes
 from trunkline.topologies.quantities import RATE, TIME
 
@@ -126,48 +125,12 @@ def build(
         unused = kept if self_loops == "note" else replace(kept, loops=())
         notes = (*outside, *left_out, *list_notes(unused))
         name = PurePath(file).stem if file else "file"
-        topology = _make_topology(name, kept, found, rate_factor, notes)
+        links, origins = make_links(found, rate_factor)
+        nodes = tuple(Site(node.name) for node in kept.nodes)
+        places = _find_places(kept)
+        topology = Topology(name, nodes, links, places=places, notes=notes, origins=origins)
     placed = _place_sites(topology, kept, sites)
     return _add_access(placed, topology, kept, rate_factor, delays=self_loops == "access")
-
-
-def _make_topology(
-    name: str,
-    network: Network,
-    found: Mapping[Pair, Values],
-    rate_factor: float,
-    notes: tuple[str, ...],
-) -> Topology:
-    """The topology in which every node is a site."""
-    links = []
-    problems = Problems()
-    for (src, dst), values in found.items():
-        assert values.rate_mbps is not None
-        assert values.delay_ms is not None
-        rest = values.jitter_ms or 0.0, values.loss_percent or 0.0, values.queue_bytes
-        links.append(Link(src, dst, rate_factor * values.rate_mbps, values.delay_ms, *rest))
-        with problems.noting():
-            check_values(f"link {src} -> {dst}", _keep_own(links[-1], values))
-    problems.refuse()
-    scaled = "" if rate_factor == 1.0 else f" x rate_factor {rate_factor:g}"
-    origins = {
-        pair: {**values.origins, "rate_mbps": values.origins.get("rate_mbps", "") + scaled}
-        for pair, values in found.items()
-    }
-    nodes = tuple(Site(node.name) for node in network.nodes)
-    places = _find_places(network)
-    return Topology(name, nodes, tuple(links), places=places, notes=notes, origins=origins)
-
-
-def _keep_own(link: Link, values: Values) -> Link:
-    """The link without the values that are not from the file."""
-    of_scenario: dict[str, Any] = {"jitter_ms": 0.0, "loss_percent": 0.0, "queue_bytes": None}
-    other = {
-        key: value
-        for key, value in of_scenario.items()
-        if values.origins.get(key, "default (").startswith("default (")
-    }
-    return replace(link, **other)
 
 
 def _place_sites(topology: Topology, network: Network, names: Sequence[str] | None) -> Topology:

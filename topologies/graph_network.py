@@ -18,6 +18,7 @@ from trunkline.topologies.network_file import (
     with_reverses,
 )
 from trunkline.topologies.node_names import name_sites, spell
+from trunkline.topologies.quantities import RATE, has_unit, read_quantity
 
 LATITUDE, LONGITUDE = "latitude lat", "longitude long lon lng"
 """Attributes of nodes in degrees, squashed: in lower case, without spaces and `_`."""
@@ -98,10 +99,19 @@ def _read_edge(src: str, dst: str, attributes: Attributes) -> Edge:
     values = read_link(attributes)
     labels = {name: each for name, each in attributes.items() if str(name).lower() in _LABELS}
     label = next((each for each in labels.values() if isinstance(each, str)), "")
-    if values.rate_mbps is None:  # a note of its own says that the label is not read
+    # Without a rate, a note of its own says that the label is not read.
+    if values.rate_mbps is None or _says(label, values.rate_mbps):
         unused = tuple(each for each in values.unused if each[0] not in labels)
         values = replace(values, unused=unused)
     return Edge(src, dst, values, label=label)
 
 
 _LABELS = ("linklabel", "label")
+
+
+def _says(label: str, rate_mbps: float) -> bool:
+    """Whether a label is the rate that is known from another attribute."""
+    try:
+        return has_unit(label) and read_quantity(label, RATE) == rate_mbps
+    except TopologyError:
+        return False

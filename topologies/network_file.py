@@ -26,6 +26,9 @@ MAX_CHARACTERS = 4_000_000
 
 EARTH_RADIUS_KM = 6371.0
 
+DEFAULT = "default"
+"""How the origin of a value begins that no file gives."""
+
 BANDWIDTH_DELAY = "default (one bandwidth-delay product)"
 """Where the queue of a link comes from that nothing else gives."""
 
