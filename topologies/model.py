@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 
 from trunkline.topologies.links import (
     MAX_JITTER_MS,
@@ -105,7 +105,7 @@ class Topology:
         object.__setattr__(self, "_overlay", [])
         _check_connected(neighbours)
         self._check_pairs()
-        if self.routers:
+        if self.routers and not self.pairs:
             self._check_reach()
 
     @property
@@ -277,17 +277,16 @@ class Topology:
             _check_connected(joined, "pairs")
 
     def _check_reach(self) -> None:
-        """Pairs of the overlay must reach each other through routers, or over a link of their own.
+        """Without `pairs`, all sites must reach each other through routers, or over a direct link.
 
-        Otherwise a site between them would carry a connection that is not its own.
+        Otherwise a site would carry a connection of others, which nobody asked for.
         """
-        for pair in self.pairs or combinations(self.site_names, 2):
-            for src, dst in (pair, pair[::-1]):
-                if (src, dst) not in self._links and src in self._tree(dst)[1]:
-                    what = f"{dst} cannot be reached from {src} through routers"
-                    some = "pairs: [[a, b], ...] with the sites that have a connection"
-                    remedy = f"add links of routers, or give {some}"
-                    raise TopologyError(f"links: {what}: {remedy}", key="links")
+        for src, dst in permutations(self.site_names, 2):
+            if (src, dst) not in self._links and src in self._tree(dst)[1]:
+                what = f"{dst} cannot be reached from {src} through routers"
+                some = "pairs: [[a, b], ...] with the sites that have a connection"
+                remedy = f"add links of routers, or give {some}"
+                raise TopologyError(f"links: {what}: {remedy}", key="links")
 
     def _tree_towards(self, dst: str) -> tuple[dict[str, str], frozenset[str]]:
         """The next hop of each node on its best path to `dst` (Dijkstra, against the links).

@@ -97,6 +97,8 @@ def test_without_routers_pairs_choose_connections_and_sites_forward() -> None:
     assert line.overlay.link("a", "c").delay_ms == 20.0
     again = explicit.build(random.Random(), **explicit.options(line))
     assert again.pairs == line.pairs
+    narrow = add_access_links(line, [AccessLink(5.0, 5.0, ("a",))])
+    assert narrow.overlay.neighbours("a") == ("b", "c")
 
 
 STAR = Topology(
