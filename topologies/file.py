@@ -176,21 +176,33 @@ def _choose_part(
     parts = network.find_parts()
     if len(parts) == 1:
         return network, ()
-    chosen = parts[0] if part == "largest" else None
+    chosen: Sequence[str] | None = parts[0] if part == "largest" else None
     if sites is not None and chosen is None:
-        chosen = next((each for each in parts if {*sites} <= {*each}), None)
+        chosen = _find_part(parts, sites)
     if chosen is None:
         sizes = ", ".join(str(len(each)) for each in parts[:NOTED])
         more = ", ..." if len(parts) > NOTED else ""
         what = f"{parts[1][0]} cannot be reached from {parts[0][0]}"
-        remedy = f"part: largest takes the {len(parts[0])} nodes around {parts[0][0]}"
-        if sites is None:
-            remedy += ", or name sites: in one part"
         where = f"the network has {len(parts)} parts, of {sizes}{more} nodes"
-        raise TopologyError(f"not connected: {what}; {where}: {remedy}")
+        remedy = f"part: largest takes the {len(parts[0])} nodes around {parts[0][0]}"
+        raise TopologyError(f"not connected: {what}; {where}: {remedy}, or name sites: in one part")
     others = [name for each in parts if each is not chosen for name in each]
     note = f"not connected, so nodes of other parts are left out: {list_some(others, NOTED)}"
     return network.keep(chosen), (note,)
+
+
+def _find_part(parts: Sequence[Sequence[str]], sites: Sequence[str]) -> Sequence[str]:
+    """The part that has all of these sites."""
+    homes = {name: each for each in parts for name in each}
+    for name in sites:
+        if name not in homes:
+            allowed = f"expected one of {', '.join(homes)}"
+            raise TopologyError(f"sites: {name!r}: {allowed}", key="sites")
+        if homes[name] is not homes[sites[0]]:
+            what = f"{name} cannot be reached from {sites[0]}: expected sites in one part"
+            near = f"that of {sites[0]} has {list_some(homes[sites[0]], NOTED)}"
+            raise TopologyError(f"sites: {what}; {near}", key="sites")
+    return homes[sites[0]] if sites else parts[0]
 
 
 def _note_external(network: Network) -> Iterator[str]:
@@ -244,12 +256,13 @@ def _read_table(key: str, text: str) -> csv_file.Table:
 
 @contextlib.contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Let errors be about this option, unless they are about one of every link."""
+    """Let errors be about this option, unless they are about `sites` or one of every link."""
     try:
         yield
     except TopologyError as error:
         of_every_link = error.key in ("jitter_ms", "loss_percent", "queue_bytes")
-        raise TopologyError(str(error), error.key if of_every_link else key) from None
+        other = of_every_link or str(error).startswith("sites: ")
+        raise TopologyError(str(error), error.key if other else key) from None
 
 
 topos = {"file": mininet_topo(build)}

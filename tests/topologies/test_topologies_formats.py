@@ -475,9 +475,16 @@ def test_the_largest_part_of_a_network_may_be_chosen_and_the_error_says_how():
     assert built.site_names == ("a", "b", "c")
     assert built.notes == ("not connected, so nodes of other parts are left out: e, f, d",)
     assert build(PARTED, sites=["e", "f"]).site_names == ("e", "f")
-    for sites in (["a", "e"], ["a", "x"]):
-        with pytest.raises(TopologyError, match="part: largest"):
+    for sites, message in (
+        (
+            ["a", "e"],
+            "sites: e cannot be reached from a: expected sites in one part; that of a has a,",
+        ),
+        (["a", "x"], "sites: 'x': expected one of a, b, c, e, f, d"),
+    ):
+        with pytest.raises(TopologyError, match=message) as refused:
             build(PARTED, sites=sites)
+        assert refused.value.key == "sites"
     with pytest.raises(TopologyError, match="'e': expected one of a, b, c"):
         build(PARTED, sites=["a", "e"], part="largest")
 
