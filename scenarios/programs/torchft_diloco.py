@@ -21,7 +21,8 @@ def main() -> None:
     """Take part in rounds until there were as many as asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--timeout", type=float, default=5.0, help="of an averaging, seconds")
+    limit_s = float(os.environ.get("TIMEOUT", "5"))
+    parser.add_argument("--timeout", type=float, default=limit_s, help="of an averaging, seconds")
     parser.add_argument("--inner", type=int, default=5, help="steps between rounds")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
