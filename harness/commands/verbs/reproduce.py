@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
     for name, carry_out in planned.items():
         folder = Path("reproductions") / name
         if arguments.out is not None:
-            folder = Path(arguments.out) / name.removeprefix(wanted)
+            folder = Path(arguments.out) / name.removeprefix(wanted).removeprefix("-")
         codes.append(carry_out(folder))
     return max(codes, key=WORST_LAST.index)
 

@@ -158,7 +158,10 @@ def test_a_number_is_found_in_a_line(line: str, is_found: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "allowed"),
     [
-        ("{}", "expected exactly one of tasks, rounds, accuracy, carried, output, never, exit, check"),
+        (
+            "{}",
+            "expected exactly one of tasks, rounds, accuracy, carried, output, never, exit, check",
+        ),
         ("{tasks: 1, exit: 0}", "expected exactly one of tasks, rounds"),
         ("{tasks: 1, sites: [n1]}", "sites: only with rounds or output or never or exit"),
         ("{carried: 1 MB}", "link: expected the link that carries so much"),
