@@ -37,6 +37,7 @@ from trunkline.harness.checks.verdict import (
     note,
     unfinished,
 )
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import site_of
@@ -101,7 +102,7 @@ def _check_times(history: History, name: str) -> Iterator[Finding]:
         where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
         yield unfinished(history, f"{where} did not exit")
     elif times > processes:
-        yield fail(f"the program at {name} exited {times} times")
+        yield fail(f"the program at {name} exited {count_of(times, 'time')}, not {processes}")
     yield judged()
 
 
