@@ -233,11 +233,13 @@ def _match(name: str, kind: str) -> tuple[int, Unit] | None:
 
 def _split(name: str) -> Iterator[tuple[str, str]]:
     """A name's word and the unit at its end, in each way in which it could have one."""
-    yield _squash(name), ""
     if match := re.fullmatch(r"(.+?)[\s_]*[(\[](.+)[)\]]\s*|(.+)[\s_.-]([^\s_.-]+)", name):
         yield _squash(match[1] or match[3]), match[2] or match[4]
-    joined = re.sub(r"[\W_]", "", name)
-    for at in range(len(joined) - 2, 1, -1):  # latencyMs, bandwidthMbps
+    if not re.search(r"[%()\[\]]", name):  # the unit of `loss (%)` must not be overlooked
+        yield _squash(name), ""
+    joined = re.sub(r"[\s_.-]", "", name)
+    shortest = 1 if joined.endswith("%") else 2
+    for at in range(len(joined) - shortest, 1, -1):  # latencyMs, bandwidthMbps, loss%
         yield joined[:at].lower(), joined[at:]
 
 

@@ -38,7 +38,7 @@ def read_json(text: str) -> Network:
         raise TopologyError(allowed)
     nodes: dict[Hashable, Attributes] = {}
     for number, row in enumerate(rows):
-        row = _unwrap(row, f"node {number}")
+        row = {"id": row} if isinstance(row, str) else _unwrap(row, f"node {number}")
         key = row.get("id", number)
         if isinstance(key, dict | list) or key in nodes:
             raise TopologyError(f"node {number}: id {key!r}: expected an id of its own")
