@@ -1,4 +1,4 @@
-"""Averaging by hivemind: each peer draws the model towards its own number, and averages with those it finds.
+"""Averaging by hivemind: each peer goes towards a number, and averages with those it finds.
 
 A peer that joins gets the model from another one.
 """
@@ -6,7 +6,6 @@ A peer that joins gets the model from another one.
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 import time
 from pathlib import Path
@@ -21,7 +20,7 @@ def main() -> None:
     """Take part in rounds until the run ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=float, required=True, help="this peer's number")
-    parser.add_argument("--first", type=Path, required=True, help="file with the first peer's address")
+    parser.add_argument("--first", type=Path, required=True, help="file with the first's address")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     site = socket.gethostname()
