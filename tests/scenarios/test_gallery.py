@@ -16,7 +16,9 @@ PAGE = (ROOT / "docs" / "gallery.md").read_text()
 NEEDS = {
     "flower_fedavg": "flwr",
     "go_ping_pong": "torchft",  # and Go
+    "hivemind_averaging": "hivemind",
     "mpi_allreduce": "mpi4py",
+    "nvflare_fedavg": "nvflare",
     "torchft_diloco": "torchft",
     "torchrun_elastic": "torchft",  # torch alone, but it takes two minutes: with the others
 }
