@@ -208,14 +208,17 @@ class MininetNetwork:
         with namespace.inside():
             return Listener(namespace.channel)
 
-    def read_back(self, node: str) -> Iterator[tuple[str, int, Interface, Interface | None]]:
-        """The far end and index of each link from a node, what it should have, and what it has."""
-        found = read_back.read(self._namespace(node).channel)
+    def read_back(self, node: str) -> dict[int, Interface]:
+        """What the kernel has for the interfaces of a node, by their indices."""
+        return read_back.read(self._namespace(node).channel)
+
+    def wanted(self, node: str) -> Iterator[tuple[str, int, Interface]]:
+        """The far end and the index of each link from a node, and what the run has set."""
         for end in self.topology.neighbours(node):
             index = device_index(self.topology.rank(end))
             shaping_ = read_back.describe(*self._shaper.options(self._links[node, end]))
             up = (self._ends(node, end, "carrier"), "carrier") not in self._cuts
-            yield end, index, Interface(up, self._options.mtu, shaping_), found.get(index)
+            yield end, index, Interface(up, self._options.mtu, shaping_)
 
     def tap(self, src: str, dst: str) -> socket.socket:
         """A socket for copies of the packets that arrive over the link src -> dst."""

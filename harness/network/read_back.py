@@ -7,27 +7,31 @@ the run's own channel are left out, and so is what does not concern the links.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import socket
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trunkline.harness.network.netlink import CHANGE, Channel, Request, attributes, read_messages
 
 _GROUPS = 1 << 0 | 1 << 3
 """RTMGRP_LINK and RTMGRP_TC."""
 
-_NEW_LINK, _GET_LINK, _GET_QDISC = 16, 18, 38
+_NEW_LINK, _DELETE_LINK, _GET_LINK, _GET_QDISC = 16, 17, 18, 38
 _OF_TRAFFIC_CONTROL = range(36, 48)
 """Messages about queueing disciplines, classes and filters."""
 
 _KERNEL = 0
-"""The port of what the kernel does by itself, such as to note that a link's other end is down."""
+"""The port of what the kernel does by itself, such as to note that a link's other end is down. Some
+of what others do to interfaces has it, too."""
 
 _ROOT = 0xFFFFFFFF
 _UP = 1
 _MTU = 4
+_ATTACH_FILTER = 26
 _RECEIVE_BYTES = 1 << 18
 _NETEM = struct.Struct("=6I")
 
@@ -44,16 +48,31 @@ class Interface:
         return f"{self.shaping}, MTU {self.mtu}" if self.up else "down"
 
 
+class Heard(NamedTuple):
+    """What others have changed.
+
+    Attributes:
+        links: the interfaces that they changed, by index: whether each is up, and its MTU.
+        shaped: the indices of those whose shaping they changed.
+        lost: whether there was more than could be told.
+    """
+
+    links: Mapping[int, tuple[bool, int]]
+    shaped: frozenset[int]
+    lost: bool
+
+
 class Listener:
     """Hears of changes of a node's links by others than the node's channel; `fd` then is readable.
 
-    It is made inside of the node's namespace.
+    It is made inside of the node's namespace. The kernel leaves out what the channel changes, so
+    that hearing of it takes no time.
     """
 
     def __init__(self, channel: Channel) -> None:
-        self._own = channel.port
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
         self._socket = socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE)
+        _drop_from(self._socket, channel.port)
         self._socket.bind((0, _GROUPS))
         self.fd = self._socket.fileno()
 
@@ -61,26 +80,42 @@ class Listener:
         """Close the socket."""
         self._socket.close()
 
-    def shaped(self) -> set[int]:
-        """The indices of interfaces whose shaping somebody else has changed since the last call.
-
-        Changes of interfaces, and those that the kernel could not tell as they were too many, only
-        empty the socket: `read` tells what is different now.
-        """
-        found: set[int] = set()
+    def take(self) -> Heard:
+        """What others have changed since the last call."""
+        links: dict[int, tuple[bool, int]] = {}
+        shaped, lost = set[int](), False
         while True:
             try:
                 data = self._socket.recv(_RECEIVE_BYTES)
             except BlockingIOError:
-                return found
+                return Heard(links, frozenset(shaped), lost)
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
+                lost = True
                 continue
             for message in read_messages(data):
-                is_others = message.port not in (self._own, _KERNEL)
-                if is_others and message.kind in _OF_TRAFFIC_CONTROL:
-                    found.add(struct.unpack_from("=4xi", message.body)[0])
+                if message.kind in (_NEW_LINK, _DELETE_LINK):
+                    index, up, mtu = _read_link(message.body)
+                    links[index] = up and message.kind == _NEW_LINK, mtu
+                elif message.kind in _OF_TRAFFIC_CONTROL and message.port != _KERNEL:
+                    shaped.add(struct.unpack_from("=4xi", message.body)[0])
+
+
+def _drop_from(receiver: socket.socket, port: int) -> None:
+    """Have the kernel drop messages about requests of this port (a classic BPF program)."""
+    program = b"".join(
+        struct.pack("=HBBI", *line)
+        for line in (
+            (0x20, 0, 0, 12),  # load nlmsg_pid, in network order
+            (0x15, 0, 1, socket.htonl(port)),
+            (0x06, 0, 0, 0),  # drop
+            (0x06, 0, 0, 0xFFFFFFFF),  # keep
+        )
+    )
+    kept = ctypes.create_string_buffer(program, len(program))
+    where = struct.pack("HP", len(program) // 8, ctypes.addressof(kept))
+    receiver.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, where)
 
 
 def read(channel: Channel) -> dict[int, Interface]:
@@ -94,10 +129,16 @@ def read(channel: Channel) -> dict[int, Interface]:
             shaped[index] = describe(kind, found.get(2, b""))
     links = {}
     for body in channel.dump(Request("links", _GET_LINK, CHANGE, struct.pack("=16x"))):
-        index, flags = struct.unpack_from("=4xiI", body)  # struct ifinfomsg
-        (mtu,) = struct.unpack("=I", attributes(body, 16)[_MTU])
-        links[index] = Interface(bool(flags & _UP), mtu, shaped.get(index, "no shaping"))
+        index, up, mtu = _read_link(body)
+        links[index] = Interface(up, mtu, shaped.get(index, "no shaping"))
     return links
+
+
+def _read_link(body: bytes) -> tuple[int, bool, int]:
+    """The index of an interface, whether it is up, and its MTU."""
+    index, flags = struct.unpack_from("=4xiI", body)  # struct ifinfomsg
+    (mtu,) = struct.unpack("=I", attributes(body, 16)[_MTU])
+    return index, bool(flags & _UP), mtu
 
 
 def describe(kind: str, options: bytes) -> str:

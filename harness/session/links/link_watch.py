@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from trunkline.agents.events.fault_events import LinkAltered
@@ -26,7 +26,7 @@ class LinkWatch:
         self._listeners = {node: network.listen(node) for node in network.topology.node_names}
         self._found: dict[tuple[str, str], Interface | None] = {}
         self.readable = {
-            listener.fd: partial(self.compare, node) for node, listener in self._listeners.items()
+            listener.fd: partial(self._hear, node) for node, listener in self._listeners.items()
         }
 
     def close(self) -> None:
@@ -36,13 +36,24 @@ class LinkWatch:
 
     def finish(self) -> None:
         """Read all links back as the run ends."""
-        for node in self._listeners:
-            self.compare(node)
+        for node, listener in self._listeners.items():
+            self._compare(node, listener.take().shaped)
 
-    def compare(self, node: str) -> None:
+    def _hear(self, node: str) -> None:
+        """Read the links of a node back if what the kernel tells is not what the run has set."""
+        heard = self._listeners[node].take()
+        wanted = {index: (want.up, want.mtu) for _, index, want in self._network.wanted(node)}
+        differs = any(
+            index in wanted and heard.links[index] != wanted[index] for index in heard.links
+        )
+        if differs or heard.lost or heard.shaped & wanted.keys():
+            self._compare(node, heard.shaped)
+
+    def _compare(self, node: str, told: Collection[int]) -> None:
         """Log how the links from a node differ from what the run has set, unless it is logged."""
-        told = self._listeners[node].shaped()
-        for end, index, wanted, found in self._network.read_back(node):
+        kernel = self._network.read_back(node)
+        for end, index, wanted in self._network.wanted(node):
+            found = kernel.get(index)
             if found == wanted:
                 self._found.pop((node, end), None)
                 if index in told:
