@@ -77,6 +77,8 @@ class Check:
         texts = [text for text in texts if text]
         if outcome in ("none", "pass"):
             outcome = "pass" if judged else "unknown" if excuses else "none"
+            if outcome == "unknown":  # the notes are about nothing
+                texts = [_explain_excuses(objects, excuses)]
         if len(texts) > SHOWN:
             texts[SHOWN:] = [f"and {len(texts) - SHOWN} more"]
         return cls(name, outcome, "; ".join(texts), objects, judged, excuses)
@@ -213,6 +215,15 @@ def doubt(text: str) -> Finding:
 def format_time(t_ns: int) -> str:
     """A time of the run in words."""
     return f"{t_ns / 1e9:.3f} s"
+
+
+def _explain_excuses(objects: str, excuses: tuple[Excuse, ...]) -> str:
+    """Why a check could judge nothing, and what to do."""
+    total = sum(excuse.count for excuse in excuses)
+    rules = "; ".join(f"{excuse.count:,} excused: {excuse.rule}" for excuse in excuses)
+    none = f"none of {total:,} {objects}" if total > 1 else f"the only {_make_singular(objects)}"
+    judged = "was judged" if total > 1 else "was not judged"
+    return f"{none} {judged} ({rules}); let the run go on until some can be"
 
 
 def _make_singular(objects: str) -> str:
