@@ -87,12 +87,12 @@ def _divide_steps(
 ) -> Iterator[StepTime]:
     """The steps of a process within a span; a single one if it reported no computing."""
     begun = [phase.begun for phase in own.computed]
-    numbers = [event.iteration for event in begun if isinstance(event, ComputeStarted)] or [None]
+    numbers: list[int | None] = [e.iteration for e in begun if isinstance(e, ComputeStarted)]
     starts = [phase.start_ns for phase in own.computed] or [span[0]]
     bounds = [*starts, max(span[1], starts[-1])]
     changes = _list_changes(own, meetings, (bounds[0], bounds[-1]))
     for number, step, (spent, waited_for) in zip(
-        numbers, pairwise(bounds), _divide(changes, bounds), strict=True
+        numbers or [None], pairwise(bounds), _divide(changes, bounds), strict=True
     ):
         parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
         yield StepTime(*who, number, *step, *parts, dict(waited_for))

@@ -216,7 +216,7 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
     ratio = _compute_ratios(data.tables["tasks"]).median()
     return [
         *what,
-        str(run["tasks"]),
+        "" if programs and not run["tasks"] else str(run["tasks"]),
         "" if isnan(mean_s) else short(mean_s, TIME_S),
         "" if isnan(mean_s) or not base_s > 0 else f"{mean_s / base_s:.3f}",
         "" if isnan(ratio) else f"{ratio:.3f}",
