@@ -98,7 +98,7 @@ def draw(maps: Sequence[Map]) -> Figure:
         for axes, shown in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
             _draw_map(axes, shown)
         words = {"none": 0.0, "half": 0.5, "all": 1.0}
-        places = [Patch(color=COLOURS(share), alpha=ALPHA) for share in words.values()]
+        places = [Patch(facecolor=COLOURS(share), alpha=ALPHA, lw=0) for share in words.values()]
         figure.legend(
             places, words, loc="outside upper left", ncols=3, title="trials that met expectations"
         )
