@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages.comparison.maps_section import format_share
 from trunkline.harness.report.pages.comparison.means_section import (
     Mean,
@@ -303,7 +304,8 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
         missed = bad[EXPECTATIONS] == MISSED
         if missed.any():
-            yield f"{missed.sum()} trials missed expectations: tables/trials.csv has their folders"
+            which = count_of(int(missed.sum()), "trial")
+            yield f"{which} missed expectations: tables/trials.csv has the folders"
         bad = bad[~missed]
     for row in bad.to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)

@@ -1,7 +1,7 @@
 """Where the expectations of a scenario hold: maps over two varied keys (pure).
 
 A trial is *met* if it met all of `expect:`, and *missed* if it did not meet one, for example
-because its programs failed. It counts as neither if a check of the network failed, if a user
+because its programs failed. It counts as neither if another check failed or is unknown, if a user
 interrupted it, or if it was not carried out.
 """
 

@@ -123,7 +123,8 @@ def _describe(cells: Cells, shown: int) -> str:
 
 def _write_cells(cells: Cells) -> list[Child]:
     words = "Means over the trials that passed, with half of their 95 % interval"
-    words += "; ratios are to the first value, trial by trial." if len(cells.rows) > 1 else "."
+    ratios = any(head.startswith("ratio") for head in cells.heads)
+    words += "; ratios are to the first value, trial by trial." if ratios else "."
     first = cells.heads.index("trials")
     shown = _tabulate(cells.heads, cells.rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
