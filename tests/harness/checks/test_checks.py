@@ -1052,6 +1052,10 @@ def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:
         assert Check.of("one", objects, [judged()]).counts == f"1 {one} judged"
     verdict = Verdict.of([odd, bad, good, empty])
     assert verdict.problems == ("bad: a; c", "odd: slow")
+    hoped = [replace(check, name=f"expected: {check.name}") for check in (odd, bad)]
+    assert Verdict.of([odd, bad, *hoped]).problems == (
+        "expected: bad: a; c", "bad: a; c", "expected: odd: slow", "odd: slow",
+    )  # fmt: skip
     names = [check["name"] for check in verdict.to_json()["checks"]]
     assert names == ["bad", "odd", "good", "empty"]
     assert verdict.counts == (
