@@ -169,6 +169,14 @@ def read_access(attributes: Attributes) -> Access:
     return Access((up[1], down[1]), ", ".join(dict.fromkeys((up[0], down[0]))), unused)
 
 
+def find_quantity(name: str) -> tuple[str, Unit] | None:
+    """What an attribute of an edge or a node says, and the unit of its numbers; None if nothing."""
+    for kind in (*_EDGE, *_NODE):
+        if (match := _match(name, kind)) is not None:
+            return kind, match[1]
+    return None
+
+
 def find_meaning(name: str) -> str:
     """What an attribute of an edge says, such as `rate`; empty if it is none that is read."""
     kinds = (kind for kind in _EDGE if _match(name, kind))

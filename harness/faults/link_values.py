@@ -76,8 +76,8 @@ def check(fault: Fault, topology: Topology) -> None:
 
 
 def _find_ranges(trace: Trace) -> Mapping[str, Range]:
-    columns = {
-        name: [value for step in trace.steps if (value := getattr(step, name)) is not None]
-        for name in ("rate_mbps", "delay_ms", "loss_percent")
-    }
-    return {name: (min(found), max(found)) for name, found in columns.items() if found}
+    found: dict[str, list[float]] = {}
+    for step in trace.steps:
+        for name, value in step.values().items():
+            found.setdefault(name, []).append(value)
+    return {name: (min(values), max(values)) for name, values in found.items()}

@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from trunkline.harness.config.document import ScenarioErrors
     from trunkline.harness.scenario.loading import load
+    from trunkline.harness.scenario.trace_notes import list_notes
 
     code = 0
     for file in arguments.file:
@@ -48,6 +49,6 @@ def _validate(arguments: argparse.Namespace) -> int:
             code = terminal.BAD_USAGE
         else:
             print(f"{file}: ok")
-            for note in scenario.topology.notes:
+            for note in (*scenario.topology.notes, *list_notes(scenario)):
                 print(f"{file}: note: {note}")
     return code
