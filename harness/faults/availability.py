@@ -15,7 +15,7 @@ from trunkline.harness.config.units import TIME_S, QuantityError
 from trunkline.harness.faults.fault_types import FaultError, Switch
 from trunkline.harness.faults.trace_columns import Column, Columns, find_time
 from trunkline.harness.faults.trace_tables import Row, list_cells, read_table
-from trunkline.harness.faults.trace_times import FIRST, is_date, read_times
+from trunkline.harness.faults.trace_times import FIRST, SECONDS, is_date, read_times
 from trunkline.harness.faults.traces import Reading, check_count, find_times
 from trunkline.topologies.node_names import name_site
 from trunkline.topologies.quantities import quote
@@ -31,6 +31,7 @@ def _list(words: str) -> list[str]:
 _ON = _list("on up 1 1.0 true yes online available connected active alive")
 _OFF = _list("off down 0 0.0 false no offline unavailable disconnected inactive dead")
 _SITES = _list("site node client device name host user id")
+_STATES = ["state", "status", "availability", *_ON]
 _ENDS = _list("end stop until to endtime off")
 _STARTS = _list("start begin from since starttime on")
 _ALLOWED = "expected on or off, up or down, 1 or 0, or the like"
@@ -122,26 +123,26 @@ def _find_states(
         if max(len(cells) for _, cells in rows) != place + 1:
             allowed = "expected state" if has_step else "expected time,state"
             raise FaultError(f"{rows[0][0]}: {allowed}, or a header row")
-        return place, None if has_step else Column(0, find_time("time")[1])  # type: ignore[index]
-    times = [(i, found) for i, each in enumerate(names) if (found := find_time(each))]
+        return place, None if has_step else Column(0, SECONDS)
+    times = {i: found for i, each in enumerate(names) if (found := find_time(each))}
     if not times and names[0] == "" and rows[0][1] and is_date(rows[0][1][0]):
-        times = [(0, find_time("time") or ("", None))]  # type: ignore[list-item]
-    time = Column(times[0][0], times[0][1][1]) if times and not has_step else None
-    others = [i for i in range(len(names)) if i not in dict(times) and names[i] not in ("", "-")]
+        times[0] = ("time", SECONDS)
+    others = [i for i, each in enumerate(names) if i not in times and each not in ("", "-")]
     own = [i for i in others if _is_site(names[i], site)]
-    states = [i for i in others if re.sub(r"[\W_]", "", names[i]).lower() in
-              ("state", "status", "availability", *_ON)]  # fmt: skip
-    found = own or states or (others if len(others) == 1 else [])
-    if len(found) != 1:
+    states = [i for i in others if re.sub(r"[\W_]", "", names[i]).lower() in _STATES]
+    chosen = own or states or (others if len(others) == 1 else [])
+    if len(chosen) != 1:
         raise FaultError(f"{name}: columns {','.join(names)}: expected a column state or {site}")
-    return found[0], time
+    first = next(iter(times), None)
+    time = None if first is None or has_step else Column(first, times[first][1])
+    return chosen[0], time
 
 
 def _read_spans(
     rows: Sequence[Row], start: tuple[str, int], end: tuple[str, int], zero: str
 ) -> tuple[Switch, ...]:
     """The switches of spans in which a site is on; those that touch are one."""
-    unit = (find_time(start[0]) or find_time("time"))[1]  # type: ignore[index]
+    unit = (find_time(start[0]) or ("", SECONDS))[1]
     times = list_cells(rows, start[1]), list_cells(rows, end[1])
     cells = [cell for pair in zip(*times, strict=True) for cell in pair]
     kept = [cell for i, cell in enumerate(cells) if not i or cell[1] != cells[i - 1][1]]

@@ -85,9 +85,9 @@ def write(fault: Fault) -> str:
             case Groups():
                 words.append(" | ".join(map(",".join, fault.groups)))  # type: ignore[union-attr]
             case Track():
-                words.append(traces.write(fault.steps))  # type: ignore[union-attr]
+                words.append(traces.write(fault.steps))  # type: ignore[union-attr, arg-type]
             case Switches():
-                words.append(availability.write(fault.steps))  # type: ignore[union-attr]
+                words.append(availability.write(fault.steps))  # type: ignore[union-attr, arg-type]
             case Clause() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:

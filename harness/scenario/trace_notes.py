@@ -14,14 +14,14 @@ from trunkline.harness.config.units import (
     count_of,
     short,
 )
-from trunkline.harness.faults.fault_types import Availability, Fault, Step, Trace
+from trunkline.harness.faults.fault_types import Availability, Fault, Step, Switch, Trace
 from trunkline.harness.scenario.settings import Scenario
 
-CELLS = 48
+CELLS = 32
 """The width of a figure, in characters."""
 
 _BARS = "▁▂▃▄▅▆▇█"
-_DOWN = "×"
+_DOWN = "x"
 _ROWS: tuple[tuple[str, str, Dimension], ...] = (
     ("rate", "rate_mbps", RATE_MBPS),
     ("delay", "delay_ms", TIME_MS),
@@ -116,9 +116,9 @@ def _list_spans(values: _Values, end_s: float) -> list[tuple[float, float, float
     return [(at_s, until_s, value) for (at_s, value), until_s in zip(values, ends, strict=True)]
 
 
-def _find_last_s(steps: Sequence[Step] | Sequence[object]) -> float:
+def _find_last_s(steps: Sequence[Step | Switch]) -> float:
     """The end of a figure: the last step lasts as long as the one before."""
-    times = [step.at_s for step in steps]  # type: ignore[union-attr]
+    times = [step.at_s for step in steps]
     before_s = times[-2] if len(times) > 1 else 0.0
     return (2 * times[-1] - before_s) or 1.0
 
