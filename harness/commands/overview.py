@@ -23,9 +23,10 @@ from trunkline.harness.config.units import (
     short,
     split_name,
 )
+from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.scenario import planning, trace_notes
+from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.access import ORIGINS
@@ -45,12 +46,11 @@ def describe_scenario(scenario: Scenario) -> Table:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    notes = [*scenario.topology.notes, *trace_notes.list_notes(scenario)]
     warms_up = scenario.warm_up.unit is not None
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
-        **({"notes": "\n".join(notes)} if notes else {}),
+        **({"notes": "\n".join(scenario.notes)} if scenario.notes else {}),
         "workload": _format_component(scenario.workload),
         **(_describe_programs(scenario) or _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),

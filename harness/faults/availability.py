@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from trunkline.harness.config import units
 from trunkline.harness.config.units import TIME_S, QuantityError
 from trunkline.harness.faults.fault_types import FaultError, Switch
-from trunkline.harness.faults.trace_columns import Column, Columns, find_time
+from trunkline.harness.faults.trace_columns import Column, Columns, find_sites, find_time, squash
 from trunkline.harness.faults.trace_tables import Row, list_cells, read_table
 from trunkline.harness.faults.trace_times import FIRST, SECONDS, is_date, read_times
 from trunkline.harness.faults.traces import Reading, check_count, find_times
@@ -30,7 +30,6 @@ def _list(words: str) -> list[str]:
 
 _ON = _list("on up 1 1.0 true yes online available connected active alive")
 _OFF = _list("off down 0 0.0 false no offline unavailable disconnected inactive dead")
-_SITES = _list("site node client device name host user id")
 _STATES = ["state", "status", "availability", *_ON]
 _ENDS = _list("end stop until to endtime off")
 _STARTS = _list("start begin from since starttime on")
@@ -46,9 +45,9 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
     table = read_table(text, name)
     check_count(name, len(table.rows))
     names = tuple(reading.columns.split(",")) if reading.columns else table.names
-    words = [re.sub(r"[\W_]", "", each).lower() for each in names]
+    words = [squash(each) for each in names]
     rows = table.rows
-    sites = next((words.index(word) for word in _SITES if word in words), None)
+    sites = find_sites(names)
     if sites is not None:
         rows = [row for row, (_, cell) in zip(rows, list_cells(rows, sites), strict=True)
                 if _is_site(cell, site)]  # fmt: skip
@@ -58,9 +57,9 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
                     for group in (_ENDS, _STARTS))  # fmt: skip
     if starts is not None and ends is not None:
         return _read_spans(rows, (names[starts], starts), (names[ends], ends), reading.start)
-    place, time = _find_states(names, rows, name, site, bool(reading.step))
+    place, time = _find_states(names, rows, table.where, site, bool(reading.step))
     columns = Columns({"time": time} if time else {})
-    times_s = find_times(rows, columns, reading, name)
+    times_s = find_times(rows, columns, reading, table.where)
     states = [_read_state(cell, where) for where, cell in list_cells(rows, place)]
     return _merge(list(zip(times_s, states, strict=True)), name)
 
@@ -68,8 +67,7 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
 def list_sites(text: str, name: str, known: Sequence[str]) -> list[str]:
     """The sites that a file names, in the order of `known`. Raises FaultError if there are none."""
     table = read_table(text, name)
-    words = [re.sub(r"[\W_]", "", each).lower() for each in table.names]
-    place = next((words.index(word) for word in _SITES if word in words), None)
+    place = find_sites(table.names)
     if place is not None:
         given = [cell for _, cell in list_cells(table.rows, place)]
     else:
@@ -115,24 +113,24 @@ def _is_site(text: str, site: str) -> bool:
 
 
 def _find_states(
-    names: Sequence[str], rows: Sequence[Row], name: str, site: str, has_step: bool
+    names: Sequence[str], rows: Sequence[Row], where: str, site: str, has_step: bool
 ) -> tuple[int, Column | None]:
     """The column of states, and that of times."""
     if not names:
         place = 0 if has_step else 1
         if max(len(cells) for _, cells in rows) != place + 1:
             allowed = "expected state" if has_step else "expected time,state"
-            raise FaultError(f"{rows[0][0]}: {allowed}, or a header row")
+            raise FaultError(f"{where}: {allowed}, or a header row")
         return place, None if has_step else Column(0, SECONDS)
     times = {i: found for i, each in enumerate(names) if (found := find_time(each))}
     if not times and names[0] == "" and rows[0][1] and is_date(rows[0][1][0]):
         times[0] = ("time", SECONDS)
     others = [i for i, each in enumerate(names) if i not in times and each not in ("", "-")]
     own = [i for i in others if _is_site(names[i], site)]
-    states = [i for i in others if re.sub(r"[\W_]", "", names[i]).lower() in _STATES]
+    states = [i for i in others if squash(names[i]) in _STATES]
     chosen = own or states or (others if len(others) == 1 else [])
     if len(chosen) != 1:
-        raise FaultError(f"{name}: columns {','.join(names)}: expected a column state or {site}")
+        raise FaultError(f"{where}: columns {','.join(names)}: expected a column state or {site}")
     first = next(iter(times), None)
     time = None if first is None or has_step else Column(first, times[first][1])
     return chosen[0], time

@@ -268,7 +268,7 @@ class _Reader:
             if isinstance(part, Hint) and equals and key == part.key:
                 if key in self.hints or not rest:
                     raise FaultError(f"{word}: expected {part.key}={part.word} once")
-                self.hints[key] = rest
+                self.hints[key] = self._join_unit(rest, rest)
                 return
             if isinstance(part, Sites) and equals and key == part.key:
                 self._set(part.field, self._several(rest), key)
@@ -336,16 +336,20 @@ class _Reader:
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
-        """Read a number, a quantity or a range; its unit may be the next word."""
-        following = self.words[self.position : self.position + 1]
-        number = text.rpartition("..")[2].removeprefix("-")
-        is_bare = part.dimension and _NUMBER.fullmatch(number)
-        if is_bare and following and "=" not in following[0]:
-            text += following[0]
-            self.position += 1
+        """Read a number, a quantity or a range."""
+        if part.dimension:
+            text = self._join_unit(text, text.rpartition("..")[2].removeprefix("-"))
         if isinstance(part, Setting) and part.is_range:
             return _parse_range(text, part)
         return _parse_one(text, part)
+
+    def _join_unit(self, text: str, number: str) -> str:
+        """The text with the next word if that is its unit: if it ends with a bare number."""
+        following = self.words[self.position : self.position + 1]
+        if _NUMBER.fullmatch(number) and following and "=" not in following[0]:
+            text += following[0]
+            self.position += 1
+        return text
 
     def _take(self, what: str, candidates: tuple[str, ...]) -> str:
         if self.position == len(self.words):

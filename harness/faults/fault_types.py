@@ -252,7 +252,6 @@ class Availability:
     how: Cut = "blackhole"
     every_s: float | None = None
     for_s: float | None = None
-    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         _check_end(self.steps[-1].at_s, self.every_s)

@@ -30,6 +30,7 @@ _TIME_WORDS = (
     "epochtime utc utctime second seconds sec secs clock localtime starttime start begin when"
 )
 _TIMES = _TIME_WORDS.split()
+_SITES = ["site", "node", "client", "device", "name", "host", "user", "id"]
 _INDEX = re.compile(r"(unnamed: [0-9]+|index|)", re.IGNORECASE)
 _SKIPPED_WORDS = (
     "avg mean average median pop ping icmp tcp udp downlink uplink download upload down up dl ul "
@@ -135,15 +136,26 @@ def find_time(name: str) -> tuple[str, Unit] | None:
     match = re.fullmatch(r"(.*?)[\s_.]*[(\[ _.-]([a-zA-Zµ]+)[)\]]?|(.+)", name.strip())
     if match is None:
         return None
-    whole = re.sub(r"[\W_]", "", name).lower()
+    whole = squash(name)
     if whole in _TIMES:
         return whole, SECONDS
-    word = re.sub(r"[\W_]", "", match[1] or "").lower()
+    word = squash(match[1] or "")
     if word in _TIMES and match[2] and SECONDS.find_size(match[2]) is not None:
         return word, replace(SECONDS, plain=match[2])
     if word in _TIMES and (match[2] or "").lower() in ("utc", "gmt", "unix", "epoch"):
         return word, SECONDS
     return None
+
+
+def squash(name: str) -> str:
+    """The letters and digits of a column's name, in lower case."""
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+def find_sites(names: Sequence[str]) -> int | None:
+    """The column that names a site; None if there is none."""
+    words = [squash(each) for each in names]
+    return next((words.index(word) for word in _SITES if word in words), None)
 
 
 def _read_name(name: str, place: int) -> tuple[str, Column | None]:

@@ -1,22 +1,20 @@
-"""Tables in files that other programs have written: CSV, TSV, words, JSON (pure).
+"""Tables of traces in files that other programs have written: CSV, TSV, words (pure).
 
 Cells are separated by semicolons, tabs, `|`, commas or spaces. A first row whose first cell is
-neither a number nor a date names the columns. Lines that begin with `#` are skipped. JSON is a list
-of objects, an object of columns, an object in each line, or the report of iperf3. A number may have
-a decimal comma, unless commas separate the cells. `nan`, `null`, `-` and the like are empty cells.
+neither a number nor a date names the columns; so does a comment before the first row, if it has as
+many words and one of them is a time. Lines that begin with `#` are skipped. A number may have a
+decimal comma, unless commas separate the cells. `nan`, `null`, `-` and the like are empty cells.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
-from typing import Any
 
 from trunkline.harness.faults.fault_types import FaultError
+from trunkline.harness.faults.trace_columns import find_time
 
 Row = tuple[str, list[str]]
 """(file:line, cells)."""
@@ -31,41 +29,51 @@ _CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9.]+)?\S*")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The names of a table's columns, empty without a header row, and its other rows."""
+    """The names of a table's columns, empty without a header row, their place, its other rows."""
 
     names: tuple[str, ...]
+    where: str
     rows: Sequence[Row]
 
 
-def read_table(text: str, name: str) -> Table:
+def read_table(text: str, name: str, positions: Sequence[str] = ()) -> Table:
     """Read the table in a file's text; `name` is its name in errors.
+
+    With `positions`, the second cell tells whether there is a header row, and these are the columns
+    if there is none.
 
     Raises:
         FaultError: there are no rows, or a row has more cells than the first one.
     """
-    text = text.removeprefix("\ufeff")
-    if text.lstrip()[:1] in ("{", "["):
-        return _read_json(text, name)
-    rows = [
-        (f"{name}:{number}", line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if not rows:
+    if re.match(r"\s*[{\[<]", text):
+        raise FaultError(f"{name}: JSON or XML: expected rows with cells, such as CSV")
+    numbered = enumerate(map(str.strip, text.removeprefix("\ufeff").split("\n")), 1)
+    lines = [(f"{name}:{number}", line) for number, line in numbered if line.strip(",;|\t \r")]
+    start = next((i for i, (_, line) in enumerate(lines) if line[0] != "#"), None)
+    if start is None:
         raise FaultError(f"{name}: empty: expected a row or more")
-    separator = _find_separator(rows[0][1].strip())
-    cells = [(where, _split(line, separator)) for where, line in rows]
-    width = len(cells[0][1])
-    for where, row in cells:
-        if len(row) > width and any(row[width:]):
-            raise FaultError(f"{where}: {len(row)} cells: expected {width} as in the first row")
-    where, first = cells[0]
-    begin = next((cell for cell in first if cell), "")
-    if re.match(r"[-+.0-9]", begin):
-        return Table((), cells)
-    if not cells[1:]:
-        raise FaultError(f"{where}: no rows: expected one or more")
-    return Table(tuple(first), cells[1:])
+    separator = _find_separator(lines[start][1])
+    rows = [(where, _split(line, separator)) for where, line in lines[start:] if line[0] != "#"]
+    where, first = rows[0]
+    for place, row in rows:
+        if len(row) > len(first) and any(row[len(first) :]):
+            allowed = f"expected {len(first)} as in the first row"
+            raise FaultError(f"{place}: {len(row)} cells: {allowed}")
+    cells = first[1:2] if positions else first
+    if not re.match(r"[-+.0-9]", next(filter(None, cells), "0")):
+        if not rows[1:]:
+            raise FaultError(f"{where}: no rows: expected one or more")
+        return Table(tuple(first), where, rows[1:])
+    for place, line in lines[max(0, start - 1) : start]:  # a comment
+        names = _split(line.lstrip("# "), separator)
+        if len(names) == len(first) and any(map(find_time, names)):
+            return Table(tuple(names), place, rows)
+    return Table(tuple(positions[: len(first)]), where, rows)
+
+
+def list_cells(rows: Iterable[Row], column: int) -> list[tuple[str, str]]:
+    """(file:line, cell) of a column; the cell is empty in rows that are shorter."""
+    return [(where, row[column] if column < len(row) else "") for where, row in rows]
 
 
 def _find_separator(line: str) -> str:
@@ -79,7 +87,7 @@ def _split(line: str, separator: str) -> list[str]:
     if separator:
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True))
     else:
-        cells = line.split()
+        cells = next(csv.reader([" ".join(line.split())], delimiter=" "), [])
         if len(cells) > 1 and _DAY.fullmatch(cells[0]) and _CLOCK.fullmatch(cells[1]):
             cells[:2] = [" ".join(cells[:2])]
     return [_clean(cell.strip(), separator) for cell in cells]
@@ -92,52 +100,3 @@ def _clean(cell: str, separator: str) -> str:
         if match := _DECIMAL_COMMA.fullmatch(cell):
             return f"{match[1].replace('.', '')}.{match[2]}{match[3] or ''}"
     return "" if cell.lower() in _EMPTY else cell
-
-
-def _read_json(text: str, name: str) -> Table:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as whole:
-        try:  # an object in each line
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except (ValueError, RecursionError):
-            raise FaultError(f"{name}: neither CSV nor JSON: {whole}") from None
-    if isinstance(found, dict) and isinstance(found.get("intervals"), list):
-        found = list(filter(None, map(_read_iperf, found["intervals"])))
-    elif isinstance(found, dict):
-        columns = {key: _list_values(values) for key, values in found.items()}
-        columns = {key: values for key, values in columns.items() if values}
-        found = [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=False)
-        ]
-    if not isinstance(found, list) or not found or not all(isinstance(x, dict) for x in found):
-        raise FaultError(f"{name}: expected a JSON list of objects, or the report of iperf3")
-    names = tuple(dict.fromkeys(str(key) for row in found for key in row))
-    rows = starmap(lambda number, row: (f"{name}: row {number}", row), enumerate(found, 1))
-    return Table(names, [(where, [_write(row.get(key)) for key in names]) for where, row in rows])
-
-
-def _list_values(column: Any) -> list[Any]:
-    """The values of a column: pandas writes an object of rows."""
-    if isinstance(column, dict):
-        return list(column.values())
-    return column if isinstance(column, list) else []
-
-
-def _write(value: Any) -> str:
-    return _clean("" if isinstance(value, dict | list | None) else str(value), "")
-
-
-def _read_iperf(interval: Any) -> dict[str, Any]:
-    """The values of an interval of iperf3; empty if it is one to warm up."""
-    values = interval.get("sum") if isinstance(interval, dict) else None
-    if not isinstance(values, dict) or values.get("omitted"):
-        return {}
-    words = {"start": "time", "bits_per_second": "rate (bit/s)", "jitter_ms": "jitter (ms)",
-             "lost_percent": "loss (%)"}  # fmt: skip
-    return {word: values[key] for key, word in words.items() if key in values}
-
-
-def list_cells(rows: Iterable[Row], column: int) -> list[tuple[str, str]]:
-    """(file:line, cell) of a column; the cell is empty in rows that are shorter."""
-    return [(where, row[column] if column < len(row) else "") for where, row in rows]

@@ -1,7 +1,7 @@
 """Times in files of traces: numbers, dates and Unix time, as seconds from a start (pure).
 
 A number of 10**8 or more without a unit is Unix time in s, ms, us or ns, as its size tells. Dates
-are in ISO 8601; those without a time zone are in UTC.
+are in ISO 8601, or with dots and the day first; those without a time zone are in UTC.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _DATE = re.compile(
     r"(?:[T _]([0-9]{1,2})[:.]?([0-9]{2})(?:[:.]?([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)?"
     r"\s*(Z|UTC|GMT|[+-][0-9]{2}:?(?:[0-9]{2})?)?"
 )
+_DAY_FIRST = re.compile(r"([0-9]{2})\.([0-9]{2})\.([0-9]{4})(?![0-9])")
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]+)?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -79,7 +80,7 @@ def read_times(
 
 def is_date(text: str) -> bool:
     """Whether a cell has a date or the time of a day, not a number."""
-    return bool((_DATE.fullmatch(text) and not text.isdigit()) or _CLOCK.fullmatch(text))
+    return bool((_match_date(text) and not text.isdigit()) or _CLOCK.fullmatch(text))
 
 
 def _find_zero(first: Decimal, start: str, unit: Unit, clock: bool) -> Decimal:
@@ -103,12 +104,16 @@ def _read(text: str, where: str, unit: Unit) -> Decimal:
         return Decimal(int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)) + Decimal(
             f"0{rest or '.0'}"
         )
-    elif match := _DATE.fullmatch(text):
+    elif match := _match_date(text):
         try:
             return _read_date(match)
         except (ValueError, OverflowError) as error:
             raise FaultError(f"{where}: {quote(text)}: {error}: {ALLOWED}") from None
     raise FaultError(f"{where}: {quote(text)}: {ALLOWED}")
+
+
+def _match_date(text: str) -> re.Match[str] | None:
+    return _DATE.fullmatch(_DAY_FIRST.sub(r"\3-\2-\1", text))
 
 
 def _find_size(number: Decimal) -> Decimal:

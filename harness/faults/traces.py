@@ -76,9 +76,7 @@ class Reading:
 
 
 def read(
-    text: str,
-    name: str,
-    reading: Reading = Reading(),
+    text: str, name: str, reading: Reading = Reading()
 ) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Read the steps in a file's text, and notes on what was not read; `name` is its name.
 
@@ -92,8 +90,8 @@ def read(
     if reading.unit == MAHIMAHI:
         raise FaultError(f"{name}: expected a time in ms per line with unit={MAHIMAHI}")
     check_count(name, len(table.rows))
-    columns = _find_columns(table, name, reading)
-    times_s = find_times(table.rows, columns, reading, name)
+    columns = _find_columns(table, reading)
+    times_s = find_times(table.rows, columns, reading, table.where)
     steps = [_read_step(row, columns) for row in table.rows]
     unread = ", ".join(columns.unread)
     notes = (f"{name}: columns that are not read: {unread}",) if unread else ()
@@ -134,7 +132,7 @@ def check_count(where: str, count: int) -> None:
         raise FaultError(f"{where}: {count} steps: expected {MAX_STEPS} or fewer")
 
 
-def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, name: str) -> list[float]:
+def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, where: str) -> list[float]:
     """The times of the rows in seconds; they grow, and those before the start are below 0."""
     time = columns.found.get("time")
     if reading.step:
@@ -150,20 +148,20 @@ def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, name: st
             raise FaultError(f"from={reading.start}: expected rows with times")
         return [round(index * step_s, 9) for index in range(len(rows))]
     if time is None:
-        raise FaultError(f"{name}: no time: expected a column time, or step=TIME between two rows")
+        raise FaultError(f"{where}: no time: expected a column time, or step=TIME between two rows")
     cells = list_cells(rows, time.place)
     if columns.date is not None:
         dates = list_cells(rows, columns.date)
-        cells = [(where, f"{date} {text}") for (where, date), (_, text) in
+        cells = [(place, f"{date} {text}") for (place, date), (_, text) in
                  zip(dates, cells, strict=True)]  # fmt: skip
-    for where, text in cells:
+    for place, text in cells:
         if not text:
-            raise FaultError(f"{where}: no time: {ALLOWED}")
+            raise FaultError(f"{place}: no time: {ALLOWED}")
     return read_times(cells, time.unit, reading.start)
 
 
-def _find_columns(table: Table, name: str, reading: Reading) -> Columns:
-    where = f"{name}:1" if not table.names else table.rows[0][0].rpartition(":")[0] or name
+def _find_columns(table: Table, reading: Reading) -> Columns:
+    where = table.where
     if reading.columns:
         return find_columns(reading.columns.split(","), where, reading.rate, reading.unit)
     if table.names:

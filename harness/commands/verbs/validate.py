@@ -38,7 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     from trunkline.harness.config.document import ScenarioErrors
     from trunkline.harness.scenario.loading import load
-    from trunkline.harness.scenario.trace_notes import list_notes
 
     code = 0
     for file in arguments.file:
@@ -49,6 +48,6 @@ def _validate(arguments: argparse.Namespace) -> int:
             code = terminal.BAD_USAGE
         else:
             print(f"{file}: ok")
-            for note in (*scenario.topology.notes, *list_notes(scenario)):
+            for note in scenario.notes:
                 print(f"{file}: note: {note}")
     return code

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from trunkline.harness.config.units import (
     RATE_MBPS,
@@ -15,7 +15,7 @@ from trunkline.harness.config.units import (
     short,
 )
 from trunkline.harness.faults.fault_types import Availability, Fault, Step, Switch, Trace
-from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.faults.timeline import Entry
 
 CELLS = 32
 """The width of a figure, in characters."""
@@ -33,16 +33,23 @@ _Values = Sequence[tuple[float, float]]
 """(from when in s, value)."""
 
 
-def list_notes(scenario: Scenario) -> Iterator[str]:
-    """Notes on how traces were read, and on steps after the end of the run."""
-    for entry in scenario.timeline:
+def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> Iterator[str]:
+    """Notes on how traces were read, and on steps after the end of the run.
+
+    `ends` has the times in s after which a run is over, by their names.
+    """
+    for entry in entries:
         fault = entry.fault
-        if not isinstance(fault, Trace | Availability):
+        if isinstance(fault, Trace):
+            where = f"{fault.VERB} {fault.a} {fault.b}"
+            yield from (f"{where}: {note}" for note in fault.notes)
+        elif isinstance(fault, Availability):
+            where = f"{fault.VERB} {fault.site}"
+        else:
             continue
-        where = f"{fault.VERB} {fault.a} {fault.b}" if isinstance(fault, Trace) else (
-            f"{fault.VERB} {fault.site}")  # fmt: skip
-        yield from (f"{where}: {note}" for note in fault.notes)
-        end_s, name = _find_end(scenario, entry.at_s, fault)
+        own = {"its end": None if fault.for_s is None else entry.at_s + fault.for_s}
+        times = [(end, name) for name, end in {**ends, **own}.items() if end is not None]
+        end_s, name = min(times, default=(math.inf, ""))
         late = [step for step in fault.steps if entry.at_s + step.at_s > end_s]
         if late:
             steps = f"{len(late)} of {count_of(len(fault.steps), 'step')}"
@@ -121,13 +128,3 @@ def _find_last_s(steps: Sequence[Step | Switch]) -> float:
     times = [step.at_s for step in steps]
     before_s = times[-2] if len(times) > 1 else 0.0
     return (2 * times[-1] - before_s) or 1.0
-
-
-def _find_end(scenario: Scenario, at_s: float, fault: Trace | Availability) -> tuple[float, str]:
-    """The earliest time that is sure to end the trace, and its name."""
-    ends = [(scenario.limits.run_s, "limits.run")]
-    if scenario.stop.time_s is not None:
-        ends.append((scenario.stop.time_s, "stop.time"))
-    if fault.for_s is not None:
-        ends.append((at_s + fault.for_s, "its end"))
-    return min(ends)
