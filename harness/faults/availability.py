@@ -128,7 +128,7 @@ def _find_states(
     others = [i for i, each in enumerate(names) if i not in times and each not in ("", "-")]
     own = [i for i in others if _is_site(names[i], site)]
     states = [i for i in others if squash(names[i]) in _STATES]
-    chosen = own or states or (others if len(others) == 1 else [])
+    chosen = own or states
     if len(chosen) != 1:
         raise FaultError(f"{where}: columns {','.join(names)}: expected a column state or {site}")
     first = next(iter(times), None)

@@ -22,7 +22,8 @@ ENDINGS = (".mahi", ".mahimahi", ".up", ".down")
 """What the names of such files end with."""
 
 FEWEST_LINES = 20
-"""A file with another name is such a file from so many lines on: whole numbers that never fall."""
+"""A file with another name is such a file if it has so many whole numbers that never fall, and the
+last one is ten times the first one or more."""
 
 
 def looks_alike(lines: Sequence[tuple[str, str]], name: str) -> bool:
@@ -32,7 +33,8 @@ def looks_alike(lines: Sequence[tuple[str, str]], name: str) -> bool:
     if name.lower().endswith(ENDINGS):
         return True
     times = [int(line[:15]) for _, line in lines]
-    return len(times) >= FEWEST_LINES and all(a <= b for a, b in pairwise(times))
+    rises = all(a <= b for a, b in pairwise(times)) and 10 * times[0] <= times[-1]
+    return rises and len(times) >= FEWEST_LINES
 
 
 def read_opportunities(lines: Sequence[tuple[str, str]]) -> tuple[Step, ...]:

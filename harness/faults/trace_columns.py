@@ -27,7 +27,7 @@ ALLOWED = "expected time and at least one of rate, delay or rtt, jitter and loss
 
 _TIME_WORDS = (
     "time t elapsed elapsedtime relativetime timestamp ts datetime dtime date unix unixtime epoch "
-    "epochtime utc utctime second seconds sec secs clock localtime starttime start begin when"
+    "epochtime utc utctime second seconds sec secs s clock localtime starttime start begin when"
 )
 _TIMES = _TIME_WORDS.split()
 _SITES = ["site", "node", "client", "device", "name", "host", "user", "id"]

@@ -43,37 +43,44 @@ def read_table(text: str, name: str, positions: Sequence[str] = ()) -> Table:
     if there is none.
 
     Raises:
-        FaultError: there are no rows, or a row has more cells than the first one.
+        FaultError: there are no rows, or a row has more cells than the header row.
     """
     if re.match(r"\s*[{\[<]", text):
         raise FaultError(f"{name}: JSON or XML: expected rows with cells, such as CSV")
     numbered = enumerate(map(str.strip, text.removeprefix("\ufeff").split("\n")), 1)
-    lines = [(f"{name}:{number}", line) for number, line in numbered if line.strip(",;|\t \r")]
+    lines = [(f"{name}:{number}", line) for number, line in numbered if line.strip(",;|\t ")]
+    lines = [each for each in lines if not re.fullmatch("sep=.", each[1])]  # of Excel
     start = next((i for i, (_, line) in enumerate(lines) if line[0] != "#"), None)
     if start is None:
         raise FaultError(f"{name}: empty: expected a row or more")
     separator = _find_separator(lines[start][1])
     rows = [(where, _split(line, separator)) for where, line in lines[start:] if line[0] != "#"]
     where, first = rows[0]
-    for place, row in rows:
-        if len(row) > len(first) and any(row[len(first) :]):
-            allowed = f"expected {len(first)} as in the first row"
-            raise FaultError(f"{place}: {len(row)} cells: {allowed}")
     cells = first[1:2] if positions else first
     if not re.match(r"[-+.0-9]", next(filter(None, cells), "0")):
         if not rows[1:]:
             raise FaultError(f"{where}: no rows: expected one or more")
-        return Table(tuple(first), where, rows[1:])
+        return _check_width(Table(tuple(first), where, rows[1:]))
     for place, line in lines[max(0, start - 1) : start]:  # a comment
         names = _split(line.lstrip("# "), separator)
         if len(names) == len(first) and any(map(find_time, names)):
-            return Table(tuple(names), place, rows)
-    return Table(tuple(positions[: len(first)]), where, rows)
+            return _check_width(Table(tuple(names), place, rows))
+    return _check_width(Table(tuple(positions[: len(first)]), where, rows))
 
 
 def list_cells(rows: Iterable[Row], column: int) -> list[tuple[str, str]]:
     """(file:line, cell) of a column; the cell is empty in rows that are shorter."""
     return [(where, row[column] if column < len(row) else "") for where, row in rows]
+
+
+def _check_width(table: Table) -> Table:
+    """The table. Raises FaultError if a row has a cell beyond its columns."""
+    width = len(table.names)
+    for where, row in table.rows:
+        if width and any(row[width:]):
+            allowed = f"expected {width} as in the header row"
+            raise FaultError(f"{where}: {len(row)} cells: {allowed}")
+    return table
 
 
 def _find_separator(line: str) -> str:

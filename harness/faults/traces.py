@@ -88,7 +88,7 @@ def read(
     if is_plain and reading.unit in ("", MAHIMAHI) and not (reading.step or reading.columns):
         return _read_opportunities(table, name, reading.unit)
     if reading.unit == MAHIMAHI:
-        raise FaultError(f"{name}: expected a time in ms per line with unit={MAHIMAHI}")
+        raise FaultError(f"{name}: unit={MAHIMAHI}: expected a time in ms per line and no step=")
     check_count(name, len(table.rows))
     columns = _find_columns(table, reading)
     times_s = find_times(table.rows, columns, reading, table.where)
@@ -172,11 +172,11 @@ def _find_columns(table: Table, reading: Reading) -> Columns:
     positions = POSITIONS[1:] if reading.step else POSITIONS
     if width > len(positions):
         allowed = f"expected {','.join(positions)}, a header row, or columns=NAME,..."
-        raise FaultError(f"{table.rows[0][0]}: {width} columns: {allowed}")
+        raise FaultError(f"{where}: {width} columns: {allowed}")
     if width == 1 and reading.unit:
         return find_columns((name_unit(reading.unit)[0],), where, unit=reading.unit)
     if width == 1 and not reading.step:
-        raise FaultError(f"{table.rows[0][0]}: no rate: {ALLOWED}")
+        raise FaultError(f"{where}: no rate: {ALLOWED}")
     return find_columns(positions[:width], where, reading.rate, reading.unit)
 
 
