@@ -130,7 +130,7 @@ QUEUE = Unit(
 )
 PACKETS = replace(QUEUE, plain="packets")
 
-_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
+_QUANTITY = re.compile(r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 
 
 def read_quantity(value: object, unit: Unit) -> float:

@@ -39,7 +39,7 @@ ALLOWED = "expected a time in s, or with a unit, a date (2024-03-01T12:00:00Z) o
 UNIX_S = 10**8
 """Larger numbers of seconds are a date: no run lasts three years."""
 
-_NUMBER = re.compile(r"([0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)")
+_NUMBER = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)")
 _DATE = re.compile(
     r"([0-9]{4})[-./]?([0-9]{2})[-./]?([0-9]{2})"
     r"(?:[T _]([0-9]{1,2})[:.]?([0-9]{2})(?:[:.]?([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)?"
