@@ -34,15 +34,15 @@ _WORDS: Mapping[str, tuple[Unit, str]] = {
     "rate": (
         RATE,
         "rate linkrate bw bandwidth linkbandwidth capacity linkcapacity cap speed datarate "
-        "bitrate throughput",
+        "bitrate throughput goodput tput",
     ),
     "delay": (
         TIME,
         "delay linkdelay latency linklatency propagationdelay propdelay onewaydelay owd",
     ),
-    "rtt": (TIME, "rtt roundtrip roundtriptime ping"),
+    "rtt": (TIME, "rtt roundtrip roundtriptime ping srtt"),
     "length": (LENGTH, "length distance dist linklength fiberlength fibrelength"),
-    "jitter": (TIME, "jitter delayvariation"),
+    "jitter": (TIME, "jitter delayvariation ipdv pdv"),
     "loss": (PERCENT, "loss"),
     "share": (
         SHARE,

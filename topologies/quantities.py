@@ -104,14 +104,14 @@ PERCENT = Unit(
     "%",
     {"%": Decimal(1)},
     most=100.0,
-    spelled=_spell({"percent pct": "1"}),
+    spelled=_spell({"percent percentage pct": "1"}),
 )
 SHARE = Unit(
     "a share of 0 to 1, or of 0 to 100 with %",
     "",
     {"": Decimal(100), "%": Decimal(1)},
     most=100.0,
-    spelled=_spell({"percent pct": "1"}),
+    spelled=_spell({"percent percentage pct": "1"}),
 )
 _PACKETS = {"packets packet pkts pkt p frames": str(PACKET_BYTES)}
 QUEUE = Unit(

@@ -7,16 +7,30 @@ Before the first switch a site is on; with spans it is off outside of them.
 
 from __future__ import annotations
 
-import re
+import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trunkline.harness.config import units
-from trunkline.harness.config.units import TIME_S, QuantityError
+from trunkline.harness.config.units import TIME_S
 from trunkline.harness.faults.fault_types import FaultError, Switch
-from trunkline.harness.faults.trace_columns import Column, Columns, find_sites, find_time, squash
-from trunkline.harness.faults.trace_tables import Row, list_cells, read_table
-from trunkline.harness.faults.trace_times import FIRST, SECONDS, is_date, read_times
-from trunkline.harness.faults.traces import Reading, check_count, find_times
+from trunkline.harness.faults.trace_columns import (
+    Column,
+    Columns,
+    find_clock,
+    find_sites,
+    find_time,
+    squash,
+)
+from trunkline.harness.faults.trace_tables import Row, Table, list_cells, read_table
+from trunkline.harness.faults.trace_times import SECONDS, read_times
+from trunkline.harness.faults.traces import (
+    Reading,
+    check_count,
+    find_dates,
+    find_times,
+    split_steps,
+)
 from trunkline.topologies.node_names import name_site
 from trunkline.topologies.quantities import quote
 
@@ -24,15 +38,12 @@ ALL = "all"
 """Instead of a site: all sites that the file names."""
 
 
-def _list(words: str) -> list[str]:
-    return words.split()
-
-
-_ON = _list("on up 1 1.0 true yes online available connected active alive")
-_OFF = _list("off down 0 0.0 false no offline unavailable disconnected inactive dead")
+_ON = ["on", "up", "1", "1.0", "true", "yes", "online", "available", "connected", "active", "alive"]
+_OFF = ["off", "down", "0", "0.0", "false", "no", "offline", "unavailable", "disconnected",
+        "inactive", "dead"]  # fmt: skip
 _STATES = ["state", "status", "availability", *_ON]
-_ENDS = _list("end stop until to endtime off")
-_STARTS = _list("start begin from since starttime on")
+_STARTS = ["start", "begin", "from", "since", "starttime", "on"]
+_ENDS = ["end", "stop", "until", "to", "endtime", "off"]
 _ALLOWED = "expected on or off, up or down, 1 or 0, or the like"
 
 
@@ -44,24 +55,24 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
     """
     table = read_table(text, name)
     check_count(name, len(table.rows))
-    names = tuple(reading.columns.split(",")) if reading.columns else table.names
-    words = [squash(each) for each in names]
+    if reading.columns:
+        table = replace(table, names=tuple(reading.columns.split(",")))
     rows = table.rows
-    sites = find_sites(names)
-    if sites is not None:
-        rows = [row for row, (_, cell) in zip(rows, list_cells(rows, sites), strict=True)
-                if _is_site(cell, site)]  # fmt: skip
+    if (sites := find_sites(table.names)) is not None:
+        cells = list_cells(rows, sites)
+        rows = [rows[i] for i, (_, cell) in enumerate(cells) if _is_site(cell, site)]
         if not rows:
             raise FaultError(f"{name}: no row for {site}")
-    ends, starts = (next((i for i, word in enumerate(words) if word in group), None)
-                    for group in (_ENDS, _STARTS))  # fmt: skip
+    words = [squash(each) for each in table.names]
+    starts, ends = (next((i for i, word in enumerate(words) if word in group), None)
+                    for group in (_STARTS, _ENDS))  # fmt: skip
     if starts is not None and ends is not None:
-        return _read_spans(rows, (names[starts], starts), (names[ends], ends), reading.start)
-    place, time = _find_states(names, rows, table.where, site, bool(reading.step))
+        return _read_spans(table, rows, starts, ends, reading.start)
+    place, time = _find_states(table, site, bool(reading.step))
     columns = Columns({"time": time} if time else {})
-    times_s = find_times(rows, columns, reading, table.where)
+    times_s = find_times(rows, columns, reading, table.where, table.rows)
     states = [_read_state(cell, where) for where, cell in list_cells(rows, place)]
-    return _merge(list(zip(times_s, states, strict=True)), name)
+    return _merge(list(zip(times_s, states, strict=True)))
 
 
 def list_sites(text: str, name: str, known: Sequence[str]) -> list[str]:
@@ -69,35 +80,22 @@ def list_sites(text: str, name: str, known: Sequence[str]) -> list[str]:
     table = read_table(text, name)
     place = find_sites(table.names)
     if place is not None:
-        given = [cell for _, cell in list_cells(table.rows, place)]
+        given = {cell: None for _, cell in list_cells(table.rows, place)}
     else:
-        given = [each for each in table.names if find_time(each) is None and each]
-    found = [site for site in known if any(_is_site(each, site) for each in dict.fromkeys(given))]
-    others = [
-        each for each in dict.fromkeys(given) if not any(_is_site(each, site) for site in known)
-    ]
-    if others or not found:
+        given = {each: None for each in table.names if find_time(each) is None and each}
+    others = [each for each in given if not any(_is_site(each, site) for site in known)]
+    if others or not given:
         shown = f"{quote(others[0])}: " if others else ""
-        raise FaultError(f"{name}: {shown}expected a column site, or a column for each site")
-    return found
+        allowed = "expected a column site, or a column for each site, and names of sites"
+        raise FaultError(f"{name}: {shown}{allowed}")
+    return [site for site in known if any(_is_site(each, site) for each in given)]
 
 
 def parse_switches(word: str) -> tuple[Switch, ...] | None:
     """Read the switches in a word from `write`; None if the word is the name of a file."""
-    if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
+    if (rows := split_steps(word)) is None:
         return None
-    check_count("steps", word.count(",") + 1)
-    found: list[Switch] = []
-    for text in word.split(","):
-        time, _, state = text.partition(":")
-        try:
-            at_s = float(units.parse(time, TIME_S))
-        except QuantityError as error:
-            raise FaultError(f"steps: {time}: {error}") from None
-        if found and at_s <= found[-1].at_s:
-            raise FaultError(f"steps: {text}: expected times that grow")
-        found.append(Switch(at_s, _read_state(state, "steps")))
-    return tuple(found)
+    return tuple(Switch(at_s, _read_state(":".join(cells), "steps")) for at_s, cells in rows)
 
 
 def write(steps: Sequence[Switch]) -> str:
@@ -109,55 +107,49 @@ def write(steps: Sequence[Switch]) -> str:
 
 
 def _is_site(text: str, site: str) -> bool:
-    return text in (site, f"node-{site}") or name_site(text) == site
+    return text == site or _name(text) == site
 
 
-def _find_states(
-    names: Sequence[str], rows: Sequence[Row], where: str, site: str, has_step: bool
-) -> tuple[int, Column | None]:
+_name = functools.lru_cache(4096)(name_site)
+
+
+def _find_states(table: Table, site: str, has_step: bool) -> tuple[int, Column | None]:
     """The column of states, and that of times."""
+    names, where = table.names, table.where
     if not names:
         place = 0 if has_step else 1
-        if max(len(cells) for _, cells in rows) != place + 1:
+        if max(len(cells) for _, cells in table.rows) != place + 1:
             allowed = "expected state" if has_step else "expected time,state"
             raise FaultError(f"{where}: {allowed}, or a header row")
         return place, None if has_step else Column(0, SECONDS)
-    times = {i: found for i, each in enumerate(names) if (found := find_time(each))}
-    if not times and names[0] == "" and rows[0][1] and is_date(rows[0][1][0]):
-        times[0] = ("time", SECONDS)
-    others = [i for i, each in enumerate(names) if i not in times and each not in ("", "-")]
-    own = [i for i in others if _is_site(names[i], site)]
-    states = [i for i in others if squash(names[i]) in _STATES]
-    chosen = own or states
+    own = [i for i, each in enumerate(names) if _is_site(each, site)]
+    chosen = own or [i for i, each in enumerate(names) if squash(each) in _STATES]
     if len(chosen) != 1:
         raise FaultError(f"{where}: columns {','.join(names)}: expected a column state or {site}")
-    first = next(iter(times), None)
-    time = None if first is None or has_step else Column(first, times[first][1])
-    return chosen[0], time
+    time, _ = find_clock(names, find_dates(table))
+    return chosen[0], None if has_step else time
 
 
 def _read_spans(
-    rows: Sequence[Row], start: tuple[str, int], end: tuple[str, int], zero: str
+    table: Table, rows: Sequence[Row], starts: int, ends: int, zero: str
 ) -> tuple[Switch, ...]:
     """The switches of spans in which a site is on; those that touch are one."""
-    unit = (find_time(start[0]) or ("", SECONDS))[1]
-    times = list_cells(rows, start[1]), list_cells(rows, end[1])
-    cells = [cell for pair in zip(*times, strict=True) for cell in pair]
+    unit = (find_time(table.names[starts]) or ("", SECONDS))[1]
+    pairs = zip(list_cells(rows, starts), list_cells(rows, ends), strict=True)
+    cells = [cell for pair in pairs for cell in pair]
     kept = [cell for i, cell in enumerate(cells) if not i or cell[1] != cells[i - 1][1]]
-    places_s = dict(zip((text for _, text in kept), read_times(kept, unit, zero), strict=True))
-    pairs: list[tuple[float, bool]] = []
+    times_s = read_times(kept, unit, zero, list_cells(table.rows, starts))
+    places_s = dict(zip((text for _, text in kept), times_s, strict=True))
+    switches = [(min(0.0, times_s[0]) - 1, False)]
     for (_, text), is_on in zip(cells, [True, False] * len(rows), strict=True):
-        at_s = places_s[text]
-        if pairs and pairs[-1][0] == at_s:
-            pairs.pop()
+        if switches[-1][0] == places_s[text]:
+            switches.pop()
         else:
-            pairs.append((at_s, is_on))
-    if pairs[0][0] > 0 or zero not in ("", FIRST):
-        pairs.insert(0, (min(0.0, pairs[0][0] - 1), False))
-    return _merge(pairs, start[0])
+            switches.append((places_s[text], is_on))
+    return _merge(switches)
 
 
-def _merge(pairs: Sequence[tuple[float, bool]], name: str) -> tuple[Switch, ...]:
+def _merge(pairs: Sequence[tuple[float, bool]]) -> tuple[Switch, ...]:
     """The switches, without those that change nothing; those before 0 are one at 0."""
     found: list[Switch] = []
     for at_s, is_on in pairs:
@@ -165,8 +157,6 @@ def _merge(pairs: Sequence[tuple[float, bool]], name: str) -> tuple[Switch, ...]
             found.pop()
         if not found or found[-1].on != is_on:
             found.append(Switch(max(0.0, at_s), is_on))
-    if not found:
-        raise FaultError(f"{name}: no row: {_ALLOWED}")
     return tuple(found)
 
 

@@ -31,12 +31,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A trace: the name of a file, or the steps themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switches:
-    """When a site is available: the name of a file, or `0s:off,5s:on`."""
+    """What happens when: the name of a file, or the steps themselves, such as `0s:off,5s:on`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +77,4 @@ class Sites:
     field: str
 
 
-Part = Ends | Name | Groups | Track | Switches | Hint | Choice | Clause | Setting | Sites
+Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Sites

@@ -28,10 +28,9 @@ from trunkline.harness.faults.fault_parts import (
     Part,
     Setting,
     Sites,
-    Switches,
     Track,
 )
-from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError
+from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
 from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.model import Topology
 
@@ -85,9 +84,8 @@ def write(fault: Fault) -> str:
             case Groups():
                 words.append(" | ".join(map(",".join, fault.groups)))  # type: ignore[union-attr]
             case Track():
-                words.append(traces.write(fault.steps))  # type: ignore[union-attr, arg-type]
-            case Switches():
-                words.append(availability.write(fault.steps))  # type: ignore[union-attr, arg-type]
+                module: Any = availability if isinstance(fault, Availability) else traces
+                words.append(module.write(fault.steps))  # type: ignore[union-attr]
             case Clause() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
@@ -134,7 +132,7 @@ def describe_part(part: Part) -> str:
             return "|".join(words)
         case Groups():
             return "SITE,... [| SITE,...]..."
-        case Track() | Switches():
+        case Track():
             return "FILE"
         case Hint(key=key, word=word):
             return f"{key}={word}"
@@ -230,14 +228,12 @@ class _Reader:
                 self.values["groups"] = self._groups()
             case Track():
                 self.file = self._take("the name of a file", ())
-            case Switches():
-                self.file = self._take("the name of a file", ())
 
     def _read_track(self) -> None:
         """Read the steps of a trace, from their word or from a file, if the line has one."""
         if not self.file:
             return
-        is_trace = "a" in self.values
+        is_trace = self.cls is Trace
         parse_word = traces.parse_steps if is_trace else availability.parse_switches
         if steps := parse_word(self.file):
             if self.hints:

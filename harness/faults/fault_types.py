@@ -24,7 +24,6 @@ from trunkline.harness.faults.fault_parts import (
     Part,
     Setting,
     Sites,
-    Switches,
     Track,
 )
 from trunkline.harness.network.interface import Cut
@@ -239,7 +238,7 @@ class Availability:
     VERB: ClassVar = "availability"
     PARTS: ClassVar[tuple[Part, ...]] = (
         Name("site"),
-        Switches(),
+        Track(),
         _HOW,
         _STEP,
         _FROM,

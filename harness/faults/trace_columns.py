@@ -30,21 +30,21 @@ _TIME_WORDS = (
     "epochtime utc utctime second seconds sec secs s clock localtime starttime start begin when"
 )
 _TIMES = _TIME_WORDS.split()
-_SITES = ["site", "node", "client", "device", "name", "host", "user", "id"]
+_CLOCKS = {"time", "timestamp", "date", "datetime", "elapsed", "epoch", "seconds", "at"}
+_SITES = (re.compile("(site|node|client|device|host|user)(id|name)?"), re.compile("name|label|id"))
 _INDEX = re.compile(r"(unnamed: [0-9]+|index|)", re.IGNORECASE)
 _SKIPPED_WORDS = (
     "avg mean average median pop ping icmp tcp udp downlink uplink download upload down up dl ul "
-    "link network net measured total current starlink lte cell tx rx"
+    "link network net measured total current available avail starlink lte cell tx rx"
 )
 _NOT_READ_WORDS = (
     "min max minimum maximum std stddev stdev mdev var variance p5 p10 p25 p75 p90 p95 p99"
 )
+_MEANS = ("avg", "mean", "average", "median", "in")
 _SKIPPED, _NOT_READ = {*_SKIPPED_WORDS.split()}, {*_NOT_READ_WORDS.split()}
 _MORE = {
     "bitspersecond": ("rate", replace(RATES, plain="bit/s")),
     "bytespersecond": ("rate", replace(RATES, plain="B/s")),
-    "goodput": ("rate", RATES),
-    "tput": ("rate", RATES),
     "lost": ("loss", PERCENT),
     "lostpercent": ("loss", PERCENT),
 }
@@ -86,13 +86,10 @@ def find_columns(
     if rate and rate not in names:
         raise FaultError(f"rate={rate}: expected a column of {where}: {', '.join(names)}")
     found: dict[str, Column] = {}
-    times = [find_time(name) for name in names]
-    ranks = [(_TIMES.index(each[0]), i) for i, each in enumerate(times) if each is not None]
-    place = min(ranks)[1] if ranks else dates
-    if place is not None:
-        found["time"] = Column(place, (times[place] or ("", SECONDS))[1])
-    words = [each[0] if each else "" for each in times]
-    date = words.index("date") if "date" in words and "time" in words else None
+    time, date = find_clock(names, dates)
+    if time is not None:
+        found["time"] = time
+    place = time.place if time else None
     for i, name in enumerate(names):
         kind, column = _read_name(name, i) if i not in (place, date) else ("", None)
         if rate and name == rate:
@@ -147,6 +144,30 @@ def find_time(name: str) -> tuple[str, Unit] | None:
     return None
 
 
+def find_clock(names: Sequence[str], dates: int | None = None) -> tuple[Column | None, int | None]:
+    """The column of times, and one of dates if times are of a day. `dates` is as above.
+
+    If none has the name of a time, the only one with such a word is taken: `Test Date`.
+    """
+    times = [find_time(name) for name in names]
+    words = [each[0] if each else "" for each in times]
+    ranks = [(_TIMES.index(word), i) for i, word in enumerate(words) if word]
+    if ranks:
+        place = min(ranks)[1]
+        date = words.index("date") if "date" in words and "time" in words else None
+        return Column(place, (times[place] or ("", SECONDS))[1]), date
+    if dates is not None:
+        return Column(dates, SECONDS), None
+    parts = [re.findall(r"[A-Z]?[a-zµ]+|[A-Z]+", name) for name in names]
+    clocks = [i for i, each in enumerate(parts) if _CLOCKS.intersection(map(str.lower, each))]
+    loose = [i for i in clocks if find_quantity(names[i]) is None]
+    if len(loose) != 1:
+        return None, None
+    unit = parts[loose[0]][-1].lower()
+    has_unit = SECONDS.find_size(unit) is not None
+    return Column(loose[0], replace(SECONDS, plain=unit) if has_unit else SECONDS), None
+
+
 def squash(name: str) -> str:
     """The letters and digits of a column's name, in lower case."""
     return re.sub(r"[\W_]", "", name).lower()
@@ -154,8 +175,8 @@ def squash(name: str) -> str:
 
 def find_sites(names: Sequence[str]) -> int | None:
     """The column that names a site; None if there is none."""
-    words = [squash(each) for each in names]
-    return next((words.index(word) for word in _SITES if word in words), None)
+    found = (i for words in _SITES for i, name in enumerate(names) if words.fullmatch(squash(name)))
+    return next(found, None)
 
 
 def _read_name(name: str, place: int) -> tuple[str, Column | None]:
@@ -164,7 +185,7 @@ def _read_name(name: str, place: int) -> tuple[str, Column | None]:
     lower = [each.lower() for each in tokens]
     if _NOT_READ.intersection(lower) or lower == ["speed"]:
         return "", None
-    means = [each for each in tokens if each.lower() not in ("avg", "mean", "average", "median")]
+    means = [each for each in tokens if each.lower() not in _MEANS]
     while means:
         found = _MORE.get("".join(means).lower()) or find_quantity("_".join(means))
         if found is None and len(means) == 1 and RATE.find_size(means[0]) is not None:

@@ -9,6 +9,7 @@ decimal comma, unless commas separate the cells. `nan`, `null`, `-` and the like
 from __future__ import annotations
 
 import csv
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class Table:
     rows: Sequence[Row]
 
 
+@functools.lru_cache(maxsize=1)
 def read_table(text: str, name: str, positions: Sequence[str] = ()) -> Table:
     """Read the table in a file's text; `name` is its name in errors.
 

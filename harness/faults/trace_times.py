@@ -51,7 +51,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_times(
-    cells: Sequence[tuple[str, str]], unit: Unit = SECONDS, start: str = ""
+    cells: Sequence[tuple[str, str]],
+    unit: Unit = SECONDS,
+    start: str = "",
+    whole: Sequence[tuple[str, str]] = (),
 ) -> list[float]:
     """The times of a column in seconds from a start; they grow, and may be negative.
 
@@ -60,6 +63,7 @@ def read_times(
         unit: what a number without a unit is.
         start: what counts as 0: `first`, a time or a date; by default 0 of the file, or the first
             row if the file has dates or Unix time.
+        whole: the cells of all rows, if these are some of them; the earliest is the first row.
 
     Raises:
         FaultError: a cell is no time, or earlier than the one before it.
@@ -72,7 +76,8 @@ def read_times(
             shown = f"{at_s - first:g} s after {times[-1] - first:g} s"
             raise FaultError(f"{where}: {shown}: expected times that grow")
         times.append(at_s)
-    zero = _find_zero(times[0], start, unit, clock=bool(_CLOCK.fullmatch(cells[0][1])))
+    first = min((_read(text, where, unit) for where, text in whole), default=times[0])
+    zero = _find_zero(first, start, unit, clock=bool(_CLOCK.fullmatch(cells[0][1])))
     if times[-1] < zero:
         raise FaultError(f"from={start}: expected a time before the last row, {cells[-1][1]}")
     return [float(at_s - zero) for at_s in times]

@@ -8,6 +8,7 @@ are `step` apart. A file with one number per line is of mahimahi, or needs a uni
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,14 +40,14 @@ A line of a mahimahi file is not a step.
 MAHIMAHI = "mahimahi"
 """The unit of files whose lines are times of packets."""
 
+_TIME = (TIME_S, "s")
 _WORD = {
-    "time": (TIME_S, "s"),
     "rate": (RATE_MBPS, "Mbit/s"),
     "delay": (TIME_MS, "ms"),
     "loss": (SHARE_PERCENT, "%"),
     "jitter": (TIME_MS, "ms"),
 }
-"""What a step has in a word, with dimensions and plain units."""
+"""What a step has in a word after its time, with dimensions and plain units."""
 
 _FIELDS = {
     "rate": "rate_mbps",
@@ -100,28 +101,33 @@ def read(
 
 def parse_steps(word: str) -> tuple[Step, ...] | None:
     """Read the steps in a word from `write`; None if the word is the name of a file."""
+    rows = split_steps(word)
+    return None if rows is None else tuple(_parse_step(at_s, cells) for at_s, cells in rows)
+
+
+def split_steps(word: str) -> tuple[tuple[float, list[str]], ...] | None:
+    """The time in s and the other cells of each step in a word; None if it is a file's name."""
     if not re.match(r"[0-9.]+(us|ms|s|min|h):", word):
         return None
     check_count("steps", word.count(",") + 1)
-    steps: list[Step] = []
-    for row in word.split(","):
-        step = _parse_step(row.split(":"))
-        if steps and step.at_s <= steps[-1].at_s:
-            times = f"{step.at_s:g} s after {steps[-1].at_s:g} s"
-            raise FaultError(f"steps: {times}: expected times that grow")
-        steps.append(step)
-    return tuple(steps)
+    rows = [(_parse_cell(row.partition(":")[0], *_TIME), row.split(":")[1:])
+            for row in word.split(",")]  # fmt: skip
+    for (before_s, _), (at_s, _) in itertools.pairwise(rows):
+        if at_s <= before_s:
+            raise FaultError(f"steps: {at_s:g} s after {before_s:g} s: expected times that grow")
+    return tuple(rows)
 
 
 def write(steps: tuple[Step, ...]) -> str:
     """Write steps as one word: `0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1%`."""
     rows = []
     for step in steps:
-        values = (step.at_s, step.rate_mbps, step.delay_ms, step.loss_percent, step.jitter_ms)
-        cells = [
-            "" if value is None else units.render(value, dimension).replace(" ", "")
-            for value, (dimension, _) in zip(values, _WORD.values(), strict=True)
-        ]
+        cells = [units.render(step.at_s, TIME_S).replace(" ", "")]
+        cells += [
+            "" if (value := getattr(step, _FIELDS[name])) is None
+            else units.render(value, dimension).replace(" ", "")
+            for name, (dimension, _) in _WORD.items()
+        ]  # fmt: skip
         rows.append(":".join(cells).rstrip(":"))
     return ",".join(rows)
 
@@ -132,8 +138,13 @@ def check_count(where: str, count: int) -> None:
         raise FaultError(f"{where}: {count} steps: expected {MAX_STEPS} or fewer")
 
 
-def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, where: str) -> list[float]:
-    """The times of the rows in seconds; they grow, and those before the start are below 0."""
+def find_times(
+    rows: Sequence[Row], columns: Columns, reading: Reading, where: str, whole: Sequence[Row] = ()
+) -> list[float]:
+    """The times of the rows in seconds; they grow, and those before the start are below 0.
+
+    `whole` has all rows of the file, of which the first one in time is the start.
+    """
     time = columns.found.get("time")
     if reading.step:
         if time is not None:
@@ -148,7 +159,8 @@ def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, where: s
             raise FaultError(f"from={reading.start}: expected rows with times")
         return [round(index * step_s, 9) for index in range(len(rows))]
     if time is None:
-        raise FaultError(f"{where}: no time: expected a column time, or step=TIME between two rows")
+        allowed = "expected a column time (columns=NAME,... names columns), or step=TIME per row"
+        raise FaultError(f"{where}: no time: {allowed}")
     cells = list_cells(rows, time.place)
     if columns.date is not None:
         dates = list_cells(rows, columns.date)
@@ -157,7 +169,12 @@ def find_times(rows: Sequence[Row], columns: Columns, reading: Reading, where: s
     for place, text in cells:
         if not text:
             raise FaultError(f"{place}: no time: {ALLOWED}")
-    return read_times(cells, time.unit, reading.start)
+    return read_times(cells, time.unit, reading.start, list_cells(whole, time.place))
+
+
+def find_dates(table: Table) -> int | None:
+    """The first column if it has no name and dates; None otherwise."""
+    return 0 if not table.names[0] and is_date("".join(table.rows[0][1][:1])) else None
 
 
 def _find_columns(table: Table, reading: Reading) -> Columns:
@@ -165,9 +182,7 @@ def _find_columns(table: Table, reading: Reading) -> Columns:
     if reading.columns:
         return find_columns(reading.columns.split(","), where, reading.rate, reading.unit)
     if table.names:
-        first = table.rows[0][1][0] if table.rows[0][1] else ""
-        dates = 0 if table.names[0] == "" and is_date(first) else None
-        return find_columns(table.names, where, reading.rate, reading.unit, dates)
+        return find_columns(table.names, where, reading.rate, reading.unit, find_dates(table))
     width = max(len(cells) for _, cells in table.rows)
     positions = POSITIONS[1:] if reading.step else POSITIONS
     if width > len(positions):
@@ -196,20 +211,21 @@ def _read_step(row: Row, columns: Columns) -> Step:
     return _check(Step(0.0, **values), where)
 
 
-def _parse_step(cells: list[str]) -> Step:
+def _parse_step(at_s: float, cells: list[str]) -> Step:
     if len(cells) > len(_WORD):
-        raise FaultError(f"steps: {len(cells)} values: expected {':'.join(_WORD)}")
-    values: dict[str, float] = {}
-    for (name, (dimension, unit)), text in zip(_WORD.items(), cells, strict=False):
-        try:
-            if text:
-                values[name] = units.parse_cell(text, dimension, unit)
-        except QuantityError as error:
-            raise FaultError(f"steps: {text}: {error}") from None
-    if len(values) < 2:
+        raise FaultError(f"steps: {len(cells)} values: expected up to {', '.join(_WORD)}")
+    given = {_FIELDS[name]: _parse_cell(text, *_WORD[name])
+             for name, text in zip(_WORD, cells, strict=False) if text}  # fmt: skip
+    if not given:
         raise FaultError(f"steps: no value: {ALLOWED}")
-    given = {_FIELDS[name]: value for name, value in values.items() if name in _FIELDS}
-    return _check(Step(values["time"], **given), "steps")
+    return _check(Step(at_s, **given), "steps")
+
+
+def _parse_cell(text: str, dimension: units.Dimension, unit: str) -> float:
+    try:
+        return units.parse_cell(text, dimension, unit)
+    except QuantityError as error:
+        raise FaultError(f"steps: {text}: {error}") from None
 
 
 def _check(step: Step, where: str) -> Step:

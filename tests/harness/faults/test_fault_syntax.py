@@ -164,7 +164,7 @@ def test_other_spellings_mean_the_same(text, same):
         ("trace oslo rome 0s:0.0001Mbit/s", "steps: rate 0.0001 Mbit/s: expected 0.001 to"),
         ("trace oslo rome 0s:1Mbit/s step=1s", "step=: expected with a file only"),
         ("availability oslo 0s:off,9s:maybe", "steps: 'maybe': expected on or off, up or down"),
-        ("availability oslo 9s:off,9s:on", "steps: 9s:on: expected times that grow"),
+        ("availability oslo 9s:off,9s:on", "steps: 9 s after 9 s: expected times that grow"),
         ("trace oslo rome 9s:1Mbit/s every 9 s", "every 9 s: expected more than 9 s, its end"),
     ],
 )

@@ -60,6 +60,8 @@ def steps(text, hints="", name="f"):
          "0s:5Mbit/s,2s:6Mbit/s"),
         ("12:00:00,5\n12:00:02.5,6", "", "0s:5Mbit/s,2.5s:6Mbit/s"),
         ("300,20\n310,30", "", "300s:20Mbit/s,310s:30Mbit/s"),
+        ("Test Date;rate\n01.03.2024 12:00;5\n01.03.2024 12:01;6", "", "0s:5Mbit/s,60s:6Mbit/s"),
+        ("eventTimeMs,round_trip_time\n5,10\n", "", "5ms::5ms"),
         ("300,20\n310,30", "from=first", "0s:20Mbit/s,10s:30Mbit/s"),
         ("300,20,5\n310,30\n320,40", "from=315 s", "0s:30Mbit/s:5ms,5s:40Mbit/s"),
         ("2024-03-01T12:00:00Z,5\n2024-03-01T12:00:10Z,6", "from=4 s", "0s:5Mbit/s,6s:6Mbit/s"),
@@ -98,7 +100,7 @@ def test_a_file_says(text, hints, wanted):
         ("time,rate", "", "f:1: no rows: expected one or more"),
         ('{"a": 1}', "", "f: JSON or XML: expected rows with cells"),
         ("a,b\n1,2", "", "f:1: columns a,b: expected time and at least one of rate, delay or rtt"),
-        ("Zeit;rate\n0;1", "", "f:1: no time: expected a column time, or step=TIME"),
+        ("Zeit;rate\n0;1", "", "f:1: no time: expected a column time (columns=NAME,... names"),
         ("time,rate\n0,20,1", "", "f:2: 3 cells: expected 2 as in the header row"),
         ("1,2,3,4,5,6", "", "f:1: 6 columns: expected time,rate,delay,loss,jitter, a header row"),
         ("time,rate,rate\n0,20,1", "", "f:1: 'rate' and 'rate' both say a rate: expected one"),
@@ -173,6 +175,15 @@ def test_the_last_mahimahi_window_is_never_a_short_one_and_an_empty_one_has_a_pa
         ("timestamp,status\n1709294400,online\n1709294460,offline", "", "0s:on,60s:off"),
         ("time,state\n100,on\n200,off", "from=150", "0s:on,50s:off"),
         ("5,off\n9,off\n12,on", "", "5s:off,12s:on"),
+        ("start,end\n5,5", "", "0s:off"),
+        ("start,end\n0,5", "from=2", "0s:on,3s:off"),
+        # sites of a file have one start
+        (
+            "client_id,start,end\nn2,1709294400,1709294410\nn1,1709294405,1709294407",
+            "",
+            "0s:off,5s:on,7s:off",
+        ),
+        ("time,node,state\n12:00:00,n2,off\n12:00:09,n1,off", "", "9s:off"),
     ],
 )
 def test_a_file_says_when_a_site_is_available(text, hints, wanted):
@@ -189,6 +200,7 @@ def test_a_file_says_when_a_site_is_available(text, hints, wanted):
         ("time,n2\n0,1", "f:1: columns time,n2: expected a column state or n1"),
         ("time,state\n5,off\n5,on", "f:3: 5 s after 5 s: expected times that grow"),
         ("site,time,state\nn2,5,off", "f: no row for n1"),
+        ("site,start,end\nn1,5,", "f:2: '': expected a time in s"),
         ("site,start,end\nn1,5,3", "f:2: 3 s after 5 s: expected times that grow"),
         ("1,2,3", "f:1: expected time,state, or a header row"),
     ],
