@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from trunkline.harness.config.units import (
     RATE_MBPS,
@@ -14,7 +17,7 @@ from trunkline.harness.config.units import (
     count_of,
     short,
 )
-from trunkline.harness.faults.fault_types import Availability, Fault, Step, Switch, Trace
+from trunkline.harness.faults.fault_types import Availability, Fault, Trace
 from trunkline.harness.faults.timeline import Entry
 
 CELLS = 32
@@ -58,73 +61,47 @@ def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> It
 
 def draw(fault: Fault) -> Iterator[str]:
     """A figure of a trace, a line for each of its values; none for other faults."""
-    if isinstance(fault, Availability):
-        end_s = fault.every_s or _find_last_s(fault.steps)
-        switches = [(step.at_s, float(step.on)) for step in fault.steps]
-        on_s = sum(
-            until_s - at_s
-            for at_s, until_s, on in _list_spans([(0.0, 1.0), *switches], end_s)
-            if on
-        )
-        cells = "".join("█" if on else _DOWN for on in _sample([(0.0, 1.0), *switches], end_s))
-        yield f"{'on':<6} {cells}  {on_s / end_s:.0%} of {short(end_s, TIME_S)}"
-    if not isinstance(fault, Trace):
+    if not isinstance(fault, Trace | Availability):
         return
-    end_s = fault.every_s or _find_last_s(fault.steps)
+    times = [0.0, 0.0, *(step.at_s for step in fault.steps)]
+    end_s = fault.every_s or 2 * times[-1] - times[-2] or 1.0  # the last step is as long as before
+    if isinstance(fault, Availability):
+        known = [(0.0, 1.0), *((step.at_s, float(step.on)) for step in fault.steps)]
+        shares = _average(known, end_s)[0]
+        cells = "".join(_DOWN if share < 1 else _BARS[-1] for share in shares)
+        yield f"{'on':<6} {cells}  {np.mean(shares):.0%} of {short(end_s, TIME_S)}"
+        return
     for name, key, dimension in _ROWS:
-        values = [(step.at_s, value) for step in fault.steps
-                  if (value := getattr(step, key)) is not None]  # fmt: skip
-        if values:
+        given = ((step.at_s, getattr(step, key)) for step in fault.steps)
+        if values := [(at_s, value) for at_s, value in given if value is not None]:
             yield _draw_row(name, values, end_s, dimension)
 
 
 def _draw_row(name: str, values: _Values, end_s: float, dimension: Dimension) -> str:
+    means, downs_s = _average(values, end_s)
     is_rate = dimension is RATE_MBPS
-    known = [value for _, value in values if value or not is_rate]
-    low, high = min(known, default=0.0), max(known, default=0.0)
+    given = [value for _, value in values if value or not is_rate]
+    low, high = min(given, default=0.0), max(given, default=0.0)
     cells = ""
-    for cell in _sample(values, end_s, lowest=is_rate):
-        if math.isnan(cell):
-            cells += " "
-        elif is_rate and not cell:
-            cells += _DOWN
-        else:
-            share = (cell - low) / (high - low) if high > low else 0.5
-            cells += _BARS[min(len(_BARS) - 1, max(0, int(share * len(_BARS))))]
+    for mean, down_s in zip(means, downs_s, strict=True):
+        share = min(1.0, max(0.0, (mean - low) / (high - low))) if high > low else 0.5
+        bar = _BARS[round(share * (len(_BARS) - 1))] if not math.isnan(mean) else " "
+        cells += _DOWN if is_rate and down_s else bar
     ends = dict.fromkeys((short(low, dimension), short(high, dimension)))
-    down_s = sum(until_s - at_s for at_s, until_s, value in _list_spans(values, end_s) if not value)
+    down_s = float(sum(downs_s))
     down = f", down for {short(down_s, TIME_S)}" if is_rate and down_s else ""
     return f"{name:<6} {cells}  {' to '.join(ends)}{down} in {short(end_s, TIME_S)}"
 
 
-def _sample(values: _Values, end_s: float, lowest: bool = False) -> Iterator[float]:
-    """The mean of each cell's time, 0 if `lowest` and it is 0 at any time; nan before the first."""
-    spans = _list_spans(values, end_s)
-    place = 0
-    for cell in range(CELLS):
-        from_s, until_s = end_s * cell / CELLS, end_s * (cell + 1) / CELLS
-        while place + 1 < len(spans) and spans[place][1] <= from_s:
-            place += 1
-        weight = total = 0.0
-        is_down = False
-        for at_s, end, value in spans[place:]:
-            if at_s >= until_s:
-                break
-            lasts_s = min(end, until_s) - max(at_s, from_s)
-            if lasts_s > 0:
-                weight, total = weight + lasts_s, total + lasts_s * value
-                is_down |= not value
-        yield math.nan if not weight else 0.0 if is_down and lowest else total / weight
+def _average(values: _Values, end_s: float) -> tuple[list[float], list[float]]:
+    """The mean in each cell's time, nan before the first value; and how long it is 0, in s."""
+    times, levels = np.array(values).T
+    edges, times = np.linspace(0.0, end_s, CELLS + 1), np.append(times, end_s)
 
+    def integrate(heights: Any) -> Any:
+        areas = np.cumsum(np.append(0.0, np.diff(times) * heights))
+        return np.diff(np.interp(edges, times, areas)).round(9)
 
-def _list_spans(values: _Values, end_s: float) -> list[tuple[float, float, float]]:
-    """(from, until, value); the last one lasts until the end."""
-    ends = [at_s for at_s, _ in values[1:]] + [end_s]
-    return [(at_s, until_s, value) for (at_s, value), until_s in zip(values, ends, strict=True)]
-
-
-def _find_last_s(steps: Sequence[Step | Switch]) -> float:
-    """The end of a figure: the last step lasts as long as the one before."""
-    times = [step.at_s for step in steps]
-    before_s = times[-2] if len(times) > 1 else 0.0
-    return (2 * times[-1] - before_s) or 1.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = integrate(levels) / integrate(np.ones_like(levels))
+    return means.tolist(), integrate(levels == 0).tolist()
