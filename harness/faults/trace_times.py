@@ -11,27 +11,25 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from trunkline.harness.config.units import TIME_S
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.topologies.quantities import Unit, quote
+from trunkline.topologies.quantities import TIME, Unit, quote
 
 FIRST = "first"
 """The word for the time of the first row."""
 
-_WORDS = {
-    "ns": "ns nsec nanosecond nanoseconds",
-    "us": "us µs usec usecs microsecond microseconds",
-    "ms": "ms msec msecs millisecond milliseconds",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hour hours",
-}
-_SIZES = {
-    word: TIME_S.units.get(unit, Decimal("1e-9"))
-    for unit, words in _WORDS.items()
+_LONGER = {
+    word: Decimal(size)
+    for size, words in ((60, "min mins minute minutes"), (3600, "h hr hour hours"))
     for word in words.split()
 }
-SECONDS = Unit("a time", "", _SIZES, spelled=lambda unit: _SIZES.get(unit.lower()))
+
+
+def _find_unit(unit: str) -> Decimal | None:
+    size = TIME.find_size(unit.lower())
+    return _LONGER.get(unit.lower()) if size is None else size / 1000
+
+
+SECONDS = Unit("a time", "", {}, spelled=_find_unit)
 """Times in s; `plain` is empty if neither the column nor the user names a unit."""
 
 ALLOWED = "expected a time in s, or with a unit, a date (2024-03-01T12:00:00Z) or Unix time"
