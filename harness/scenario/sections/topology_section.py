@@ -61,7 +61,7 @@ def find_sites(reader: SectionReader) -> tuple[str, ...]:
     """The sites of a topology with wrong rates or delays, so that other sections are checked.
 
     Values that have units do not determine the sites, so defaults may take their place. Without
-    a topology, and after other problems of it, there are none.
+    a topology, and after other problems of it, there are none. Notes further problems.
     """
     given = reader.source.data.get("topology")
     builder = given.get("builder") if isinstance(given, dict) else None
@@ -75,9 +75,14 @@ def find_sites(reader: SectionReader) -> tuple[str, ...]:
     if values is None or plain & (asked.keys() - sound):
         return ()
     files = {"read": reader.read_file} if takes_files(module.build) else {}
+    given_values = read_values(values, options)
     try:
-        made = module.build(random.Random(0), **read_values(values, options), **files)
-    except TopologyError:
+        made = module.build(random.Random(0), **given_values, **files)
+    except TopologyError as error:
+        named = units.split_name(error.key)[0]
+        if asked.keys() - sound and named in sound:  # `read` has not built it
+            for text in error.problems:
+                reader.refuse_option("topology", error.key, text, given_values)
         return ()
     return made.site_names  # type: ignore[no-any-return]
 
