@@ -30,7 +30,7 @@ from trunkline.topologies.links import LinkOverride, TopologyError
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),
-    Option("access", "access", None, list[AccessLink], ()),
+    Option("access", "access", None, list[AccessLink] | str, ()),
     Option("burst", "burst", None, float, 1.0),
 )
 """The options of every topology, beside those of its builder."""

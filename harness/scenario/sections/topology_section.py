@@ -8,6 +8,7 @@ from dataclasses import replace
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, KeyPath
 from trunkline.harness.config.options import make_model, read_options, read_values
+from trunkline.harness.scenario.sections.access_file import read_access
 from trunkline.harness.scenario.sections.section_reading import (
     NETWORK,
     SectionReader,
@@ -46,9 +47,12 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
         except TopologyError as error:
             _refuse_override(reader, index, error)
     try:
+        if isinstance(access, str):
+            access = read_access(reader.read_file(access), access, topology.site_names)
         topology = add_access_links(topology, access)
     except TopologyError as error:
-        reader.source.refuse(("topology", "access"), str(error).removeprefix("access: "))
+        for text in error.problems:
+            reader.source.refuse(("topology", "access"), text.removeprefix("access: "))
     made = explicit.build(random.Random(seed), **explicit.options(topology))
     return replace(made, notes=topology.notes, origins=topology.origins)
 

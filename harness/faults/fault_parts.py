@@ -1,0 +1,80 @@
+"""The words of faults' texts: what may follow a verb (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trunkline.harness.config.units import TIME_S, Dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The name of a site or, with `agents`, of what a fault stops: see `fault_syntax.parse`.
+
+    With `programs`, agents cannot be stopped so.
+    """
+
+    field: str
+    agents: bool = False
+    programs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of sites that can reach each other: `a,b | c,d`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """What happens when: the name of a file, or the steps themselves, such as `0s:off,5s:on`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """How the file of a trace is to be read: `key=word`; the fault itself has the steps."""
+
+    key: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One word of a set."""
+
+    field: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A word and a quantity after it: `for 5 s`."""
+
+    word: str
+    field: str
+    dimension: Dimension = TIME_S
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`key=quantity`, or a range `key=20..155 Mbit/s`; a whole number if there is no dimension."""
+
+    key: str
+    field: str
+    dimension: Dimension | None = None
+    is_range: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """A subset of the sites: `key=site,site,...`."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Sites
