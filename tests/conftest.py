@@ -16,6 +16,7 @@ from typing import Any, Literal
 import hypothesis
 import pytest
 
+from trunkline.agents.wire import chunk_memory
 from trunkline.harness.kernel import boot, build
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +30,10 @@ hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("patient")
+
+# Properties of executors make thousands of pools of small chunks. For pieces of a mebibyte they would
+# take four times as long; these still hold several chunks.
+chunk_memory.SLAB_BYTES = 1 << 14
 
 CALL = """
 import importlib, json, sys
