@@ -31,8 +31,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("patient")
 
-# Properties of executors make thousands of pools of small chunks. For pieces of a mebibyte they would
-# take four times as long; these still hold several chunks.
+# Properties of executors make thousands of pools of small chunks. With pieces of a mebibyte they
+# would take four times as long; these still hold several chunks.
 chunk_memory.SLAB_BYTES = 1 << 14
 
 CALL = """

@@ -9,13 +9,16 @@ In a network of many nodes, some may have a site, and the others only forward (`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trunkline.topologies.links import Link, TopologyError, compute_queue_bytes
 from trunkline.topologies.model import Topology
 
 GATEWAY = "-gw"
+
+ORIGINS = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent", "queue_bytes")
+"""The values of links whose origins are known where a file was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,15 @@ class AccessLink:
         return Link(site, gateway, self.up_mbps, *rest), Link(gateway, site, self.down_mbps, *rest)
 
 
-def add_access_links(topology: Topology, entries: Sequence[AccessLink]) -> Topology:
+def add_access_links(
+    topology: Topology,
+    entries: Sequence[AccessLink],
+    origins: Mapping[str, Mapping[str, str]] | None = None,
+) -> Topology:
     """The topology with access links; without entries, the same topology.
 
-    The overlay keeps its pairs of sites.
+    The overlay keeps its pairs of sites. `origins` says where the values of a site's access link
+    come from, by default from `access`.
 
     Raises:
         TopologyError: an entry names a site that does not exist or that another one names, or a
@@ -67,7 +75,11 @@ def add_access_links(topology: Topology, entries: Sequence[AccessLink]) -> Topol
     overlay = topology.overlay
     pairs = ((x.src, x.dst) for x in overlay.links if overlay.rank(x.src) < overlay.rank(x.dst))
     routers = tuple(dict.fromkeys((*topology.routers, *gateways.values())))
-    found = replace(topology, links=tuple(links), routers=routers, pairs=tuple(pairs))
+    texts = {site: (origins or {}).get(site, dict.fromkeys(ORIGINS, "access")) for site in chosen}
+    moved = _move_origins(topology, gateways, texts)
+    found = replace(
+        topology, links=tuple(links), routers=routers, pairs=tuple(pairs), origins=moved
+    )
     sized = (_size_queue(found, x) if (x.src, x.dst) in own else x for x in found.links)
     return replace(found, links=tuple(sized))
 
@@ -92,14 +104,68 @@ def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
     gateways = {name: f"{name}{GATEWAY}" for name in names}
     links = _move_links(topology.links, gateways)
     for name in names:
-        near = topology.neighbours(name)
-        up_mbps = math.fsum(topology.link(name, other).rate_mbps for other in near)
-        down_mbps = math.fsum(topology.link(other, name).rate_mbps for other in near)
-        links += AccessLink(up_mbps, down_mbps).links(name, gateways[name])
+        links += AccessLink(*sum_rates(topology, name)).links(name, gateways[name])
     by_name = {site.name: site for site in topology.sites}
     routers = tuple(gateways.get(name, name) for name in topology.site_names)
     sites = tuple(by_name[name] for name in names)
-    return replace(topology, sites=sites, links=tuple(links), routers=routers)
+    origin = {"rate_mbps": "the sum of the rates of its node"}
+    origins = _move_origins(topology, gateways, dict.fromkeys(names, origin))
+    return replace(topology, sites=sites, links=tuple(links), routers=routers, origins=origins)
+
+
+def sum_rates(topology: Topology, name: str) -> tuple[float, float]:
+    """The rates in Mbit/s of all links from a node together, and of all links to it."""
+    near = topology.neighbours(name)
+    return (
+        math.fsum(topology.link(name, other).rate_mbps for other in near),
+        math.fsum(topology.link(other, name).rate_mbps for other in near),
+    )
+
+
+def make_routers(topology: Topology, names: Collection[str]) -> Topology:
+    """A network in which these nodes have no site and only forward.
+
+    Two sites have a connection if they have a link, or a path that crosses such nodes only.
+
+    Args:
+        topology: its sites are the nodes; it has no routers.
+        names: the nodes that become routers.
+    """
+    rest = [name for name in topology.site_names if name not in names]
+    pairs = dict[tuple[str, str], None]()
+    for site in rest:
+        reached, queue = {site}, [site]
+        while queue:
+            for name in topology.neighbours(queue.pop()):
+                if name not in reached:
+                    reached.add(name)
+                    queue += [name] if name in names else []
+        pairs |= {(site, other): None for other in rest[rest.index(site) + 1 :] if other in reached}
+    if 2 * len(pairs) == len(rest) * (len(rest) - 1):
+        pairs = {}  # each with each, which needs no list
+    sites = tuple(site for site in topology.sites if site.name not in names)
+    routers = tuple(name for name in topology.site_names if name in names)
+    return replace(topology, sites=sites, routers=routers, pairs=tuple(pairs))
+
+
+def _move_origins(
+    topology: Topology, gateways: Mapping[str, str], own: Mapping[str, Mapping[str, str]]
+) -> dict[tuple[str, str], Mapping[str, str]]:
+    """Where values come from, with gateways in place of their sites.
+
+    `own` has that of each site's link to its gateway; what it lacks is a default.
+    """
+    if not topology.origins:
+        return {}
+    found = {
+        (gateways.get(src, src), gateways.get(dst, dst)): each
+        for (src, dst), each in topology.origins.items()
+        if gateways.get(src) != dst and gateways.get(dst) != src
+    }
+    for site, origins in own.items():
+        filled = {**dict.fromkeys(ORIGINS, "default"), **origins}
+        found |= {(site, gateways[site]): filled, (gateways[site], site): filled}
+    return found
 
 
 def _move_links(links: Iterable[Link], gateways: Mapping[str, str]) -> list[Link]:

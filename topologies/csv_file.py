@@ -8,8 +8,12 @@ column b is the value of the link a -> b. An empty cell or `-` is no value; the 
     b,100,,
     c,50 Mbit/s,,
 
-A list has a row for each link, and the columns `src` and `dst`, and any of `rate`, `delay` and
-`rtt`. A link whose reverse has no row stands for both directions.
+A list has a row for each link, two columns that name its ends (`src` and `dst`, `source` and
+`target`, ...), and any of the attributes that edges have in graphs (`attributes`). A link whose
+reverse has no row stands for both directions. Without a header row, the first two cells of a row
+are the ends; in that form other programs write lists of edges.
+
+Cells are separated by commas, semicolons, tabs or `|`, lists of edges also by spaces.
 
 Upper and lower case are alike in the names of columns.
 
@@ -18,42 +22,44 @@ Blank lines and lines that begin with `#` are skipped.
 
 from __future__ import annotations
 
+import ast
 import csv
-from collections.abc import Mapping, Sequence
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from trunkline.topologies.attributes import Values, find_meaning, list_words, read_link
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import check_link_count
 from trunkline.topologies.network_file import (
-    RATE,
-    TIME,
+    NOTED,
     Edge,
     Network,
     Node,
     Problems,
-    Unit,
     check_characters,
     check_node_count,
-    keeps_letters,
     list_some,
-    name_site,
-    quote,
-    read_quantity,
     with_reverses,
 )
+from trunkline.topologies.node_names import keeps_letters, name_site
+from trunkline.topologies.quantities import Unit, quote, read_quantity
 
-COLUMNS = {
-    "src": "src",
-    "dst": "dst",
-    "rate": "rate",
-    "rate_mbps": "rate",
-    "delay": "delay",
-    "delay_ms": "delay",
-    "rtt": "rtt",
-    "rtt_ms": "rtt",
+_ENDS = {
+    "src": "src source from node1 site1 srcnode sourcenode origin start ingress u",
+    "dst": "dst target to node2 site2 dstnode targetnode dest destination end egress v",
 }
-"""The columns that a list may have, and their meanings."""
+"""The columns of a link's ends, and their names, most usual first."""
+
+TYPE = "Type"
+"""The column in which Gephi says whether an edge is `Directed` or `Undirected`."""
+
+_EXAMPLE = "expected src, dst, and any of rate, delay or rtt, jitter, loss and queue once each"
+_MATRIX = "a matrix is read with rates:, delays: or rtts:"
+
+_SEPARATORS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +126,16 @@ def combine(rates: Table | None, delays: Table | None) -> Network:
         raise TopologyError(text)
     return Network(
         tuple(Node(name) for name in first.names),
-        tuple(
-            Edge(
-                *pair,
-                rates.values.get(pair) if rates else None,
-                delays.values.get(pair) if delays else None,
-            )
-            for pair in first.values
-        ),
+        tuple(Edge(*pair, _combine(pair, rates, delays)) for pair in first.values),
     )
+
+
+def _combine(pair: Pair, rates: Table | None, delays: Table | None) -> Values:
+    rate = rates.values.get(pair) if rates else None
+    delay = delays.values.get(pair) if delays else None
+    origins = {"rate_mbps": "rates"} if rate is not None else {}
+    origins |= {"delay_ms": "delays"} if delay is not None else {}
+    return Values(rate, delay, origins=origins)
 
 
 def halve(round_trips: Table) -> Table:
@@ -148,106 +155,152 @@ def read_edges(text: str) -> Network:
         TopologyError: the text is not a list of links; the message has the line.
     """
     problems = Problems()
-    rows = _read_rows(text, problems)
-    number, header = rows[0]
-    columns = _read_columns(number, header)
+    rows = _read_rows(text, problems, spaces=True)
+    columns = _read_header(*rows[0])
     edges: dict[Pair, Edge] = {}
-    for number, row in rows[1:]:
+    for number, row in rows[1:] if columns else rows:
         with problems.noting(f"line {number}: "):
-            edge = _read_link(dict(zip(columns, row, strict=True)))
+            edge = _read_link(zip(columns, row, strict=True) if columns else _name_cells(row))
             if (edge.src, edge.dst) in edges:
                 raise TopologyError(f"{edge.src} -> {edge.dst}: expected each link once")
             edges[edge.src, edge.dst] = edge
         check_link_count(len(edges))
     problems.refuse()
+    types = [row[columns.index(TYPE)].lower() for _, row in rows[1:]] if TYPE in columns else []
+    directed = bool(columns) and {*types} != {"undirected"}
     nodes = tuple(Node(name) for name in dict.fromkeys(name for pair in edges for name in pair))
     check_node_count(len(nodes))
-    return Network(nodes, with_reverses([*edges.values()]))
+    noted = {name for edge in edges.values() for name, _ in edge.values.unused}
+    unread = [quote(each) for each in columns if not _is_read(each) and each not in noted]
+    remarks = [f"columns that are not read: {list_some(unread, NOTED)}"] if unread else []
+    return Network(nodes, with_reverses([*edges.values()], directed), remarks=tuple(remarks))
 
 
-def _read_columns(number: int, header: Sequence[str]) -> list[str]:
-    """The meaning of each column."""
-    columns = [COLUMNS.get(cell.strip().lower(), "") for cell in header]
-    unknown = [
-        quote(cell.strip()) for cell, column in zip(header, columns, strict=True) if not column
-    ]
-    missing = [name for name in ("src", "dst") if name not in columns]
-    twice = [name for name in COLUMNS if columns.count(name) > 1]
-    wrong = "; ".join(
-        f"{what} {list_some(cells)}"
-        for what, cells in (
-            ("unknown column", unknown),
-            ("no column", missing),
-            ("two columns for", twice),
-        )
-        if cells
-    )
+def _is_read(column: str) -> bool:
+    return column in (*_ENDS, TYPE) or bool(find_meaning(column))
+
+
+def _read_header(number: int, header: Sequence[str]) -> list[str]:
+    """The columns, with `src` and `dst` for those of the ends; empty if there is no header row."""
+    cells = [cell.strip() for cell in header]
+    columns = list(cells)
+    words = ["".join(filter(str.isalnum, cell.lower())) for cell in cells]
+    for end, names in _ENDS.items():
+        found = [word for word in names.split() if word in words]
+        if found and (len(found[0]) > 1 or any(map(find_meaning, cells))):
+            columns[words.index(found[0])] = end
+    if not any(map(_is_read, columns)):
+        if len(cells) >= 2 and all(cells[:2]):
+            return []
+        raise TopologyError(f"line {number}: {','.join(header)[:60]}: {_EXAMPLE}; {_MATRIX}")
+    meanings = [find_meaning(column) for column in columns]
+    near = {
+        column: difflib.get_close_matches(column.lower(), [*list_words(), *_ENDS], 1, 0.8)
+        for column in columns
+        if not _is_read(column)
+    }
+    wrong = [
+        *(f"no column {end}" for end in _ENDS if end not in columns),
+        *(f"two columns for {each}" for each in dict.fromkeys(meanings)
+          if each and meanings.count(each) > 1),
+        *(f"unknown column {quote(column)}: did you mean {words[0]}?"
+          for column, words in near.items() if words),
+    ]  # fmt: skip
     if wrong:
-        wrong = wrong if any(columns) else ",".join(header)[:60]
-        allowed = "expected src, dst, and rate, delay or rtt once each; a matrix is read with"
-        raise TopologyError(f"line {number}: {wrong}: {allowed} rates:, delays: or rtts:")
+        raise TopologyError(f"line {number}: {'; '.join(wrong)}: {_EXAMPLE}; {_MATRIX}")
     return columns
 
 
-def _read_link(row: Mapping[str, str]) -> Edge:
+def _name_cells(row: Sequence[str]) -> list[tuple[str, str]]:
+    """The cells of a row without a header row: two ends, and one value or NetworkX's attributes."""
+    ends = [*zip(_ENDS, row, strict=False)]
+    if len(row) == 3 and row[2].startswith("{"):
+        try:
+            attributes = ast.literal_eval(row[2])
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            attributes = None
+        if isinstance(attributes, dict):
+            return ends + [(str(name), str(value)) for name, value in attributes.items()]
+    if len(row) > 3 or (len(row) == 3 and not _NUMBER.fullmatch(row[2].strip())):
+        raise TopologyError(f"{','.join(row)[:60]}: a header row is missing: {_EXAMPLE}; {_MATRIX}")
+    return ends + ([("weight", row[2])] if len(row) == 3 else [])
+
+
+_NUMBER = re.compile(r"-?[0-9.]+(e-?[0-9]+)?|")
+
+
+def _read_link(cells: Iterable[tuple[str, str]]) -> Edge:
+    row = dict(cells)
     problems = Problems()
     ends = []
-    for column in ("src", "dst"):
+    for column in _ENDS:
         with problems.noting():
-            ends.append(_name(row[column]))
+            ends.append(_name(row.pop(column)))
     problems.refuse()
     src, dst = ends
     where = f"{src} -> {dst}: "
     if src == dst:
         problems.texts.append(f"{where}expected links between two sites")
-    given = {}
-    for column, unit in (("rate", RATE), ("delay", TIME), ("rtt", TIME)):
-        if _has_value(row.get(column, "")):
-            with problems.noting(where):
-                given[column] = read_quantity(row[column], unit)
-    if "delay" in given and "rtt" in given:
-        problems.texts.append(f"{where}expected either a delay or an rtt")
+    with problems.noting(where):
+        edge = Edge(src, dst, read_link(row))
     problems.refuse()
-    delay = given["rtt"] / 2 if "rtt" in given else given.get("delay")
-    return Edge(src, dst, given.get("rate"), delay)
+    return edge
 
 
 def _has_value(cell: str) -> bool:
     return cell.strip() not in ("", "-")
 
 
-def _read_rows(text: str, problems: Problems) -> list[tuple[int, Sequence[str]]]:
+def _read_rows(
+    text: str, problems: Problems, *, spaces: bool = False
+) -> list[tuple[int, Sequence[str]]]:
     """The rows with values, with their lines; each has as many cells as the first.
 
     Rows with more or fewer cells are noted as problems and left out.
     """
     check_characters(text)
-    reader = csv.reader(text.removeprefix("\ufeff").splitlines(), strict=True)
+    lines = text.removeprefix("\ufeff").splitlines()
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    separator = max(_SEPARATORS, key=first.count)
     rows: list[tuple[int, Sequence[str]]] = []
+    in_words = spaces and (separator not in first or " {" in first)
+    split = _split_spaces if in_words else _split_cells
     try:
-        for row in reader:
-            where = f"line {reader.line_num}: "
+        for number, row in split(lines, separator):
             if not any(cell.strip() for cell in row) or row[0].startswith("#"):
                 continue
-            if not rows:
-                _check_separator(where, row)
             if rows and len(row) != len(rows[0][1]):
                 wanted = f"{len(rows[0][1])} as in the header row"
-                problems.texts.append(f"{where}{len(row)} cells: expected {wanted}")
+                problems.texts.append(f"line {number}: {len(row)} cells: expected {wanted}")
             else:
-                rows.append((reader.line_num, row))
-    except csv.Error as reason:
-        problems.texts.append(f"line {reader.line_num}: not CSV: {reason}")
+                rows.append((number, row))
+    except TopologyError as error:
+        problems.texts.extend(error.problems)
         problems.refuse()
     if not rows:
         raise TopologyError("empty: expected CSV with a header row")
     return rows
 
 
-def _check_separator(where: str, header: Sequence[str]) -> None:
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(header) == 1 and mark in header[0]:
-            raise TopologyError(f"{where}the header row has {name}: expected commas between cells")
+def _split_cells(lines: Sequence[str], separator: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """The cells of each row. In files with semicolons, a number may have a decimal comma."""
+    reader = csv.reader(lines, strict=True, delimiter=separator)
+    try:
+        for row in reader:
+            comma = separator == ";"
+            cells = [_DECIMAL_COMMA.sub(r"\1.\2", cell) if comma else cell for cell in row]
+            yield reader.line_num, cells
+    except csv.Error as reason:
+        raise TopologyError(f"line {reader.line_num}: not CSV: {reason}") from None
+
+
+_DECIMAL_COMMA = re.compile(r"^(\s*[0-9]+),([0-9]+)(?=\s|[a-zA-Z%]|$)")
+
+
+def _split_spaces(lines: Sequence[str], separator: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """The words of each line; attributes in braces are one."""
+    for number, line in enumerate(lines, 1):
+        yield number, line.split(None, 2 if "{" in line else -1)
 
 
 def _name(cell: str) -> str:

@@ -28,8 +28,8 @@ def build(
         sites: a count, a list of names or regions, or name -> region.
         links: the directed links between sites and routers; each needs its reverse.
         routers: nodes without agents, which forward packets. The links are then an underlay.
-        pairs: with routers, which sites have a connection, such as `[[a, b], [a, c]]`; by default
-            each site with each other one.
+        pairs: which sites have a connection, such as `[[a, b], [a, c]]`; by default those with a
+            link, and with routers each site with each other one.
         racks: the rack of each site that is in one: site -> rack; plans such as `owl` use them.
         places: latitude and longitude of nodes in degrees, for the map: node -> [55.7, 12.6].
         name: the name of the topology.

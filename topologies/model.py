@@ -4,8 +4,8 @@ Every `Topology` object is valid: names are unique, every link has its reverse, 
 reached from every other site, and every number is possible. Later code does not check this again.
 
 Without routers, the links are the overlay: each site has a connection to each of its neighbours.
-With routers, the links are an *underlay*. An overlay link is then the path of two sites through it,
-so overlay links share the underlay's links (`Topology.overlay`).
+With routers or `pairs`, the links are an *underlay*. An overlay link is then the path of two sites
+through it, so overlay links share the underlay's links (`Topology.overlay`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 
 from trunkline.topologies.links import (
     MAX_JITTER_MS,
@@ -61,9 +61,11 @@ class Topology:
         sites: the nodes with agents. A site's rank is its index.
         links: between any two nodes.
         routers: the nodes without agents, which forward packets. Their ranks follow the sites'.
-        pairs: with routers, the pairs of sites that the overlay connects; empty for all pairs.
+        pairs: the pairs of sites that the overlay connects; if empty, those with a link, and with
+            routers all.
         places: (node, latitude, longitude) in degrees of nodes whose coordinates are known.
         notes: what its user should know about how a file was read, a sentence each.
+        origins: where values of links come from, if a file was read: (src, dst) -> field -> text.
     """
 
     name: str
@@ -73,10 +75,15 @@ class Topology:
     pairs: tuple[tuple[str, str], ...] = ()
     places: tuple[tuple[str, float, float], ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
+    origins: Mapping[tuple[str, str], Mapping[str, str]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _links: dict[tuple[str, str], Link] = field(init=False, repr=False, compare=False)
     _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
-    _next_towards: dict[str, dict[str, str]] = field(init=False, repr=False, compare=False)
+    _trees: dict[str, tuple[dict[str, str], frozenset[str]]] = field(
+        init=False, repr=False, compare=False
+    )
     _overlay: list[Topology] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -94,11 +101,11 @@ class Topology:
         object.__setattr__(self, "_ranks", ranks)
         object.__setattr__(self, "_links", {(link.src, link.dst): link for link in self.links})
         object.__setattr__(self, "_neighbours", neighbours)
-        object.__setattr__(self, "_next_towards", {})
+        object.__setattr__(self, "_trees", {})
         object.__setattr__(self, "_overlay", [])
         _check_connected(neighbours)
         self._check_pairs()
-        if self.routers:
+        if self.routers and not self.pairs:
             self._check_reach()
 
     @property
@@ -112,13 +119,18 @@ class Topology:
         return tuple(self._ranks)
 
     @property
-    def overlay(self) -> Topology:
-        """The links between sites as agents see them. It is this topology, unless it has routers.
+    def is_underlay(self) -> bool:
+        """Whether connections of sites are paths, which may share links."""
+        return bool(self.routers or self.pairs)
 
-        With routers, a link of the overlay has the smallest rate of its path, the sum of the delays
-        and jitters, and the loss of all of its links together. Its queue is that of the slowest.
+    @property
+    def overlay(self) -> Topology:
+        """The links between sites as agents see them. It is this topology, unless an underlay.
+
+        A link of the overlay has the smallest rate of its path, the sum of the delays and jitters,
+        and the loss of all of its links together. Its queue is that of the slowest.
         """
-        if not self.routers:
+        if not self.is_underlay:
             return self
         if not self._overlay:
             pairs = self.pairs or tuple(combinations(self.site_names, 2))
@@ -161,7 +173,7 @@ class Topology:
 
     def overlay_paths(self) -> dict[tuple[str, str], tuple[tuple[str, str], ...]] | None:
         """The links of each overlay link, by (src, dst); None if overlay links share nothing."""
-        if not self.routers:
+        if not self.is_underlay:
             return None
         ends = ((link.src, link.dst) for link in self.overlay.links)
         return {(src, dst): tuple(pairwise(self.path(src, dst))) for src, dst in ends}
@@ -175,12 +187,11 @@ class Topology:
 
         A direct link always wins. Otherwise the path has the smallest total delay, then the fewest
         hops, then the next hop of lowest rank. Packets never loop: each hop either reaches the
-        destination or strictly lowers (delay, hops) to it. Where there are routers, sites do not
-        forward packets of others. A router that no such path leads to is absent.
+        destination or strictly lowers (delay, hops) to it. Where there are routers, paths cross as
+        few other sites as possible: none, if routers alone can lead there.
         """
         self.rank(src)
-        hops = {dst: self._find_hop(src, dst) for dst in self._ranks if dst != src}
-        return {dst: hop for dst, hop in hops.items() if hop is not None}
+        return {dst: self._find_hop(src, dst) for dst in self._ranks if dst != src}
 
     def path(self, src: str, dst: str) -> tuple[str, ...]:
         """The nodes from `src` to `dst`, both included, along the `next_hops`."""
@@ -189,10 +200,7 @@ class Topology:
         self.rank(src), self.rank(dst)
         nodes = [src]
         while nodes[-1] != dst:
-            hop = self._find_hop(nodes[-1], dst)
-            if hop is None:
-                raise TopologyError(f"{dst} cannot be reached from {src}", key="links")
-            nodes.append(hop)
+            nodes.append(self._find_hop(nodes[-1], dst))
         return tuple(nodes)
 
     def path_delay_ms(self, src: str, dst: str) -> float:
@@ -216,19 +224,23 @@ class Topology:
         Raises:
             TopologyError: the link of an override does not exist, or a value is impossible.
         """
-        links = dict(self._links)
+        links, origins = dict(self._links), dict(self.origins)
         for override in overrides:
+            values = override.values()
             for ends in override.ends():
                 self.link(*ends)
-                links[ends] = replace(links[ends], **override.values())
-        return replace(self, links=tuple(links.values()))
+                links[ends] = replace(links[ends], **values)
+                if ends in origins:
+                    origins[ends] = {**origins[ends], **dict.fromkeys(values, "overrides")}
+        return replace(self, links=tuple(links.values()), origins=origins)
 
-    def _find_hop(self, src: str, dst: str) -> str | None:
-        if (src, dst) in self._links:
-            return dst
-        if dst not in self._next_towards:
-            self._next_towards[dst] = self._tree_towards(dst)
-        return self._next_towards[dst].get(src)
+    def _find_hop(self, src: str, dst: str) -> str:
+        return dst if (src, dst) in self._links else self._tree(dst)[0][src]
+
+    def _tree(self, dst: str) -> tuple[dict[str, str], frozenset[str]]:
+        if dst not in self._trees:
+            self._trees[dst] = self._tree_towards(dst)
+        return self._trees[dst]
 
     def _along(self, src: str, dst: str) -> Link:
         """The overlay link src -> dst."""
@@ -247,8 +259,6 @@ class Topology:
 
     def _check_pairs(self) -> None:
         seen: set[frozenset[str]] = set()
-        if self.pairs and not self.routers:
-            raise TopologyError("pairs: only a topology with routers has them", key="pairs")
         for pair in self.pairs:
             for end in pair:
                 if self.rank(end) >= len(self.sites):
@@ -267,37 +277,43 @@ class Topology:
             _check_connected(joined, "pairs")
 
     def _check_reach(self) -> None:
-        """Every site must reach every other one through routers, or over a link of their own."""
-        for dst in self.site_names:
-            for src in self.site_names:
-                if src != dst and self._find_hop(src, dst) is None:
-                    what = f"{dst} cannot be reached from {src} through routers; add links"
-                    raise TopologyError(f"links: {what}", key="links")
+        """Without `pairs`, all sites must reach each other through routers, or over a direct link.
 
-    def _tree_towards(self, dst: str) -> dict[str, str]:
-        """The next hop of each site on its shortest path to `dst` (Dijkstra, against the links).
+        Otherwise a site would carry a connection of others, which nobody asked for.
+        """
+        for src, dst in permutations(self.site_names, 2):
+            if (src, dst) not in self._links and src in self._tree(dst)[1]:
+                what = f"{dst} cannot be reached from {src} through routers"
+                some = "pairs: [[a, b], ...] with the sites that have a connection"
+                remedy = f"add links of routers, or give {some}"
+                raise TopologyError(f"links: {what}: {remedy}", key="links")
 
-        The search starts at the destination, so the cost of a site is exactly the delay of its link
-        plus the cost of its next hop, also after rounding. Costs then fall along every path.
+    def _tree_towards(self, dst: str) -> tuple[dict[str, str], frozenset[str]]:
+        """The next hop of each node on its best path to `dst` (Dijkstra, against the links).
+
+        The search starts at the destination, so the cost of a node is exactly that of its next hop
+        plus the delay of its link, also after rounding. Costs then fall along every path. With
+        routers, the number of sites that forward comes before the delay. The second value has the
+        nodes whose path crosses a site.
         """
         settled: set[str] = set()
-        costs: dict[str, tuple[float, int, int]] = {dst: (0.0, 0, -1)}
-        queue = [(0.0, 0, self._ranks[dst], dst)]
+        costs: dict[str, tuple[int, float, int, int]] = {dst: (0, 0.0, 0, -1)}
+        queue = [(0, 0.0, 0, self._ranks[dst], dst)]
         following: dict[str, str] = {}
         while queue:
-            delay_ms, hops, _, near = heapq.heappop(queue)
+            sites, delay_ms, hops, _, near = heapq.heappop(queue)
             if near in settled:
                 continue
             settled.add(near)
             if self.routers and near != dst and self._ranks[near] < len(self.sites):
-                continue  # sites do not forward
+                sites += 1
             for far in self._neighbours[near]:
                 total_ms = delay_ms + self._links[far, near].delay_ms
-                cost = (total_ms, hops + 1, self._ranks[near])
+                cost = (sites, total_ms, hops + 1, self._ranks[near])
                 if far not in settled and (far not in costs or cost < costs[far]):
                     costs[far], following[far] = cost, near
-                    heapq.heappush(queue, (total_ms, hops + 1, self._ranks[far], far))
-        return following
+                    heapq.heappush(queue, (sites, total_ms, hops + 1, self._ranks[far], far))
+        return following, frozenset(name for name, cost in costs.items() if cost[0])
 
 
 def _check_sites(sites: tuple[Site, ...]) -> None:

@@ -46,12 +46,12 @@ def computing(iteration: int, modelled_s: float) -> Iterator[None]:
 
     With the virtual clock, computing itself takes no time, so the end of the block waits that long.
     """
-    report("compute_started", iteration=iteration)
+    report("compute_started", iteration=iteration, process=os.getpid())
     start_s = time.monotonic()
     yield
     if "TRUNKLINE_REPORTS" in os.environ:
         time.sleep(max(0.0, start_s + modelled_s - time.monotonic()))
-    report("compute_finished", iteration=iteration)
+    report("compute_finished", iteration=iteration, process=os.getpid())
 
 
 _steps = itertools.count()
@@ -67,6 +67,6 @@ def compute() -> None:
         return
     times_s = Path(where).read_text().split()
     number = next(_steps)
-    report("compute_started", iteration=number)
+    report("compute_started", iteration=number, process=os.getpid())
     time.sleep(float(times_s[number % len(times_s)]))
-    report("compute_finished", iteration=number)
+    report("compute_finished", iteration=number, process=os.getpid())

@@ -56,6 +56,19 @@ class LinkChanged(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkAltered(Event, by=By.RUNNER):
+    """Not the run, but a program or a typed command changed the link src -> dst, or its interface.
+
+    `expected` is what the run has set, `found` what the kernel has now, both in words.
+    """
+
+    src: str
+    dst: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentChanged(Event, by=By.RUNNER):
     """A fault did this to an agent or program: kill, leave (a program), restart, pause, resume."""
 

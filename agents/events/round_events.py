@@ -11,21 +11,27 @@ from trunkline.agents.events.event import By, Count, Event, TaskEvent
 class ComputeStarted(Event, by=By.SITE):
     """An iteration's own work begins, with a `batch` if the policy has set one.
 
-    Branches of it may have been computed before, while the model was handed out.
+    Branches of it may have been computed before, while the model was handed out. A program's report
+    has the id of its `process` at the site.
     """
 
     iteration: Count
     batch: Count | None = None
+    process: Count | None = None
 
     def omitted_keys(self) -> tuple[str, ...]:
-        return ("batch",) if self.batch is None else ()
+        return tuple(key for key in ("batch", "process") if getattr(self, key) is None)
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeFinished(Event, by=By.SITE):
-    """An iteration's own work is done."""
+    """An iteration's own work is done; of a program, by this `process`."""
 
     iteration: Count
+    process: Count | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("process",) if self.process is None else ()
 
 
 @dataclass(frozen=True, slots=True)

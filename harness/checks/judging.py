@@ -20,7 +20,12 @@ from trunkline.harness.checks.computing import branch_checks, compute_checks
 from trunkline.harness.checks.expectations import expectation_checks
 from trunkline.harness.checks.expectations.remarks import find_remarks
 from trunkline.harness.checks.expectations.user_check import UserCheck
-from trunkline.harness.checks.network import background_checks, capture_checks, network_checks
+from trunkline.harness.checks.network import (
+    altered_links,
+    background_checks,
+    capture_checks,
+    network_checks,
+)
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
 from trunkline.harness.checks.programs import (
     call_checks,
@@ -46,6 +51,8 @@ PLANS = "every plan is valid"
 CAPTURES = "captures match the interface counters"
 """The check that only runs with captures have."""
 
+ALTERED = "only the run changed links"
+
 CHECKS: Mapping[str, tuple[str, Checker]] = {
     PLANS: ("plans", plan_checks.plans_are_valid),
     "the log is complete": ("events", run_checks.log_is_whole),
@@ -54,6 +61,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "faults match the timeline": ("steps", fault_checks.faults_as_written),
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
     "every agent exited cleanly": ("exits", run_checks.exits_follow_the_protocol),
+    ALTERED: ("links", altered_links.links_unaltered),
     "links kept their rates": ("payloads", network_checks.rates_kept),
     "links kept their delays": ("payloads", network_checks.delays_kept),
     "interface counters match the payload": ("links", network_checks.interfaces_agree),
@@ -104,6 +112,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "only faults changed agents": ("changes", fault_checks.kills_are_faults),
     "programs lived as written": ("steps", lifecycle_checks.programs_lived_as_written),
     "every program exited cleanly": ("programs", program_checks.programs_exited),
+    ALTERED: ("links", altered_links.links_unaltered),
     "links kept their rates": ("links", network_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),

@@ -28,8 +28,10 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.topologies.access import ORIGINS
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import NOTED, list_some
 
 if TYPE_CHECKING:
     from trunkline.harness.study.fluid_counts import Expectation
@@ -167,6 +169,36 @@ def list_links(topology: Topology) -> Table:
             lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
             table.add_row(*_format_link(link, back), *([" / ".join(lengths)] if bursts else ()))
     return table
+
+
+def list_origins(topology: Topology) -> Table | None:
+    """A table of where the values of links come from; None if no file was read."""
+    if not topology.origins:
+        return None
+    table = _make_table(f"{topology.name}: where values come from")
+    for name in ("value", "from", "links"):
+        table.add_column(name, overflow="fold")
+    for field in ORIGINS:
+        found: dict[str, list[tuple[str, str]]] = {}
+        for ends, origins in topology.origins.items():
+            found.setdefault(origins[field], []).append(ends)
+        for origin, links in found.items():
+            name, _ = split_name(field)
+            texts = _name_links(links)
+            some = f"{len(links)}: {list_some(texts, NOTED)}" if len(found) > 1 else "all"
+            table.add_row(name, origin, some)
+    return table
+
+
+def _name_links(links: Sequence[tuple[str, str]]) -> list[str]:
+    """`a - b` for both directions of a link, `a -> b` for one of them."""
+    known = set(links)
+    both = {(a, b) for a, b in links if (b, a) in known}
+    return [
+        f"{a} - {b}" if (a, b) in both else f"{a} -> {b}"
+        for a, b in links
+        if (a, b) not in both or a < b
+    ]
 
 
 def _make_table(title: str) -> Table:

@@ -192,7 +192,8 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
     programs = _rows(run_dir / "tables" / "programs.csv")
     if programs:
         exits = Counter(_describe_exit(row) for row in programs)
-        yield "programs", ", ".join(f"{count} {how}" for how, count in exits.items())
+        words = [f"{count} {how}" for how, count in exits.items()]
+        yield "programs", ", ".join([*words, *_describe_restarts(programs)])
     if calls := _rows(run_dir / "tables" / "calls.csv"):
         yield "calls", _describe_calls(calls)
     if steps := _rows(run_dir / "tables" / "steps.csv"):
@@ -263,9 +264,20 @@ def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
 
 def _describe_exit(row: Mapping[str, str]) -> str:
     """How a program ended, from its row of the table of programs."""
+    if not row["end_s"]:
+        return "did not end"
     if row["asked"] == "True":
         return "told to end"
     return f"ended by signal {row['signal']}" if row["signal"] else f"exit code {row['exit_code']}"
+
+
+def _describe_restarts(programs: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Which programs had several processes, and how many."""
+    again = [row for row in programs if int(row["processes"]) > 1]
+    named = [f"{row['program']} ({row['processes']} processes)" for row in again[:SHOWN_FAULTS]]
+    if again:
+        left = len(again) - len(named)
+        yield "started again: " + ", ".join(named + [f"{left} more"] * bool(left))
 
 
 def _describe_calls(calls: Sequence[Mapping[str, str]]) -> str:

@@ -29,7 +29,7 @@ from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.network import shaping, wiring
+from trunkline.harness.network import read_back, shaping, wiring
 from trunkline.harness.network.capture import open_tap
 from trunkline.harness.network.interface import (
     Cut,
@@ -45,6 +45,7 @@ from trunkline.harness.network.interface import (
 )
 from trunkline.harness.network.namespace import Namespace, check_rights
 from trunkline.harness.network.netlink import RefusedError, Request
+from trunkline.harness.network.read_back import Interface, Listener
 from trunkline.harness.processes import ownership
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
@@ -75,6 +76,7 @@ class MininetNetwork:
             for link in topology.links
         }
         self._cuts: set[tuple[Directed, Cut]] = set()
+        self._counted = {ends: LinkCounters() for ends in self._links}
 
     def start(self) -> None:
         """Builds the network; if that fails, removes everything again."""
@@ -185,16 +187,38 @@ class MininetNetwork:
         self._cuts.remove((ends, how))
 
     def counters(self) -> dict[Directed, LinkCounters]:
-        """The counters of every directed link, by (src, dst)."""
+        """The counters of every directed link, by (src, dst).
+
+        If somebody has removed its interface or its shaping, they are those before.
+        """
         channels = {node: self._namespace(node).channel for node in self.topology.node_names}
         carried = {site: self._shaper.counters(channel) for site, channel in channels.items()}
         lost = {site: self._shaper.swallowed(channel) for site, channel in channels.items()}
         index = {site: device_index(self.topology.rank(site)) for site in channels}
-        return {
-            (src, dst): replace(carried[src][index[dst]], swallowed=lost[dst].get(index[src], 0))
-            for src in channels
-            for dst in self.topology.neighbours(src)
-        }
+        for src in channels:
+            for dst in self.topology.neighbours(src):
+                if (counted := carried[src].get(index[dst])) is not None:
+                    swallowed = lost[dst].get(index[src], 0)
+                    self._counted[src, dst] = replace(counted, swallowed=swallowed)
+        return dict(self._counted)
+
+    def listen(self, node: str) -> Listener:
+        """Hear of changes of the node's links that the run does not make."""
+        namespace = self._namespace(node)
+        with namespace.inside():
+            return Listener(namespace.channel)
+
+    def read_back(self, node: str) -> dict[int, Interface]:
+        """What the kernel has for the interfaces of a node, by their indices."""
+        return read_back.read(self._namespace(node).channel)
+
+    def wanted(self, node: str) -> Iterator[tuple[str, int, Interface]]:
+        """The far end and the index of each link from a node, and what the run has set."""
+        for end in self.topology.neighbours(node):
+            index = device_index(self.topology.rank(end))
+            shaping_ = read_back.describe(*self._shaper.options(self._links[node, end]))
+            up = (self._ends(node, end, "carrier"), "carrier") not in self._cuts
+            yield end, index, Interface(up, self._options.mtu, shaping_)
 
     def tap(self, src: str, dst: str) -> socket.socket:
         """A socket for copies of the packets that arrive over the link src -> dst."""

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from trunkline.harness.network.interface import NetworkError
 
@@ -51,8 +52,27 @@ class RefusedError(NetworkError):
         self.code = code
 
 
+class Message(NamedTuple):
+    """A message of the kernel: an answer, or what it tells about the request of a `port`."""
+
+    number: int
+    kind: int
+    flags: int
+    port: int
+    body: bytes
+
+
+def read_messages(data: bytes) -> Iterator[Message]:
+    """Decode the messages in a datagram."""
+    offset = 0
+    while offset < len(data):
+        size, kind, flags, number, port = _HEADER.unpack_from(data, offset)
+        yield Message(number, kind, flags, port, data[offset + _HEADER.size : offset + size])
+        offset += _aligned(size)
+
+
 class Channel:
-    """A netlink socket into the network namespace in which it was opened."""
+    """A netlink socket into the network namespace in which it was opened; `port` is its own."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -60,6 +80,7 @@ class Channel:
         self._socket.setsockopt(_SOL_NETLINK, _CAP_ACK, 1)
         self._socket.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
         self._sequence = 0
+        self.port: int = self._socket.getsockname()[0]
 
     def close(self) -> None:
         """Closes the socket, which also keeps the namespace."""
@@ -108,12 +129,8 @@ class Channel:
 
     def _answers(self) -> Iterator[tuple[int, int, int, bytes]]:
         """(sequence number, kind, flags, body) of every message in the next datagram."""
-        data = self._socket.recv(_RECEIVE_BYTES)
-        offset = 0
-        while offset < len(data):
-            size, kind, flags, number, _ = _HEADER.unpack_from(data, offset)
-            yield number, kind, flags, data[offset + _HEADER.size : offset + size]
-            offset += _aligned(size)
+        for message in read_messages(self._socket.recv(_RECEIVE_BYTES)):
+            yield message.number, message.kind, message.flags, message.body
 
 
 def attribute(kind: int, *values: bytes) -> bytes:

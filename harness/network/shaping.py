@@ -98,6 +98,9 @@ class Shaper(Protocol):
     def deliver(self, link: Link, index: int) -> Iterator[Request]:
         """The requests that undo `swallow`."""
 
+    def options(self, link: Link) -> tuple[str, bytes]:
+        """The kind of the queueing discipline that shapes a link, and its parameters."""
+
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """The counters of the links from the channel's namespace, by interface index."""
 
@@ -162,6 +165,10 @@ class RouterAndWire:
         body = _tc_message(index, 1, _INGRESS, _ALL_PACKETS) + attribute(_KIND, b"matchall\0")
         yield Request(f"blackhole {link.src} -> {link.dst}", _DELETE_FILTER, CHANGE, body)
 
+    def options(self, link: Link) -> tuple[str, bytes]:
+        """See `Shaper`."""
+        return "netem", netem_options(link)
+
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """See `Shaper`."""
         overflows = dict(_read_overflows(channel))
@@ -207,6 +214,10 @@ class TokenBucket:
     def deliver(self, link: Link, index: int) -> Iterator[Request]:
         """See `Shaper`: there never is a blackhole."""
         return iter(())
+
+    def options(self, link: Link) -> tuple[str, bytes]:
+        """See `Shaper`."""
+        return "tbf", bucket_options(link, self._packet_bytes)
 
     def counters(self, channel: Channel) -> dict[int, LinkCounters]:
         """See `Shaper`."""

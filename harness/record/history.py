@@ -42,7 +42,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Block, Chunks, Plan
 from trunkline.harness.record.lives import Lives, Phase
-from trunkline.harness.record.program_lives import ProgramLives
+from trunkline.harness.record.program_lives import ProgramLives, find_computing
 
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Event)
@@ -309,9 +309,14 @@ class History(EventsByKind):
         """When each site computed, waited for a task, or was an active member of one.
 
         A site that was killed has no phases until it is started again. A task in which a site is
-        passive does not interrupt it, so a server has no phases.
+        passive does not interrupt it, so a server has no phases. Several processes of a program's
+        site may compute at once.
         """
-        return self.lives.phases(Doing.COMPUTING, Doing.WAITING, Doing.IN_TASK)
+        found = self.lives.phases(Doing.COMPUTING, Doing.WAITING, Doing.IN_TASK)
+        for site, computed in find_computing(self.events, self.end_ns).items():
+            others = (p for p in found.get(site, ()) if p.doing is not Doing.COMPUTING)
+            found[site] = tuple(sorted((*others, *computed), key=lambda phase: phase.start_ns))
+        return found
 
     @property
     def end_ns(self) -> int:

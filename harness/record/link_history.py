@@ -73,7 +73,7 @@ class Conditions:
             ends: min(spell.link.delay_ms for spell in spells)
             for ends, spells in self.spells.items()
         }
-        if self.topology.routers:
+        if self.topology.is_underlay:
             for link in self.topology.overlay.links:
                 hops = pairwise(self.topology.path(link.src, link.dst))
                 found[link.src, link.dst] = sum(found[hop] for hop in hops)
@@ -84,7 +84,7 @@ class Conditions:
 
         Without routers, the overlay's links are the network's.
         """
-        if not self.topology.routers:
+        if not self.topology.is_underlay:
             yield from transfers
             return
         least_ms = self.least_delays_ms()
@@ -102,6 +102,19 @@ class Conditions:
             for span in spans
             for spell, start_ns, end_ns in self.within(ends, *span)
         )
+
+    def shaped_span(self, ends: Directed, start_ns: int, end_ns: int) -> Interval:
+        """When the shaper may have let pass what left the link from `start_ns` to `end_ns`.
+
+        The kernel delays packets after it has shaped them. So what is on the wire when a rate falls
+        leaves at the old rate; if the delay changes, early and late packets leave at once.
+        """
+        longest_ms = max(each.link.delay_ms + each.link.jitter_ms for each in self.spells[ends])
+        before_ns = start_ns - round(longest_ms * 1e6)
+        links = [spell.link for spell, _, _ in self.within(ends, max(0, before_ns), end_ns)]
+        latest_ms = max((link.delay_ms + link.jitter_ms for link in links), default=0.0)
+        earliest_ms = min((max(0.0, link.delay_ms - link.jitter_ms) for link in links), default=0.0)
+        return start_ns - round(latest_ms * 1e6), end_ns - round(earliest_ms * 1e6)
 
     def mean_rate_mbps(self, ends: Directed, end_ns: int) -> float:
         """The link's rate, averaged from the start to that time."""

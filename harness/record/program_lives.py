@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.lifecycle import Doing, ProgramLife, Step
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramReady, ProgramStarted
-from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.lives import Interval, Phase
+from trunkline.workloads.program_roles import site_of
 
 ProgramEvent = ProgramStarted | ProgramReady | AgentExited | AgentChanged
 """The events about one program, `who`."""
@@ -96,3 +98,33 @@ class ProgramLives:
             each.event for each in self.of_program(name) if isinstance(each.event, AgentExited)
         ]
         return exits[-1] if exits else None
+
+
+def find_computing(events: Iterable[Event], end_ns: int) -> dict[str, list[Phase]]:
+    """When the programs of each site computed, by the reports that name their process.
+
+    A computation that does not finish ends with a program of its site, or with the log. It only
+    counts if it is the site's last one: a launcher may have ended others at any time.
+    """
+    under_way: defaultdict[str, dict[int, ComputeStarted]] = defaultdict(dict)
+    latest: dict[str, ComputeStarted] = {}
+    found: defaultdict[str, list[Phase]] = defaultdict(list)
+
+    def end(site: str, begun: ComputeStarted, t_ns: int) -> None:
+        found[site].append(Phase(Doing.COMPUTING, begun.t_ns, t_ns, None, begun))
+
+    def end_last(site: str, t_ns: int) -> None:
+        if (last := latest.get(site)) and last in under_way.pop(site, {}).values():
+            end(site, last, t_ns)
+
+    for event in events:
+        match event:
+            case ComputeStarted(process=int(process), site=site):
+                under_way[site][process] = latest[site] = event
+            case ComputeFinished(process=int(process), site=site) if process in under_way[site]:
+                end(site, under_way[site].pop(process), event.t_ns)
+            case AgentExited(who=who, t_ns=t_ns):
+                end_last(site_of(who), t_ns)
+    for site in [*under_way]:
+        end_last(site, end_ns)
+    return {site: sorted(each, key=lambda phase: phase.start_ns) for site, each in found.items()}

@@ -48,7 +48,10 @@ class StepTime:
 
 
 def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTime]:
-    """The steps of each site in order: from one start of computing to the next."""
+    """The steps of each site in order: from one start of computing to the next.
+
+    A process that begins while another one of the site computes begins no step.
+    """
     meetings = find_meetings(history)
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
@@ -59,9 +62,12 @@ def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTi
         until_ns = exits_ns.get(site, history.end_ns)
         starts: list[tuple[int, int | None]] = []
         computed: list[Interval] = []
+        free_ns = 0
         for phase in history.phases.get(site, ()):
             if isinstance(phase.begun, ComputeStarted):
-                starts.append((phase.start_ns, phase.begun.iteration))
+                if phase.start_ns >= free_ns:
+                    starts.append((phase.start_ns, phase.begun.iteration))
+                free_ns = max(free_ns, phase.end_ns)
                 computed.append((phase.start_ns, min(phase.end_ns, until_ns)))
         done = [call.finished.t_ns for call in calls[site] if call.finished is not None]
         last_ns = max([*done, *(end for _, end in computed)], default=until_ns)

@@ -46,7 +46,7 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         tensor_bytes=scenario.tensor_bytes,
         servers=scheme.servers,
         paths=topology.overlay_paths() or {},
-        link_mbps=topology.rates_mbps() if topology.routers else {},
+        link_mbps=topology.rates_mbps() if topology.is_underlay else {},
         racks={site.name: site.rack for site in topology.sites if site.rack},
         layers=scenario.layers,
     )

@@ -1,7 +1,8 @@
 """Users' plans, policies, workloads and topologies: Python files that a scenario names.
 
 `plan: mine.py` is the file `mine.py` beside the scenario. It has a function `build` or `create`,
-like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. The scenario keeps
+like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. A topology may also
+be a file of Mininet (`topologies.mininet_file`). The scenario keeps
 the text of its files under `code:`, so the resolved scenario in a run's folder needs no other file.
 It does not keep the code of a topology, because the resolved scenario has all sites and links.
 
@@ -38,6 +39,7 @@ from trunkline.harness.scenario.user_results import (
     describe_excess,
     instance_of,
 )
+from trunkline.topologies import mininet_file
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import Workload
@@ -145,9 +147,12 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
         raise UserFileError(describe_excess(reason, name, "it")) from None
     except (Exception, SystemExit) as reason:
         raise UserFileError(describe(reason, name)) from None
+    if place is TOPOLOGY and mininet_file.has_topo(made):
+        made.build = mininet_file.make_build(made)  # type: ignore[attr-defined]
     function = getattr(made, place.entry, None)
     if not callable(function):
-        raise UserFileError(f"expected a file with a function {place.form}")
+        other = ", or a class of mininet.topo.Topo" if place is TOPOLOGY else ""
+        raise UserFileError(f"expected a file with a function {place.form}{other}")
     options = _read_options(place, function)
     setattr(made, place.entry, check_results(function, name, instance_of(place.value), place.error))
     if place is WORKLOAD:

@@ -35,7 +35,7 @@ class OutputWatch:
         left = {
             number: each
             for number, each in enumerate(expected)
-            if each.output is not None
+            if each.line is not None
             and (each.sites is None or any(is_of(who, named) for named in each.sites))
         }
         return cls(site, who, left), cls(site, who, left)

@@ -43,7 +43,8 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_results import UserCodeError
 from trunkline.harness.session import private_files, site_accounts
 from trunkline.harness.session.agent_children import AgentChildren
-from trunkline.harness.session.link_counting import LinkCounting
+from trunkline.harness.session.links.link_counting import LinkCounting
+from trunkline.harness.session.links.link_watch import LinkWatch
 from trunkline.harness.session.program_children import ProgramChildren
 from trunkline.harness.session.supervisor import Supervisor
 from trunkline.workloads.datasets import DatasetError
@@ -155,7 +156,9 @@ def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
     accounts = site_accounts.Accounts(testbed.scenario, testbed.run_dir)
     try:
         _carry_out(testbed, hold, outcome)
-    except TimeoutError as error:
+    except (TimeoutError, NetworkError) as error:
+        if not testbed.log.epoch_ns:  # there is no run yet
+            raise
         outcome.failures.append(str(error))
     except KeyboardInterrupt:
         outcome.interrupted = True
@@ -191,6 +194,7 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
             FaultInjector(timeline, network, supervisor, log.add, scenario.programs)
         ) as injector,
         contextlib.closing(LinkCounting(network)) as counting,
+        contextlib.closing(LinkWatch(network, log.add)) as altered,
         contextlib.closing(
             CommandHandler(scenario, run_dir, network, supervisor, injector, print_message, hold)
         ) as handler,
@@ -214,6 +218,9 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         before.callback(supervisor.unwatch, injector.fd)
         supervisor.watch(counting.fd, counting.count)
         before.callback(supervisor.unwatch, counting.fd)
+        for fd, compare in altered.readable.items():
+            supervisor.watch(fd, compare)
+            before.callback(supervisor.unwatch, fd)
         session = _Session(scenario, children, supervisor, injector, counting, handler, outcome)
         for logged in supervisor.events():
             log.write(logged)
@@ -221,6 +228,7 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
             session.start_if_due()
             if not session.handle(logged.event):
                 break
+        altered.finish()
         for logged in background.finish():
             log.write(logged)
         print_message({"progress": asdict(state.progress())})

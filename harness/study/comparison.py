@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
+from trunkline.harness.report.pages.comparison.maps_section import format_share
 from trunkline.harness.report.pages.comparison.means_section import (
     Mean,
     Metric,
@@ -55,10 +56,11 @@ METRICS: Mapping[str, str] = {
     "server_out_peak_mbps": "peak rate out of a server (Mbit/s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
+    "computing_percent": "time that sites computed (% of the run)",
 }
 """The columns that have ratios and figures -> their labels."""
 
-CHARTED = ("task_s", "step_s", "rounds", "accuracy_percent", "window_s")
+CHARTED = ("task_s", "step_s", "rounds", "computing_percent", "accuracy_percent", "window_s")
 """The columns that a page draws if they differ; the last one only beside an accuracy."""
 
 KEY_WORDS: Mapping[str, str] = {
@@ -70,6 +72,7 @@ KEY_WORDS: Mapping[str, str] = {
     "topology.sites": "number of sites",
     "topology.rates": "rates of links",
     "topology.delays": "delays of links",
+    "timeline[0].do": "fault",
 }
 """Keys that need more words than their last part -> their words."""
 
@@ -83,10 +86,16 @@ RATIOS: Mapping[str, tuple[str, str]] = {
 }
 """The title of a column of the table -> what the ratio beside it is of, and its metric."""
 
+MET, MISSED = "met", "missed"
+"""A trial met all expectations of its scenario, or missed one."""
+
 VARIANT = "variant"
 """The column of the labels that a user gave to the cells."""
 
-FACTS = ("trial", "seed", "verdict", "ended", "by_hand", "run", "error")
+EXPECTATIONS = "expectations"
+"""The column that says of a trial whether it is `met` or `missed` (`expectation_maps`)."""
+
+FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", "run", "error")
 """Columns of a trial that are neither keys nor numbers to average."""
 
 
@@ -124,7 +133,8 @@ def compute_ratio(values: Mapping[int, float], baseline: Mapping[int, float]) ->
 def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Summarize the trials: one row per cell, in the order of the trials.
 
-    Columns are the keys, `trials`, the number of trials with each verdict, the mean of every number
+    Columns are the keys, `trials`, the number of trials with each verdict, of those that met all
+    expectations and of those that missed one (if there are expectations), the mean of every number
     with `_low` and `_high`, and for each of METRICS `_ratio`, `_ratio_low` and `_ratio_high`. The
     baseline of a ratio is the cell with the first key's first value and the same other values; `-`
     equals any value.
@@ -137,6 +147,8 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         row["trials"] = len(group)
         row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
+        if EXPECTATIONS in group:
+            row |= {kind: int((group[EXPECTATIONS] == kind).sum()) for kind in (MET, MISSED)}
         for column in numbers:
             row |= _name_bounds(
                 column, confidence_interval([float(value) for value in passed[column]])
@@ -274,9 +286,23 @@ def find_worst(trials: pd.DataFrame) -> str:
     return max(map(str, trials["verdict"]), key=VERDICTS.index)
 
 
+def has_only_missed(trials: pd.DataFrame) -> bool:
+    """Whether all trials that did not pass are judged, and missed an expectation."""
+    return bool(((trials["verdict"] == "pass") | (trials[EXPECTATIONS] == MISSED)).all())
+
+
 def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
-    """A line for every trial that did not pass: its outcome, cell, seed, and reason or folder."""
-    for row in trials[trials["verdict"] != "pass"].to_dict("records"):
+    """A line for every trial that did not pass: its outcome, cell, seed, and reason or folder.
+
+    If several keys vary, trials that missed an expectation are in maps, and only counted.
+    """
+    bad = trials[trials["verdict"] != "pass"]
+    if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
+        missed = bad[EXPECTATIONS] == MISSED
+        if missed.any():
+            yield f"{missed.sum()} trials missed expectations: tables/trials.csv has their folders"
+        bad = bad[~missed]
+    for row in bad.to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)
         why = " ".join(str(row["error"]).split()) or row["run"]
         yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
@@ -347,6 +373,8 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
         ("rounds", "rounds per worker", make_mean_formatter("rounds")),
         ("bytes_sent", "sent, MB", lambda row: _format(row["bytes_sent"] / 1e6)),
         ("abandoned", "abandoned", lambda row: _format(row["abandoned"])),
+        (MET, "expectations met", lambda row: format_share((row[MET], row[MET] + row[MISSED]))),
+        ("computing_percent", "computing, %", make_mean_formatter("computing_percent")),
         ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
         ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
     ]

@@ -40,7 +40,7 @@ MAX_PANEL_IN = 9.0
 GROUP = 0.7
 """The share of the distance between two places on the axis that the series at a place take."""
 
-FLUID = "fluid model"
+FLUID = "model"
 
 DOTS = 0.06
 DOTS_ALONE = 0.15

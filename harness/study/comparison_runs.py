@@ -35,7 +35,8 @@ from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
-from trunkline.harness.study import comparison, comparison_plots
+from trunkline.harness.study import comparison, comparison_plots, expectation_maps
+from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
     Axis,
     Cell,
@@ -384,8 +385,10 @@ def _make_row(
         verdict = "error" if identity in errors else "missing"
         return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
     said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
-    verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
-    row["verdict"] = combine_outcome(verdict, said["error"])
+    judged = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))
+    row["verdict"] = combine_outcome(judged["verdict"], said["error"])
+    if any(check["name"].startswith(expectation_maps.PREFIX) for check in judged.get("checks", ())):
+        row[EXPECTATIONS] = expectation_maps.judge_trial(judged["checks"])
     table = run_dir / "tables" / "run.csv"
     if table.exists():  # an unreadable log has no tables
         found = pd.read_csv(table, dtype={"by_hand": str}).fillna({"by_hand": ""})
@@ -393,6 +396,7 @@ def _make_row(
     error = said["error"] or ""
     if row.get("by_hand") and row["verdict"] == "pass":  # it no longer represents its cell
         row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
+        row |= {EXPECTATIONS: ""} if EXPECTATIONS in row else {}
     return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 
 
@@ -427,6 +431,7 @@ def _write_page(
                 *(line for lines in listed for line in lines(trials, keys)),
             ],
             list(comparison.list_metrics(trials, summary, keys, names)),
+            list(expectation_maps.list_maps(summary, keys)),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 
@@ -438,3 +443,5 @@ def _write_figures(
         if metric in trials and trials[metric].nunique() > 1:
             figure = comparison_plots.draw(trials, summary, keys, metric, label)
             plots.write(output, metric, figure)
+    if maps := list(expectation_maps.list_maps(summary, keys)):
+        plots.write(output, EXPECTATIONS, expectation_maps.draw(maps))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study import comparison, comparison_plots, fluid_counts, fluid_run
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 
@@ -20,26 +22,39 @@ METRICS = tuple(field.name for field in fields(fluid_counts.Expectation))
 """The columns of a comparison's trials that the fluid model predicts."""
 
 
-def predict(spec: Comparison, at_once: int, on_progress: Callable[[int], None]) -> pd.DataFrame:
+def predict(
+    spec: Comparison,
+    at_once: int,
+    on_progress: Callable[[int], None],
+    model: Callable[[Scenario], Mapping[str, float]] | None = None,
+) -> pd.DataFrame:
     """Predict every trial, `at_once` in parallel; return a table like that of measured trials.
 
-    `on_progress` gets the number of finished trials. Values that the model cannot predict are NaN.
+    `on_progress` gets the number of finished trials. The fluid model predicts, or `model` if it is
+    given. Values that the model cannot predict are NaN.
     """
     rows = []
     with ProcessPoolExecutor(at_once) as processes:
-        for row in processes.map(_predict_trial, spec.trials):
+        for row in processes.map(partial(_predict_trial, model), spec.trials):
             rows.append(row)
             on_progress(len(rows))
     return pd.DataFrame(rows)
 
 
 def draw_table(
-    measured: pd.DataFrame | None, fluid: pd.DataFrame, keys: Sequence[str], metric: str
+    measured: pd.DataFrame | None,
+    fluid: pd.DataFrame,
+    keys: Sequence[str],
+    metric: str,
+    model: str = "fluid",
 ) -> Table:
-    """A table of a metric and its ratio to the first cell, measured and predicted if known."""
+    """A table of a metric and its ratio to the first cell, measured and predicted if known.
+
+    `model` names what predicted it.
+    """
     shown = Table(*keys, box=None, padding=(0, 2, 0, 0))
     sides = {} if measured is None else {"measured": measured}
-    sides |= {"fluid": fluid} if is_known(fluid, metric) else {}
+    sides |= {model: fluid} if is_known(fluid, metric) else {}
     for name in sides:
         shown.add_column(f"{name} {comparison.METRICS[metric]}", justify="right")
         shown.add_column("ratio", justify="right")
@@ -72,9 +87,15 @@ def is_known(fluid: pd.DataFrame, metric: str) -> bool:
     return metric in fluid and bool(fluid[metric].notna().any())
 
 
-def _predict_trial(trial: Trial) -> dict[str, Any]:
+def _predict_trial(
+    model: Callable[[Scenario], Mapping[str, float]] | None, trial: Trial
+) -> dict[str, Any]:
     job = trial.job
-    found = fluid_run.predict(parse(job.text, job.file, job.overrides, job.seed))
+    scenario = parse(job.text, job.file, job.overrides, job.seed)
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
-    row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
+    if model:
+        row |= model(scenario)
+    else:
+        found = fluid_run.predict(scenario)
+        row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
     return row | {"verdict": "pass", "run": "", "error": ""}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from datetime import timedelta
 
 import torch
@@ -21,8 +22,10 @@ def main() -> None:
     """Take part in rounds until there were as many as asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--timeout", type=float, default=5.0, help="of an averaging, seconds")
+    limit_s = float(os.environ.get("TIMEOUT", "5"))
+    parser.add_argument("--timeout", type=float, default=limit_s, help="of an averaging, seconds")
     parser.add_argument("--inner", type=int, default=5, help="steps between rounds")
+    parser.add_argument("--strict", action="store_true", help="give up when a round fails")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -64,6 +67,8 @@ def main() -> None:
                 done, with_ = manager.current_step(), manager.num_participants()
                 kept = "failed" if manager.errored() else f"round {done} with {with_} sites"
                 print(f"{site}: {kept}, loss {loss.item():.4f}", flush=True)
+                if arguments.strict and kept == "failed":
+                    sys.exit(f"{site}: a round failed")
     manager.shutdown(wait=False)
     print(f"{site}: done", flush=True)
 

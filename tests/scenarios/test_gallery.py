@@ -14,10 +14,14 @@ GALLERY = ROOT / "scenarios" / "gallery"
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 
 NEEDS = {
+    "diloco_steps": "torchft",  # torch alone: with the others
     "flower_fedavg": "flwr",
     "go_ping_pong": "torchft",  # and Go
+    "hivemind_averaging": "hivemind",
     "mpi_allreduce": "mpi4py",
+    "nvflare_fedavg": "nvflare",
     "torchft_diloco": "torchft",
+    "torchft_timeouts": "torchft",
     "torchrun_elastic": "torchft",  # torch alone, but it takes two minutes: with the others
 }
 """The wheel whose presence says that an entry shall be tried: pip install -e '.[gallery]'."""

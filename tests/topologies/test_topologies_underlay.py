@@ -1,10 +1,11 @@
 """Routers, the overlay of paths through them, and access links."""
 
 import random
+from itertools import permutations
 
 import pytest
 
-from trunkline.topologies import Link, Site, Topology, TopologyError, explicit
+from trunkline.topologies import Link, Site, Topology, TopologyError, explicit, file, internet2
 from trunkline.topologies.access import AccessLink, add_access_links, attach_sites
 
 
@@ -66,7 +67,9 @@ def test_sites_do_not_forward_where_there_are_routers() -> None:
     links = [*both("a", "c", delay_ms=1), *both("c", "b", delay_ms=1)]
     links += [*both("a", "r"), *both("r", "b"), *both("r", "c")]
     assert network(links, "r").path("a", "b") == ("a", "r", "b")
-    with pytest.raises(TopologyError, match="a cannot be reached from b through routers"):
+    with pytest.raises(
+        TopologyError, match=r"b cannot be reached from a through routers: add .* or give pairs"
+    ):
         network([*both("a", "c"), *both("c", "b"), *both("c", "r")], "r")
 
 
@@ -82,8 +85,53 @@ def test_the_overlay_may_connect_some_pairs_only() -> None:
     ):
         with pytest.raises(TopologyError, match=text):
             network(list(TREE.links), "rq", pairs=pairs)
-    with pytest.raises(TopologyError, match="only a topology with routers"):
-        network(both("a", "b"), "", "ab", (("a", "b"),))
+
+
+def test_without_routers_pairs_choose_connections_and_sites_forward() -> None:
+    mesh = network(
+        [*both("a", "b"), *both("b", "c"), *both("a", "c")], "", pairs=(("a", "b"), ("b", "c"))
+    )
+    assert mesh.overlay.neighbours("a") == ("b",)
+    line = network([*both("a", "b"), *both("b", "c")], "", pairs=(("a", "b"), ("c", "a")))
+    assert line.overlay_paths()["a", "c"] == (("a", "b"), ("b", "c"))
+    assert line.overlay.link("a", "c").delay_ms == 20.0
+    again = explicit.build(random.Random(), **explicit.options(line))
+    assert again.pairs == line.pairs
+    narrow = add_access_links(line, [AccessLink(5.0, 5.0, ("a",))])
+    assert narrow.overlay.neighbours("a") == ("b", "c")
+
+
+STAR = Topology(
+    "star",
+    tuple(map(Site, ("hub", "phone", "tablet"))),
+    (*both("hub", "phone"), *both("hub", "tablet")),
+)
+
+
+def test_a_star_whose_clients_alone_have_access_links_keeps_its_connections() -> None:
+    found = add_access_links(STAR, [AccessLink(5.0, 20.0, ("phone", "tablet"), 3.0)])
+    assert found.overlay.neighbours("phone") == ("hub",)
+    assert found.path("phone", "hub") == ("phone", "phone-gw", "hub")
+    assert found.overlay.link("phone", "hub").delay_ms == 13.0
+    # Packets of both, which no connection needs, cross the hub, as without access links.
+    assert found.path("phone", "tablet") == ("phone", "phone-gw", "hub", "tablet-gw", "tablet")
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [file.build(random.Random(1), file="os3e"), internet2.build(random.Random(1))],
+    ids=["os3e", "internet2"],
+)
+def test_any_one_site_of_a_sparse_network_may_have_an_access_link(plain: Topology) -> None:
+    pairs = {(link.src, link.dst) for link in plain.links}
+    for site in plain.site_names:
+        found = add_access_links(plain, [AccessLink(5.0, 20.0, (site,))])
+        assert {(link.src, link.dst) for link in found.overlay.links} == pairs
+        for link in plain.links:
+            assert found.path_delay_ms(link.src, link.dst) == link.delay_ms
+        for src, dst in permutations(plain.site_names, 2):
+            walked = found.path(src, dst)
+            assert len(set(walked)) == len(walked)
 
 
 @pytest.mark.parametrize(

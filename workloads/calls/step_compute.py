@@ -68,7 +68,7 @@ class Steps:
 
     def _report(self, event: str, number: int) -> None:
         try:
-            self.write_report(event, time.monotonic_ns(), iteration=number)
+            self.write_report(event, time.monotonic_ns(), iteration=number, process=os.getpid())
         except (KeyError, OSError) as error:
             sys.stderr.write(f"trunkline: {event} is not reported: {error}\n")
 

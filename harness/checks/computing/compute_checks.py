@@ -34,13 +34,13 @@ def computing_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     """
     slack = Slack.of(history, rules)
     branches = _list_branches(history)
-    begun: dict[str, ComputeStarted] = {}
+    begun: dict[tuple[str, int | None], ComputeStarted] = {}
     spent_s = 0.0
     for event in history.events:
         if isinstance(event, ComputeStarted):
-            begun[event.site] = event
-        elif isinstance(event, ComputeFinished) and event.site in begun:
-            start = begun.pop(event.site)
+            begun[event.site, event.process] = event
+        elif isinstance(event, ComputeFinished) and (event.site, event.process) in begun:
+            start = begun.pop((event.site, event.process))
             took_s = (event.t_ns - start.t_ns) / 1e9
             spent_s += took_s
             if rules.compute_s is None or event.site not in rules.topology.site_names:

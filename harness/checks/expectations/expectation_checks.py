@@ -138,6 +138,20 @@ def _judge_output(
             yield note(f"{first.who} wrote {first.line!r} at {format_time(first.t_ns)}")
 
 
+def _judge_never(
+    history: History, rules: Rules, entry: int, expected: Expectation
+) -> Iterator[Finding]:
+    """Such lines are sought while the run goes on; the log has the first one of each program."""
+    found = [event for event in history.all(ExpectedOutput) if event.entry == entry]
+    for who in rules.programs or ():
+        if not any(is_of(who, site) for site in expected.sites or (who,)):
+            continue
+        yield judged()
+        for event in found:
+            if event.who == who and expected.find(event.line) and event.t_ns <= _until_ns(expected):
+                yield fail(f"{who} wrote {event.line!r} at {format_time(event.t_ns)}")
+
+
 def _judge_exit(history: History, rules: Rules, _: int, expected: Expectation) -> Iterator[Finding]:
     exits = [e for e in history.all(AgentExited) if e.t_ns <= _until_ns(expected)]
     for site in expected.sites or rules.programs or ():
@@ -175,6 +189,7 @@ JUDGES: Mapping[str, tuple[str, Judge]] = {
     "accuracy_percent": ("evaluations", _judge_accuracy),
     "carried_bytes": ("links", _judge_carried),
     "output": ("lines", _judge_output),
+    "never": ("programs", _judge_never),
     "exit": ("sites", _judge_exit),
 }
 """What the check of each kind counts, and its function."""

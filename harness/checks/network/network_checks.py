@@ -306,7 +306,8 @@ def _check_growth(
         if ends not in conditions.spells:
             continue
         for (start_ns, before), (end_ns, after) in pairwise(steps):
-            if _is_too_fast(history, rules, conditions, ends, after - before, start_ns, end_ns):
+            shaped_ns = conditions.shaped_span(ends, start_ns, end_ns)
+            if _is_too_fast(history, rules, conditions, ends, after - before, *shaped_ns):
                 span = f"from {format_time(start_ns)} to {format_time(end_ns)}"
                 yield doubt(f"{' -> '.join(ends)}: {after - before} bytes {span} are too many")
 

@@ -37,6 +37,7 @@ from trunkline.harness.checks.verdict import (
     note,
     unfinished,
 )
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import site_of
@@ -101,22 +102,26 @@ def _check_times(history: History, name: str) -> Iterator[Finding]:
         where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
         yield unfinished(history, f"{where} did not exit")
     elif times > processes:
-        yield fail(f"the program at {name} exited {times} times")
+        yield fail(f"the program at {name} exited {count_of(times, 'time')}, not {processes}")
     yield judged()
 
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:
-    """What programs report is in order: each step ends before the site begins the next one."""
+    """What programs report is in order: each step ends before its process begins the next one.
+
+    A process that a launcher ends in the midst of a step, and replaces, is excused.
+    """
     cut = set(_list_cut(history, rules))
     spans: defaultdict[str, list[Interval]] = defaultdict(list)
     for name, program in (rules.programs or {}).items():
         spans[program.site] += history.programs.runs(name)
-    computing: dict[str, ComputeStarted] = {}
+    computing: dict[tuple[str, int | None], ComputeStarted] = {}
+    latest: dict[str, ComputeStarted] = {}
     for event in history.events:
         if isinstance(event, AgentExited):
             site = site_of(event.who)
             if (site, event.t_ns) in cut:
-                computing.pop(site, None)
+                computing = {key: begun for key, begun in computing.items() if key[0] != site}
             continue
         site = event.site
         if site not in rules.program_sites:
@@ -128,16 +133,19 @@ def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Fin
             )
         match event:
             case ComputeStarted():
-                if site in computing:
+                if (site, event.process) in computing:
                     yield fail(f"{site} computes twice at {format_time(event.t_ns)}")
-                computing[site] = event
+                computing[site, event.process] = latest[site] = event
             case ComputeFinished():
-                begun = computing.pop(site, None)
+                begun = computing.pop((site, event.process), None)
                 if begun is None or begun.iteration != event.iteration:
                     yield fail(f"{site} had not begun iteration {event.iteration}, but finished it")
         yield judged()
-    for site, begun in computing.items():
-        yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
+    for (site, process), begun in computing.items():
+        if latest[site].process != process:
+            yield excused("another process of the site went on", f"{site}, process {process}")
+        else:
+            yield unfinished(history, f"{site} did not finish iteration {begun.iteration}")
 
 
 def _list_cut(history: History, rules: Rules) -> list[tuple[str, int]]:

@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
     """Print the results of a comparison; return the exit code of its worst trial."""
-    from trunkline.harness.study import comparison, comparison_runs
+    from trunkline.harness.study import comparison, comparison_runs, expectation_maps
 
     cells = comparison.summarize(trials, spec.keys)
     trials, cells, keys = spec.name_variants(trials, cells)
@@ -129,6 +129,8 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
     else:
         console = terminal.make_console()
         console.print(comparison.draw_table(cells, keys))
+        for shown in expectation_maps.list_maps(cells, keys):
+            console.print(expectation_maps.draw_table(shown))
         for text in comparison.list_lacks(cells, comparison.name_cells(cells, keys)):
             console.print(text, markup=False)
         for name in spec.elsewhere:

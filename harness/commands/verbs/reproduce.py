@@ -1,4 +1,4 @@
-"""reproduce a figure of a paper: its claim, the fluid model, and a measurement."""
+"""reproduce a figure of a paper or of a library: its claim, a model, and a measurement."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ examples:
   trunkline reproduce netstorm/19 --trials 1      panels 19a and 19b
   trunkline reproduce owl/7 --fluid --vary workload.batch=32,64,128
   trunkline reproduce owl/7 --trials 5
+  trunkline reproduce torchft/timeouts --trials 1     on which network does a timeout suffice?
+  trunkline reproduce diloco/utilization --trials 1   how much do sites compute?
 
 It is a comparison like those of `trunkline compare`, in reproductions/. Repeat the same command to
 continue an interrupted one. The fluid model predicts the same trials: the same rates, groups and
 compute times, on links without propagation and TCP. Figures of OWL have a model of one step with
 keys of its own: --fluid shows it at the paper's size, and without it a smaller one is measured.
+Figures of libraries need the libraries: pip install 'trunkline[gallery]'.
 """
 
 
@@ -79,11 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     known = papers.find_figures()
     if arguments.list:
+        width = max(map(len, known))
         for name, figure in known.items():
-            print(f"{name:8}  {figure.claim}")
+            print(f"{name:{width}}  {figure.claim}")
         return 0
     wanted = str(arguments.figure)
-    panels = [name for name in known if wanted in (name, name.rstrip(PANELS))]
+    panels = [name for name in known if wanted in (name, *_list_figures(name))]
     if not panels:
         allowed = f"expected one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")
@@ -97,9 +101,15 @@ def run(arguments: argparse.Namespace) -> int:
     for name, carry_out in planned.items():
         folder = Path("reproductions") / name
         if arguments.out is not None:
-            folder = Path(arguments.out) / name.removeprefix(wanted)
+            folder = Path(arguments.out) / name.removeprefix(wanted).removeprefix("-")
         codes.append(carry_out(folder))
     return max(codes, key=WORST_LAST.index)
+
+
+def _list_figures(name: str) -> tuple[str, str]:
+    """The figures of which this one may be a panel."""
+    paper, _, own = name.partition("/")
+    return name.rstrip(PANELS), f"{paper}/{own.partition('-')[0]}"
 
 
 def _plan(figure: Figure | ModelFigure, arguments: argparse.Namespace) -> Callable[[Path], int]:
@@ -154,8 +164,12 @@ def _reproduce(
         trials = comparing.carry_out(spec, folder, arguments)
         code = comparing.show(spec, trials, folder, arguments.quiet)
         measured = comparison.summarize(trials, spec.keys)
+    if figure.metric == comparison.EXPECTATIONS:
+        if not arguments.quiet:
+            terminal.make_console().print(f"question  {figure.claim}", markup=False)
+        return 0 if measured is not None and comparison.has_only_missed(trials) else code
     with _show_progress(len(spec.trials), arguments) as on_progress:
-        model = reproduction.predict(spec, arguments.jobs, on_progress)
+        model = reproduction.predict(spec, arguments.jobs, on_progress, figure.predict)
     cells = _write_prediction(figure, model, spec.keys, folder, arguments, measured)
     if measured is not None:
         plots.write(
@@ -176,19 +190,21 @@ def _write_prediction(
 ) -> pd.DataFrame:
     """Write the table of the predicted trials, print that of the cells, and return the cells."""
     from trunkline.harness.record import run_folder
-    from trunkline.harness.study import comparison, reproduction
+    from trunkline.harness.study import comparison, papers, reproduction
 
     cells = comparison.summarize(model, keys)
     run_folder.RunFolder(folder).write_table("fluid", model)
     if not arguments.quiet:
         console = terminal.make_console()
         console.print(f"claim  {figure.claim}", markup=False)
+        is_fluid = isinstance(figure, papers.ModelFigure) or figure.predict is None
+        model_name = "fluid" if is_fluid else "model"
         if not reproduction.is_known(cells, figure.metric):
             unknown = "the model cannot predict this scenario"
             if any(reproduction.is_known(cells, metric) for metric in reproduction.METRICS):
                 unknown = f"the model does not predict {figure.metric}"
             console.print(f"fluid  unknown: {unknown}", markup=False)
-        console.print(reproduction.draw_table(measured, cells, keys, figure.metric))
+        console.print(reproduction.draw_table(measured, cells, keys, figure.metric, model_name))
     return cells
 
 

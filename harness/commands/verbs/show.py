@@ -60,8 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         overview.describe_scenario(scenario),
         overview.list_sites(scenario.topology, scenario.scheme.servers),
         overview.list_links(scenario.topology),
+        overview.list_origins(scenario.topology),
     ):
-        console.print(table)
+        if table is not None:
+            console.print(table)
     return 0
 
 

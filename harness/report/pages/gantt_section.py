@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.run_events import ProgramsStarted
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
-from trunkline.workloads.program_roles import site_of
+from trunkline.workloads.program_roles import Program, site_of
 
 CLASSES: Mapping[str, str] = dict(
     zip(
@@ -65,7 +66,13 @@ PATTERNS = tag(
 )
 
 
-def draw_gantt(history: History, sites: Sequence[str], clock: str, warm_up_s: float = 0.0) -> Html:
+def draw_gantt(
+    history: History,
+    sites: Sequence[str],
+    clock: str,
+    warm_up_s: float = 0.0,
+    programs: Mapping[str, Program] | None = None,
+) -> Html:
     """Draw the run until all sites had finished; `clock` is the name of its clock.
 
     The warm-up's background is violet.
@@ -97,7 +104,7 @@ def draw_gantt(history: History, sites: Sequence[str], clock: str, warm_up_s: fl
         [charts.draw_bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
         _draw_in_rows(history.faults, sites, x, top, row),
         _draw_numbers(history, sites, x, top, row),
-        _draw_failures(history, sites, x, top, row),
+        _draw_failures(history, programs or {}, sites, x, top, row),
         _draw_strip(named, x),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
@@ -206,14 +213,18 @@ def _draw_numbers(
 
 
 def _draw_failures(
-    history: History, sites: Sequence[str], x: Scale, top: float, row: float
+    history: History,
+    programs: Mapping[str, Program],
+    sites: Sequence[str],
+    x: Scale,
+    top: float,
+    row: float,
 ) -> list[Html]:
-    """Draw a mark where a program ended badly by itself, with its exit code or signal."""
+    """Draw a mark where a program ended as it may not, with its exit code or signal."""
     found = []
-    for event in history.all(AgentExited):
+    for event in list_failures(history, programs):
         site = site_of(event.who)
-        by_itself = event.asked is False and event.fault is None
-        if by_itself and (event.code or event.signal) and site in sites:
+        if site in sites:
             text = f"signal {event.signal}" if event.signal else f"exit code {event.code}"
             at, y = x(min(event.t_ns / 1e9, x.high)), top + sites.index(site) * row
             right = at < x.end - LETTER * (len(text) + 1)

@@ -207,7 +207,8 @@ def _draw_timeline(data: RunData) -> list[Child]:
         return []
     scenario = data.scenario
     warm_up_s = Counted.of(data.history, scenario.warm_up).begin_ns / 1e9
-    return [draw_gantt(data.history, scenario.topology.site_names, scenario.clock, warm_up_s)]
+    sites, programs = scenario.topology.site_names, scenario.programs
+    return [draw_gantt(data.history, sites, scenario.clock, warm_up_s, programs)]
 
 
 def _draw_network(data: RunData) -> list[Child]:

@@ -16,6 +16,7 @@ from trunkline.harness.report import manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
 from trunkline.harness.report.tables.row import Row, column, columns_of
+from trunkline.harness.report.tables.worker_table import list_computing
 from trunkline.harness.report.updates import update_tables
 from trunkline.harness.report.updates.server_rates import RatesOfRun, summarize_rates
 from trunkline.harness.report.updates.update_tables import UpdatesOfRun
@@ -57,6 +58,10 @@ class RunRow(Row, table="run"):
         "without such tasks, and if weights of a task sum to 0"
     )
     wait_s: float | None = column("time that a worker waited per round (`wait_s` of `workers`)")
+    computing_percent: float | None = column(
+        "share of the window in which a worker computed, on average, from the first computation: "
+        "the compute utilization; empty if none computed"
+    )
     at_servers: UpdatesOfRun | None = columns_of(UpdatesOfRun)
     server_links: RatesOfRun | None = columns_of(RatesOfRun)
     stalls: StallsOfRun | None = columns_of(StallsOfRun)
@@ -125,6 +130,7 @@ def tabulate_run(
         update_s=(end_ns - begin_ns) / 1e9 / changes if changes else None,
         rho=mixing.compute_rho(groups, workers),
         wait_s=waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
+        computing_percent=_share_computing(history, workers, begin_ns, end_ns),
         at_servers=update_tables.summarize(_leave_out(updates, begin_s)),
         server_links=summarize_rates(_leave_out(servers, begin_s), end_ns / 1e9),
         stalls=branch_tables.summarize(branches, history, begin_s),
@@ -133,6 +139,20 @@ def tabulate_run(
         ended=manual_actions.describe_end(history),
         by_hand=manual_actions.describe_actions(history),
     )
+
+
+def _share_computing(
+    history: History, workers: Sequence[str], begin_ns: int, end_ns: int
+) -> float | None:
+    """The percentage of the window in which a worker computed, on average; None without any.
+
+    What comes before the first computation does not count: programs start and find each other.
+    """
+    found = list_computing(history)
+    spans = [span for site in workers for span in found.get(site, ())]
+    begin_ns = max(begin_ns, min((from_ns for from_ns, _ in spans), default=end_ns))
+    computed_ns = sum(max(0, min(end_ns, to) - max(begin_ns, at)) for at, to in spans)
+    return 100 * computed_ns / ((end_ns - begin_ns) * len(workers)) if computed_ns else None
 
 
 def _leave_out(table: pd.DataFrame | None, begin_s: float) -> pd.DataFrame | None:

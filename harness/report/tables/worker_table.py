@@ -84,20 +84,29 @@ def tabulate_workers(
         )
 
 
+def list_computing(history: History) -> dict[str, list[Interval]]:
+    """When each site computed, also branches while a model arrived; the intervals are disjoint."""
+    spans: defaultdict[str, list[Interval]] = defaultdict(list)
+    for site, done in history.phases.items():
+        computed = (phase for phase in done if phase.doing is Doing.COMPUTING)
+        spans[site] += ((phase.start_ns, phase.end_ns) for phase in computed)
+    for branch in list_computed(history):
+        spans[branch.site].append((branch.start_ns, branch.end_ns))
+    return {site: list(union(intervals)) for site, intervals in spans.items()}
+
+
 def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
     """The time that each site computed, and that it waited or synchronized without computing."""
     spans: defaultdict[tuple[str, Doing], list[Interval]] = defaultdict(list)
     for site, done in history.phases.items():
         for phase in done:
             spans[site, phase.doing].append((phase.start_ns, phase.end_ns))
-    for branch in list_computed(history):
-        spans[branch.site, Doing.COMPUTING].append((branch.start_ns, branch.end_ns))
-    spent_ns: Counter[tuple[str, Doing]] = Counter()
-    for (site, doing), intervals in tuple(spans.items()):
-        computing = spans[site, Doing.COMPUTING]
-        spent_ns[site, doing] = _measure_ns(computing)
+    computing = list_computing(history)
+    spent_ns = Counter({(s, Doing.COMPUTING): _measure_ns(own) for s, own in computing.items()})
+    for (site, doing), intervals in spans.items():
         if doing is not Doing.COMPUTING:
-            spent_ns[site, doing] = _measure_ns([*intervals, *computing]) - _measure_ns(computing)
+            own = computing[site]
+            spent_ns[site, doing] = _measure_ns([*intervals, *own]) - _measure_ns(own)
     return spent_ns
 
 

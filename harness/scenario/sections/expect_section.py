@@ -11,7 +11,7 @@ from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 from trunkline.workloads.program_roles import site_of
 
-OF_PROGRAMS = ("output", "exit")
+OF_PROGRAMS = ("output", "never", "exit")
 """What only programs do."""
 
 

@@ -12,11 +12,11 @@ from pydantic import Field
 from trunkline.harness.config import units
 from trunkline.harness.scenario.scheme_settings import Count, Duration
 
-WHAT = ("tasks", "rounds", "accuracy_percent", "carried_bytes", "output", "exit", "check")
+WHAT = ("tasks", "rounds", "accuracy_percent", "carried_bytes", "output", "never", "exit", "check")
 """The options of which an expectation has exactly one."""
 
 WITH = {
-    "sites": ("rounds", "output", "exit"),
+    "sites": ("rounds", "output", "never", "exit"),
     "link": ("carried_bytes",),
     "at_least": ("output",),
     "at_most": ("output",),
@@ -41,11 +41,14 @@ class Expectation:
         carried_bytes: `link` carried at least this much, headers included.
         output: a program wrote a line in which this regular expression is found, to its output or
             its errors; with `sites`, the programs at each of them did.
+        never: no program, or none at `sites`, wrote a line in which this regular expression is
+            found.
         exit: the programs at each of `sites`, by default all, exited with this code.
         check: a program with its arguments, which is started with the run's folder as its last
             argument when the run is over; it exits with 0 if the run is as it should be.
         by_s: the time at which it must be true, from the run's start; by default the run's end.
-        sites: the sites that are meant, for `rounds`, `output` and `exit`; or programs, `n1.role`.
+        sites: the sites that are meant, for `rounds`, `output`, `never` and `exit`; or programs,
+            `n1.role`.
         link: the link that is meant by `carried`: `a -> b`, or `a-b` for each direction.
         at_least: the number in the first group of `output` is this or more.
         at_most: the number in the first group of `output` is this or less.
@@ -57,6 +60,7 @@ class Expectation:
     accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
     carried_bytes: Annotated[int, Field(ge=1)] | None = None
     output: str | None = None
+    never: str | None = None
     exit: Annotated[int, Field(ge=0, le=255)] | None = None
     check: tuple[str | int | float, ...] | None = None
     by_s: Duration | None = None
@@ -80,14 +84,14 @@ class Expectation:
             raise ValueError("sites: expected at least one site")
         if self.check is not None and (self.by_s is not None or not self.check):
             raise ValueError("check: expected a program and its arguments, without by")
-        if self.output is not None:
-            self._check_output(self.output)
+        if self.line is not None:
+            self._check_line(self.line)
 
-    def _check_output(self, output: str) -> None:
+    def _check_line(self, line: str) -> None:
         try:
-            pattern = re.compile(output)
+            pattern = re.compile(line)
         except re.error as error:
-            raise ValueError(f"output: expected a regular expression: {error}") from None
+            raise ValueError(f"{self.kind}: expected a regular expression: {error}") from None
         if (self.at_least, self.at_most) != (None, None) and not pattern.groups:
             raise ValueError("output: expected a group around the number, such as loss=([0-9.]+)")
 
@@ -95,6 +99,11 @@ class Expectation:
     def kind(self) -> str:
         """The option that says what is expected."""
         return next(name for name in WHAT if getattr(self, name) is not None)
+
+    @property
+    def line(self) -> str | None:
+        """The regular expression of lines that programs are to write, or never to write."""
+        return self.output if self.never is None else self.never
 
     def __str__(self) -> str:
         return " ".join(self._words())
@@ -111,6 +120,8 @@ class Expectation:
                 yield f"{units.render(self.carried_bytes or 0, units.SIZE_BYTES)} on {self.link}"
             case "output":
                 yield f"output {self.output!r}"
+            case "never":
+                yield f"never output {self.never!r}"
             case "exit":
                 yield f"exit code {self.exit}"
             case "check":
@@ -126,8 +137,8 @@ class Expectation:
             yield f"by {self.by_s:g} s"
 
     def find(self, line: str) -> bool:
-        """Whether a line of output is the expected one."""
-        found = re.search(self.output or "", line)
+        """Whether a line of output is the expected one, or one that is never to be written."""
+        found = re.search(self.line or "", line)
         if found is None:
             return False
         if self.at_least is None and self.at_most is None:

@@ -50,7 +50,7 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
     except TopologyError as error:
         reader.source.refuse(("topology", "access"), str(error).removeprefix("access: "))
     made = explicit.build(random.Random(seed), **explicit.options(topology))
-    return replace(made, notes=topology.notes)
+    return replace(made, notes=topology.notes, origins=topology.origins)
 
 
 def find_sites(reader: SectionReader) -> tuple[str, ...]:

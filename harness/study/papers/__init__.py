@@ -1,4 +1,7 @@
-"""Figures of papers to reproduce: one module per paper; p_reduce.py is the paper `p-reduce`."""
+"""Figures to reproduce: one module per paper or library; p_reduce.py is the paper `p-reduce`.
+
+`paper/name-panel` is a panel of the figure `paper/name`, as is `paper/19a` of `paper/19`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trunkline.harness.scenario.settings import Scenario
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One figure as a comparison.
 
     Attributes:
-        claim: the paper's result.
+        claim: the paper's result, or the question that the figure answers.
         scenario: a path below the folder `scenarios`.
         vary: the values of `--vary`.
-        metric: the column of `tables/run.csv` that the figure shows.
+        metric: the column of `tables/run.csv` that the figure shows, or `expectations`: a map of
+            the trials that met them.
+        predict: the values of a trial by an analytic model, by the names of columns; by default
+            the fluid model predicts it.
     """
 
     claim: str
     scenario: str
     vary: tuple[str, ...]
     metric: str
+    predict: Callable[[Scenario], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "plans match the scenario": "no plans",
         "faults match the timeline": "no steps",
         "only faults changed agents": "no changes",
+        "only the run changed links": "6 links judged",
         "every lost connection has a cause": "no losses",
         "connections join two live agents": "7 messages judged",
         "every repair has a cause": "4 causes judged",
@@ -402,6 +403,20 @@ BAD: dict[str, dict[str, list[Change]]] = {
 """By check: what it says of a wrong log. More kinds of wrong are in the falsified logs."""
 
 DOUBTED: dict[str, dict[str, list[Change]]] = {
+    "only the run changed links": {
+        "oslo -> rome was not as set from 0.500 s on: delay 300 ms; set was delay 10 ms"
+        " (network: {may_change: true} allows it)": [
+            added(
+                500,
+                "runner",
+                "link_altered",
+                src="oslo",
+                dst="rome",
+                expected="delay 10 ms",
+                found="delay 300 ms",
+            )
+        ]
+    },
     "every task ended once": {
         "no task was completed, so the run shows nothing about its scheme": [
             without("task_completed"),

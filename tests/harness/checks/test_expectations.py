@@ -113,6 +113,10 @@ def test_agents_did_what_was_expected(options: dict[str, Any], outcome: str, tex
             "fail",
             "n1 wrote 'loss=0.4', which is another line",
         ),
+        ({"never": "loss"}, "fail", "n1 wrote 'loss=0.4' at 4.000 s"),
+        ({"never": "loss", "by_s": 3.9}, "pass", ""),
+        ({"never": "loss", "sites": ("n2",)}, "pass", ""),
+        ({"never": "timeout"}, "pass", ""),
         ({"exit": 0}, "fail", "n2 exited with code 3"),
         ({"exit": 3, "sites": ("n2",)}, "pass", ""),
         ({"exit": 3, "sites": ("n2",), "by_s": 6.5}, "fail", "no program at n2 had exited"),
@@ -154,9 +158,12 @@ def test_a_number_is_found_in_a_line(line: str, is_found: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "allowed"),
     [
-        ("{}", "expected exactly one of tasks, rounds, accuracy, carried, output, exit, check"),
+        (
+            "{}",
+            "expected exactly one of tasks, rounds, accuracy, carried, output, never, exit, check",
+        ),
         ("{tasks: 1, exit: 0}", "expected exactly one of tasks, rounds"),
-        ("{tasks: 1, sites: [n1]}", "sites: only with rounds or output or exit"),
+        ("{tasks: 1, sites: [n1]}", "sites: only with rounds or output or never or exit"),
         ("{carried: 1 MB}", "link: expected the link that carries so much"),
         ("{rounds: 1, sites: []}", "sites: expected at least one site"),
         ("{check: [x], by: 1 s}", "check: expected a program and its arguments, without by"),

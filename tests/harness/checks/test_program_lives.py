@@ -6,7 +6,12 @@ import pytest
 
 from trunkline.agents.events.causes import ProgramFailed, ProgramsExited
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
-from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    SyncFinished,
+    SyncStarted,
+)
 from trunkline.agents.events.run_events import (
     AgentExited,
     NetworkReady,
@@ -220,3 +225,25 @@ def test_a_step_without_effect_may_be_missing():
     early = with_changed(place(AgentExited, who="n2.client", fault=None), t_ns=round(5.8 * S))
     gone = [place(AgentChanged, do="pause"), place(AgentChanged, do="resume")]
     assert judge([event for number, event in enumerate(early) if number not in gone]) == ""
+
+
+def step(begin_s, end_s, process, iteration=0, site="n2"):
+    begun = ComputeStarted(round(begin_s * S), site, iteration, None, process)
+    if end_s is None:
+        return [begun]
+    return [begun, ComputeFinished(round(end_s * S), site, iteration, process)]
+
+
+def test_processes_of_a_site_compute_at_once():
+    assert not judge([*LOG, *step(7.1, 7.5, 2), *step(7.2, 7.6, 3)])
+    twice = judge([*LOG, *step(7.1, 7.5, 2), *step(7.2, 7.6, 2)])
+    assert twice.startswith("n2 computes twice at 7.200 s")
+    never = judge([*LOG, *step(7.1, 7.5, 2), *step(7.2, 7.6, 3)[1:]])
+    assert never == "n2 had not begun iteration 0, but finished it"
+
+
+def test_a_process_that_another_one_replaced_need_not_finish_its_step():
+    assert not judge([*LOG, *step(7.1, None, 2), *step(7.2, 7.6, 3)])
+    assert judge([*LOG, *step(7.1, 7.2, 2), *step(7.3, None, 3)]) == (
+        "n2 did not finish iteration 0"
+    )

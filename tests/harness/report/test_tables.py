@@ -152,6 +152,7 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         .to_dict()
     )
     assert row == {
+        "computing_percent": pytest.approx(100 * (0.2 + 0.58 + 1.0) / (3 * 4.4)),
         "tasks": 2,
         "abandoned": 1,
         "task_s": pytest.approx((1.270 + 0.780) / 2),

@@ -259,11 +259,11 @@ def test_a_figure_names_values_as_a_reader_would(trials):
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
         "crew,\nsplit: even", "ring"
     ]  # fmt: skip
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fluid model"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["model"]
     cells = summarize(trials, KEYS).assign(fluid_task_s=1.0)
     figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "fluid model", "crew, split: even", "ring"
+        "model", "crew, split: even", "ring"
     ]  # fmt: skip
 
 

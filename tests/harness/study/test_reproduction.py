@@ -1,5 +1,6 @@
 """Every figure is a sound comparison, and the command shows claim, fluid model and measurement."""
 
+import os
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -10,6 +11,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
 from trunkline.harness.commands.verbs.reproduce import PANELS
 from trunkline.harness.report.tables.run_table import RunRow
+from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import (
     comparison,
     comparison_runs,
@@ -31,13 +33,25 @@ SMALL = (
 )
 
 
+@pytest.fixture
+def libraries(tmp_path_factory, monkeypatch):
+    """The programs of libraries that figures start, which only the extra `gallery` installs."""
+    folder = tmp_path_factory.mktemp("libraries")
+    Path(folder, "torchft_lighthouse").touch(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{folder}")
+
+
+@pytest.mark.usefixtures("libraries")
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_cell_of_a_figure_is_a_valid_scenario_and_its_metric_is_measured(name):
     found = FIGURES[name]
     figure = found.measured if isinstance(found, papers.ModelFigure) else found
     asked = comparison_runs.plan(SCENARIOS / figure.scenario, grid.read_axes(figure.vary), 1)
     assert len(asked.trials) > 1
-    assert figure.metric in RunRow.columns()
+    job = asked.trials[0].job
+    expects = parse(job.text, job.file, job.overrides, job.seed).expect
+    expected = {comparison.EXPECTATIONS} if expects else set()
+    assert figure.metric in {*RunRow.columns(), *expected}
 
 
 def test_the_list_has_every_figure(capsys):
@@ -109,6 +123,38 @@ def test_a_figure_is_all_of_its_panels(capsys, tmp_path):
     assert claims == [f"claim  {FIGURES[f'netstorm/{panel}'].claim}" for panel in ("19a", "19b")]
     found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
     assert found == [Path(panel, "tables", "fluid.csv") for panel in "ab"]
+
+
+def test_a_name_with_panels_means_all_of_them(capsys, tmp_path):
+    command = ["reproduce", "diloco/utilization", "--trials=1", "--fluid", f"--out={tmp_path}"]
+    assert main.main(command) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # 5 steps of 0.1 s; 2 x 8 x 1.002 Mbit / 50 Mbit/s x 2/3, and one latency
+    for delay_ms in (5, 150):
+        expected = 100 * 0.5 / (0.5 + 2 * 8 * 1.002 / 50 * 2 / 3 + delay_ms / 1e3)
+        (row,) = [line for line in lines if line[:5] == ["50", "Mbit/s", "5", str(delay_ms), "ms"]]
+        assert float(row[5]) == pytest.approx(expected, rel=1e-2)
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*"))
+    assert found == [Path(panel, "tables", "fluid.csv") for panel in ("rate", "rtt")]
+
+
+@pytest.mark.usefixtures("libraries")
+def test_a_map_has_no_prediction_and_ends_well_if_trials_only_missed(monkeypatch, capsys, tmp_path):
+    def carry_out(asked, folder, arguments):
+        rows = []
+        for trial in asked.trials:
+            row = {**dict(trial.cell.values), "trial": 0, "seed": 1, "task_s": 1.0}
+            row |= {"estimate_s": 1.0, "latency_s": 0.0, "run": "x", "error": ""}
+            is_short = dict(trial.cell.values)["workload.env.TIMEOUT"] == "1"
+            row |= {"verdict": "fail", "expectations": "missed"} if is_short else {}
+            rows.append({"verdict": "pass", "expectations": "met", **row})
+        return pd.DataFrame(rows)
+
+    monkeypatch.setattr(comparing, "carry_out", carry_out)
+    assert main.main(["reproduce", "torchft/timeouts-rtt", "--trials=1", f"--out={tmp_path}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["1", *["0", "of", "1"] * 4] for line in lines)
+    assert any(line.split() == ["2", *["1", "of", "1"] * 4] for line in lines)
 
 
 def test_a_figure_has_panels_or_is_one_itself():

@@ -15,7 +15,7 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import accuracy_section, charts, frame
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
-from trunkline.harness.report.pages.comparison import differences, means_section
+from trunkline.harness.report.pages.comparison import differences, maps_section, means_section
 from trunkline.harness.report.pages.comparison.differences import (
     RunInputs,
     is_relevant,
@@ -44,6 +44,7 @@ class Cells:
         trials: the number of trials of all cells.
         remarks: what else there is to say, such as trials that failed.
         metrics: what charts show.
+        maps: where the expectations were met.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Cells:
     trials: int
     remarks: Sequence[str] = ()
     metrics: Sequence[means_section.Metric] = ()
+    maps: Sequence[maps_section.Map] = ()
 
 
 def write_page(
@@ -82,6 +84,7 @@ def write_page(
         title = f"Comparison of {cells.name}"
         description = each[0].scenario.description or None
         parts = [
+            Section("map", "Expectations", maps_section.write_section(cells.maps)),
             Section("means", "Means", means_section.write_section(cells.metrics)),
             Section("cells", "Table of means", _write_cells(cells)),
         ]

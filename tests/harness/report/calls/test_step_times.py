@@ -99,3 +99,26 @@ def test_the_parts_of_each_row_add_up() -> None:
     assert frame["duration_s"].tolist() == pytest.approx(frame[list(PARTS)].sum(axis=1).tolist())
     assert frame["waited_for"].tolist() == ["n3", "n3", ""]
     assert sum_steps(frame)["steps"].tolist() == [1, 1, 1]
+
+
+def of_process(process: int, iteration: int, begin: int, end: int | None) -> list[Event]:
+    began = ComputeStarted(begin, "n1", iteration, None, process)
+    return [began] if end is None else [began, ComputeFinished(end, "n1", iteration, process)]
+
+
+def test_processes_of_a_site_that_compute_at_once_share_its_steps() -> None:
+    found = steps(
+        of_process(2, 0, 0, 20),
+        of_process(3, 0, 5, 30),
+        of_process(2, 1, 40, 50),
+        of_process(3, 1, 40, 60),
+    )
+    own = [step for step in found if step.site == "n1"]
+    assert [(step.number, step.start_ns, step.computing_ns) for step in own] == [
+        (0, 0, 30), (1, 40, 20),
+    ]  # fmt: skip
+
+
+def test_what_a_launcher_ended_does_not_count_as_computing() -> None:
+    found = steps(of_process(2, 0, 0, 20), of_process(2, 1, 30, None), of_process(3, 1, 70, 80))
+    assert [step.computing_ns for step in found if step.site == "n1"] == [20, 10]

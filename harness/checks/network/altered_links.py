@@ -1,0 +1,35 @@
+"""Whether something else than the run changed a link (pure)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from trunkline.agents.events.fault_events import LinkAltered
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.verdict import Finding, doubt, excused, format_time, judged
+from trunkline.harness.record.history import History
+from trunkline.harness.record.link_history import Conditions
+
+MAY_CHANGE = "network.may_change"
+"""The rule by which changes of links by others are excused."""
+
+
+def links_unaltered(history: History, rules: Rules) -> Iterator[Finding]:
+    """Nothing but the run changed a link: the kernel told every change, and was read at the end."""
+    altered: defaultdict[Directed, list[LinkAltered]] = defaultdict(list)
+    for event in history.all(LinkAltered):
+        altered[event.src, event.dst].append(event)
+    for ends, events in altered.items():
+        first = events[0]
+        text = (
+            f"{' -> '.join(ends)} was not as set from {format_time(first.t_ns)} on: {first.found};"
+            f" set was {first.expected}"
+        )
+        if rules.scenario.network.may_change:
+            yield excused(MAY_CHANGE, text)
+        else:
+            yield judged()
+            yield doubt(f"{text} (network: {{may_change: true}} allows it)")
+    yield judged(len(Conditions.of(history, rules.topology).spells) - len(altered))

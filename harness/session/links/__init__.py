@@ -1,0 +1,1 @@
+"""Counts of links, and changes of links that the run does not make, in the log."""

@@ -1,0 +1,101 @@
+"""The counts of a link agree with its rates, also while its rate, delay or jitter changes."""
+
+import random
+from bisect import bisect_right
+from functools import cache
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.agents.events.causes import ProgramsExited
+from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.events.run_events import LinkBytes, LinksCounted, LinkTotals, RunFinished
+from trunkline.harness.checks.network.network_checks import interfaces_agree
+from trunkline.harness.checks.rules import Rules
+from trunkline.harness.record.history import History
+from trunkline.harness.scenario.header import make_header
+from trunkline.harness.scenario.loading import parse
+
+MS = 1_000_000
+END_MS = 1500
+FRAME = 1514
+SCENARIO = """
+name: counts
+topology: {{builder: full_mesh, sites: [a, b], rates: {rate} Mbit/s, delays: {delay} ms}}
+workload: {{kind: program, command: ["true"]}}
+stop: {{exit: all}}
+"""
+
+values = st.tuples(st.sampled_from([1, 5, 20, 50]), st.sampled_from([1, 10, 40, 150]))
+"""A rate in Mbit/s, and a delay in ms."""
+
+changes = st.lists(st.tuples(st.integers(100, END_MS), values, st.sampled_from([0, 5])), max_size=4)
+"""When the link a -> b changes, its new rate and delay, and its jitter."""
+
+
+def simulate(first, later, seed):
+    """When each frame of a busy sender leaves the link, by a shaper and a delay after it."""
+    draw = random.Random(seed)
+    steps = [(0, first, 0), *sorted(later)]
+    times = [step[0] * MS for step in steps]
+    t_ns, left_ns = 0.0, []
+    while t_ns < END_MS * MS:
+        _, (rate, delay), jitter = steps[bisect_right(times, t_ns) - 1]
+        t_ns += FRAME * 8e3 / rate
+        left_ns.append(t_ns + (delay + draw.uniform(-min(jitter, delay), jitter)) * MS)
+    return sorted(left_ns)
+
+
+@cache
+def make_scenario(rate, delay):
+    """Two sites with links of this rate in Mbit/s and this delay in ms."""
+    return parse(SCENARIO.format(rate=rate, delay=delay), "x.yaml")
+
+
+def judge(first, later, left_ns, extra=0, at=None):
+    """What the check doubts, if these frames were counted, and `extra` ones in one interval."""
+    scenario = make_scenario(*first)
+    log = [make_header(scenario)]
+    for t_ms, (rate, delay), jitter in sorted(later):
+        log.append(
+            LinkChanged(t_ms * MS, "runner", "a", "b", float(rate), float(delay), jitter, 0.0, ())
+        )
+    bounds = list(range(0, END_MS + 1, 100))
+    total = 0
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        frames = bisect_right(left_ns, end * MS) - bisect_right(left_ns, start * MS)
+        frames += extra if number == at else 0
+        if frames:
+            total += frames
+            counts = (LinkBytes("a", "b", total * FRAME),)
+            log.append(LinksCounted(end * MS, "runner", counts))
+    totals = (LinkTotals("a", "b", total * FRAME, total, 0), LinkTotals("b", "a", 0, 0, 0))
+    end_ns = END_MS * MS + 1
+    ended = ProgramsExited(("a", "b"), all=True)
+    log.append(RunFinished(end_ns, "runner", ended, totals))
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    findings = interfaces_agree(history, Rules.of(scenario))
+    return [each.text for each in findings if each.outcome != "pass"]
+
+
+@given(first=values, later=changes, seed=st.integers(0, 99))
+def test_a_busy_link_that_changes_is_never_doubted(first, later, seed):
+    assert judge(first, later, simulate(first, later, seed)) == []
+
+
+@given(first=values, at=st.integers(4, 13), seed=st.integers(0, 99))
+def test_a_tenth_more_than_the_rate_in_one_interval_is_noticed(first, at, seed):
+    frames = simulate(first, [], seed)
+    extra = 2 + round(first[0] * 1e5 / 8 * 0.1 / FRAME)
+    doubts = judge(first, [], frames, extra, at)
+    assert len(doubts) == 1
+    assert doubts[0].endswith("are too many")
+
+
+def test_what_is_on_the_wire_when_the_rate_falls_leaves_at_the_old_rate():
+    later = [(1000, (5, 40), 0)]
+    frames = simulate((50, 40), later, 1)
+    assert judge((50, 40), later, frames) == []
+    extra = round((50 - 5) * 1e6 / 8 * 0.02 / FRAME)  # another 20 ms at the old rate
+    assert judge((50, 40), later, frames, extra, 10)
