@@ -329,8 +329,12 @@ class Wan:
 
     def run(self, scenario=None, limit_s=300.0):
         """Run to the end; `scenario(wan)` is a coroutine that makes faults."""
+        failures = []
         with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+            runner.get_loop().set_exception_handler(lambda _, context: failures.append(context))
             runner.run(self._run(scenario, limit_s))
+        if failures:  # as of a callback, which a run of agents would not survive
+            raise failures[0].get("exception") or AssertionError(failures[0]["message"])
 
     def verdict(self):
         """What the checks of a run say about what the agents did."""

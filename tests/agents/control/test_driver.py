@@ -1,16 +1,19 @@
 """What the driver does with a group for which there is no plan."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from wan import Wan, mesh
 
 from trunkline.agents.control.driver import Driver, Postponed
 from trunkline.agents.events.causes import NoPlan
 from trunkline.agents.planning.plan import Block, Plan, PlanError, WrongPlanError, check
-from trunkline.agents.policies.policy import Ready
+from trunkline.agents.policies.policy import Ready, average
 from trunkline.agents.policies.preduce import PartialReduce
 
 PAIR = ("a", "b")
+FOUR = ("a", "b", "c", "d")
 
 
 def driver(error: PlanError, *, whole: bool) -> Driver:
@@ -52,3 +55,23 @@ def test_only_a_plan_over_a_missing_link_may_be_right_later():
     assert type(missing.value) is PlanError
     with pytest.raises(WrongPlanError, match="a misses chunks"):
         check(plan(), {PAIR, PAIR[::-1]})
+
+
+@dataclass(frozen=True)
+class InPairs:
+    """Once all four sites are ready, two pairs synchronize at once; the state is who is ready."""
+
+    initial: frozenset = frozenset()
+
+    def step(self, state, event):
+        ready = state | {event.site} if isinstance(event, Ready) else state
+        if len(ready) < len(FOUR):
+            return ready, ()
+        return frozenset(), (average(FOUR[:2]), average(FOUR[2:]))
+
+
+@pytest.mark.parametrize(("tasks", "begun"), [(1, 1), (2, 2), (3, 3)])
+def test_no_task_of_a_decision_begins_after_the_last_one(tasks, begun):
+    wan = Wan(mesh(FOUR), "a2a", InPairs(), tasks=tasks)
+    wan.run()
+    assert len(wan.of("task_started")) == begun
