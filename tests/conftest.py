@@ -29,6 +29,11 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile(
+    "first failure",  # for planted bugs: a failure is enough, no smaller one is looked for
+    hypothesis.settings.get_profile("patient"),
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 hypothesis.settings.load_profile("patient")
 
 # Properties of executors make thousands of pools of small chunks. With pieces of a mebibyte they

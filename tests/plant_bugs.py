@@ -39,6 +39,7 @@ TESTS = (
 
 LIMIT_S = 900
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
+PROFILE = "--hypothesis-profile=first failure"
 SOAK = ("-m", "trunkline.harness.commands.main", "soak", "scenarios/soak/mesh.yaml")
 
 
@@ -124,11 +125,13 @@ def main() -> int:
     if arguments.sample is not None:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
-        done = Copy(Path(temporary) / "0").call(*PYTEST, *arguments.tests)
+        done = Copy(Path(temporary) / "0").call(*PYTEST, PROFILE, *arguments.tests)
     if done.returncode:
         raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}")
     survivors = play(
-        chosen, lambda mutant: (*PYTEST, *find_tests(mutant), *arguments.tests), arguments.jobs
+        chosen,
+        lambda mutant: (*PYTEST, PROFILE, *find_tests(mutant), *arguments.tests),
+        arguments.jobs,
     )
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:

@@ -394,10 +394,12 @@ def _is_too_fast(
     # Jitter moves arrivals: bytes may have started before the interval in which they were seen.
     late_ns = round(max(spell.link.jitter_ms for spell in spells) * 1e6)
     allowed = conditions.capacity_bytes(ends, [(start_ns, end_ns + late_ns)])
+    # When a rate falls, the shaper ends a frame that it began at the old rate.
+    old_rate_bytes = rules.frame_bytes
     if history.run is not None and history.run.backend == "host":
-        # When a rate falls, the host's kernel still sends its queue at the old rate.
-        queue_bytes = rules.topology.queue_bytes(rules.topology.link(*ends))
-        allowed += queue_bytes * conditions.slowdowns(ends, start_ns, end_ns)
+        # The host's kernel still sends its queue at the old rate.
+        old_rate_bytes = rules.topology.queue_bytes(rules.topology.link(*ends))
+    allowed += old_rate_bytes * conditions.slowdowns(ends, start_ns, end_ns)
     rate = max(spell.link.rate_mbps for spell in spells) * 1e6 / 8
     early_bytes = EXACT_BYTES + rate * EXACT_S
     burst_bytes = max(early_bytes, _burst_bytes(history, conditions, ends))

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from functools import cache
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trunkline.agents.events.causes import ProgramsExited
@@ -80,6 +80,7 @@ def judge(first, later, left_ns, extra=0, at=None):
 
 
 @given(first=values, later=changes, seed=st.integers(0, 99))
+@example(first=(5, 1), later=[(100, (1, 1), 0)], seed=0)  # a frame begun at the old rate
 def test_a_busy_link_that_changes_is_never_doubted(first, later, seed):
     assert judge(first, later, simulate(first, later, seed)) == []
 
