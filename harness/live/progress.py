@@ -47,7 +47,7 @@ SHOWN_CALLS = 4
 SLOW = 1.5
 """From which median of measured over expected on the summary names `trunkline explain`."""
 
-STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
+STYLES = {"pass": "green", "unknown": "yellow", "fail": "red", "prediction": "cyan"}
 
 
 def fraction(progress: Progress, stop: Stop, workers: int) -> float:

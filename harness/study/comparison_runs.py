@@ -13,14 +13,11 @@ code or with a damaged log are repeated.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import re
-import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +25,21 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.config.document import Problem, ScenarioErrors
-from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
 from trunkline.harness.runs import provenance, run_pool, runner
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
+from trunkline.harness.runs.run_process import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
-from trunkline.harness.study import comparison, comparison_plots, expectation_maps
+from trunkline.harness.study import (
+    comparison,
+    comparison_plots,
+    comparison_tables,
+    expectation_maps,
+    finished_runs,
+)
 from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
     Axis,
@@ -52,6 +55,27 @@ PAGE = "comparison.html"
 
 OnProgress = Callable[[int, float], None]
 """Gets the number of finished trials, and the share of the missing work that is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the trials of a comparison come about.
+
+    Attributes:
+        identify: a hash of all that determines the result of a trial.
+        list_obstacles: why a scenario cannot be carried out at all.
+        check_machine: raises if this machine lacks what a scenario needs.
+        carry_out: carries out jobs; its arguments are those of `run_pool.run`.
+    """
+
+    identify: Callable[[Scenario], str]
+    list_obstacles: Callable[[Scenario], Iterable[str]]
+    check_machine: Callable[[Scenario], None]
+    carry_out: Callable[..., None]
+
+
+RUNS = Kind(provenance.identify_run, lambda _: (), runner.check_machine, run_pool.run)
+"""Trials are runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +98,8 @@ class Comparison:
             other.
         elsewhere: the other scenarios whose network differs from the first one's.
         labels: a name for each cell, in their order; empty for the varied values.
+        kind: how its trials come about.
+        predicted: the numbers that a model predicts of each trial, by its identity.
     """
 
     name: str
@@ -81,6 +107,8 @@ class Comparison:
     real_time: bool
     elsewhere: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    kind: Kind = RUNS
+    predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -103,6 +131,7 @@ def plan(
     draw: bool = False,
     beside: Sequence[str | Path] = (),
     on_progress: Callable[[int, int], None] = lambda planned, total: None,
+    kind: Kind = RUNS,
 ) -> Comparison:
     """Plan the trials; trial t of every cell has the scenario's seed plus t.
 
@@ -116,10 +145,12 @@ def plan(
         beside: other scenarios to compare with. They get the same seeds, and those axes and
             overrides that are shared (`grid.SHARED`).
         on_progress: gets the number of planned trials and that of all trials.
+        kind: how trials come about.
 
     Raises:
         ScenarioErrors: all problems of all scenarios.
-        GridError: two files have the same name, or a key is set twice.
+        GridError: two files have the same name, a key is set twice, or trials of this kind cannot
+            be carried out.
     """
     files = [str(path), *map(str, beside)]
     names = [Path(file).stem for file in files]
@@ -131,6 +162,7 @@ def plan(
     grids += [combine_beside(axes, name) for name in names[1:]]
     refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
+    obstacles: dict[str, Cell] = {}
     planned: list[tuple[Trial, Scenario]] = []
     total = trials * sum(map(len, grids))
     for file, grid in zip(files, grids, strict=True):
@@ -143,7 +175,10 @@ def plan(
                 for number in range(trials):
                     here = () if number else ("programs", "checks")
                     scenario = parse(text, file, changes, seed + number, here=here)
-                    job = _make_job(scenario, cell, file, text, changes, draw)
+                    for obstacle in kind.list_obstacles(scenario):
+                        obstacles[obstacle] = cell
+                    identity = kind.identify(scenario)
+                    job = _make_job(scenario, cell, file, text, changes, draw, identity)
                     planned.append((Trial(cell, number, job), scenario))
                     on_progress(len(planned), total)
             except ScenarioErrors as errors:
@@ -151,6 +186,8 @@ def plan(
                     problems[_name_option(problem, cell)].append(cell)
     if problems:
         raise ScenarioErrors(_add_cells(problems, sum(map(len, grids))))
+    if obstacles:
+        raise GridError("\n".join(f"{text} (with {cell})" for text, cell in obstacles.items()))
     # The first trial of each file: dictionaries keep the last value.
     scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
     here = _get_network(scenarios[files[0]])
@@ -163,6 +200,7 @@ def plan(
             for name, file in zip(names, files, strict=True)
             if _get_network(scenarios[file]) != here
         ),
+        kind=kind,
     )
 
 
@@ -173,8 +211,12 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     for run_dir in sorted((folder / "runs").glob("*/*")):
         if run_dir.is_symlink():
             continue
-        said = _read_record(run_dir)
-        if said is not None and said["identity"] in wanted and _is_whole(run_dir, said):
+        said = finished_runs.read_record(run_dir)
+        if (
+            said is not None
+            and said["identity"] in wanted
+            and finished_runs.is_whole(run_dir, said)
+        ):
             found[said["identity"]] = run_dir
     return found
 
@@ -215,15 +257,15 @@ def run(
     _check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
-    with _lock(folder):
+    with finished_runs.lock(folder):
         there = find_finished(spec, folder)
         for number, run_dir in enumerate(there.values(), 1):
-            _judge_again(run_dir)
+            finished_runs.judge_again(run_dir)
             on_progress(number, 0.0)
         in_turn = sorted(spec.trials, key=lambda trial: trial.number)
         missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
         for job in missing.values():
-            _clear(folder / "runs" / job.name)
+            finished_runs.clear(folder / "runs" / job.name)
         errors: dict[str, str] = {}
         done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
@@ -243,7 +285,7 @@ def run(
             on_progress(done, work / max(1, len(missing)))
 
         try:
-            run_pool.run(missing.values(), folder / "runs", at_once, on_finished, on_work)
+            spec.kind.carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
         except KeyboardInterrupt:
             _write_tables(spec, output, errors)
             raise
@@ -259,13 +301,18 @@ def _check_machine(spec: Comparison, folder: Path) -> None:
     there = find_finished(spec, folder)
     job = next((t.job for t in spec.trials if t.job.identity not in there), None)
     if job is not None:
-        runner.check_machine(parse(job.text, job.file, job.overrides, job.seed))
+        spec.kind.check_machine(parse(job.text, job.file, job.overrides, job.seed))
 
 
 def _make_job(
-    scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
+    scenario: Scenario,
+    cell: Cell,
+    file: str,
+    text: str,
+    changes: tuple[str, ...],
+    draw: bool,
+    identity: str,
 ) -> Job:
-    identity = provenance.identify_run(scenario)
     end = f"-seed{scenario.seed}-{identity[:8]}"
     words = "-".join(value for _, value in cell.values) or scenario.name
     start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
@@ -293,62 +340,12 @@ def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterat
         yield replace(problem, allowed=problem.allowed + where)
 
 
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Lock the folder against other comparisons. Raises StoreError if it is locked."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(
-                f"{folder}: another comparison is using it: wait, or choose another --out"
-            ) from None
-        yield
-
-
-def _judge_again(run_dir: Path) -> None:
-    """Write a run's tables and verdict again if the code of the report has changed."""
-    said = _read_record(run_dir)
-    assert said is not None
-    new = make_record(said["identity"], said["log"], said["error"])
-    if new != said:
-        outputs.build(run_dir)
-        RunFolder(run_dir).write_json(RECORD, new)
-
-
-def _clear(folder: Path) -> None:
-    """Remove unfinished runs of a job, and runs with a damaged log."""
-    for path in folder.glob("*"):
-        if path.is_symlink():
-            path.unlink()
-        elif (said := _read_record(path)) is None or not _is_whole(path, said):
-            shutil.rmtree(path)
-
-
-def _read_record(run_dir: Path) -> dict[str, Any] | None:
-    """The content of a finished run's `run.json`; None if there is none."""
-    try:
-        said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
-        return said if {"identity", "log", "error"} <= said.keys() else None
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
-    """Whether the log is unchanged since the run ended; this reads the whole log."""
-    try:
-        return bool(said["log"] == hash_log(run_dir))
-    except OSError:
-        return False
-
-
 def _write_tables(
     spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     there = find_finished(spec, output.path)
-    rows = [
-        _make_row(each, there.get(each.job.identity), errors, output.path) for each in spec.trials
-    ]
+    path = output.path
+    rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
@@ -373,16 +370,18 @@ def _list_identical(
 ) -> list[str]:
     """A line for each cell whose trials, of these, came out identical."""
     there = find_finished(spec, folder)
-    rows = [_make_row(each, there.get(each.job.identity), errors, folder) for each in trials]
+    rows = [_make_row(spec, t, there.get(t.job.identity), errors, folder) for t in trials]
     return list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
 
 
 def _make_row(
-    trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
+    spec: Comparison, trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
 ) -> dict[str, Any]:
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
     row |= {"seed": trial.job.seed}
     identity = trial.job.identity
+    predicted = spec.predicted.get(identity, {})
+    row |= {f"{comparison.PREDICTED}{name}": value for name, value in predicted.items()}
     if run_dir is None:
         verdict = "error" if identity in errors else "missing"
         return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
@@ -421,7 +420,7 @@ def _write_page(
     shown = list(there)[: page.DRAWN]
     if shown:
         listed = comparison.list_problems, comparison.list_identical
-        heads, rows = comparison.format_cells(summary, keys)
+        heads, rows = comparison_tables.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,
             heads,
@@ -429,6 +428,7 @@ def _write_page(
             spec.keys,
             len(trials),
             [
+                *comparison.list_notes(trials),
                 *comparison.list_lacks(summary, names),
                 *(line for lines in listed for line in lines(trials, keys)),
             ],
@@ -443,7 +443,10 @@ def _write_figures(
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            figure = comparison_plots.draw(trials, summary, keys, metric, label)
+            found = f"{comparison.PREDICTED}{metric}"
+            marks = {f"fluid_{metric}": summary[found]} if found in summary else {}
+            shown = summary.assign(**marks)
+            figure = comparison_plots.draw(trials, shown, keys, metric, label)
             plots.write(output, metric, figure)
     if maps := list(expectation_maps.list_maps(summary, keys)):
         plots.write(output, EXPECTATIONS, expectation_maps.draw(maps))
