@@ -192,6 +192,8 @@ class _SharedPaths:
         sending: the chunk that each overlay link sends.
         counted_s: when the bits in `sending` were counted.
         shares: how often rates were shared.
+        pending: whether rates are shared again before time passes.
+        fair_mbps: the fair rates of those that sent when they were computed, by the rates `fair_of`.
     """
 
     agenda: Agenda
@@ -201,25 +203,39 @@ class _SharedPaths:
     sending: dict[Directed, _Sending] = field(default_factory=dict)
     counted_s: float = 0.0
     shares: int = 0
+    pending: bool = False
+    fair_mbps: dict[Directed, float] = field(default_factory=dict)
+    fair_of: Mapping[Directed, float] | None = None
 
     def begin(self, link: Directed, chunk: FluidChunk) -> None:
         """Let a link send a chunk."""
         self._drain()
         self.sending[link] = _Sending(chunk, chunk.size_bytes * 8.0, self.agenda.now_s)
-        self._share()
+        self._plan_share()
 
     def _drain(self) -> None:
         """Count the bits that have left since the last time."""
+        if self.agenda.now_s == self.counted_s:
+            return
         for each in self.sending.values():
             each.bits -= each.rate_mbps * 1e6 * (self.agenda.now_s - self.counted_s)
         self.counted_s = self.agenda.now_s
 
+    def _plan_share(self) -> None:
+        """Share the rates once for all that begins and ends now."""
+        if not self.pending:
+            self.pending = True
+            self.agenda.call_at(self.agenda.now_s, self._share)
+
     def _share(self) -> None:
         """Give all overlay links that send their fair rates, and plan when the next one is done."""
-        active = {link: self.paths[link] for link in self.sending}
-        rates = compute_fair_rates(active, self.rates_mbps)
+        self.pending = False
+        if self.fair_of is not self.rates_mbps or self.fair_mbps.keys() != self.sending.keys():
+            active = {link: self.paths[link] for link in self.sending}
+            self.fair_mbps = compute_fair_rates(active, self.rates_mbps)
+            self.fair_of = self.rates_mbps
         for link, each in self.sending.items():
-            each.rate_mbps = rates[link]
+            each.rate_mbps = self.fair_mbps[link]
         self.shares += 1
         if self.sending:
             left_s = min(each.bits / each.rate_mbps for each in self.sending.values()) / 1e6
@@ -238,4 +254,4 @@ class _SharedPaths:
         for link in done:
             sent = self.sending.pop(link)
             self.finished(link, sent.chunk, sent.begun_s)
-        self._share()
+        self._plan_share()

@@ -6,7 +6,7 @@ out: digests are empty, and interfaces count nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,14 +98,14 @@ class FluidLog:
             roles=start.roles,
         )
 
-    def join_task(self, new: NewTask, iterations: Mapping[str, int]) -> None:
+    def join_task(self, new: NewTask, find_iteration: Callable[[str], int]) -> None:
         """Log that the members hear of a task, and that those which are ready contribute."""
         self.numbers.append(new.number)
         self.waited_for |= dict.fromkeys(new.unready, new)
         for site in new.start.group:
             self.add(task_events.TaskJoined, site, task=new.number)
             if site not in new.unready:
-                self.contribute(new, site, iterations.get(site, 0))
+                self.contribute(new, site, find_iteration(site))
 
     def contribute(self, new: NewTask, site: str, iteration: int) -> None:
         """Log that a member takes part in a task."""

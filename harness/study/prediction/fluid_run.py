@@ -332,13 +332,17 @@ class _Run:
             elif site not in start.passive and start.then == "proceed":
                 self._finish_round(site, start.batches.get(site), handed)
 
-        self._log.join_task(new, {s: worker.iteration for s, worker in self._workers.items()})
+        self._log.join_task(new, self._find_iteration)
         self._network.start()  # timelines start with the first task
         self._running += 1
         offers = self._take_offers(plan)
         task = self._model.make_task(plan)
         self._overlay.start(task, received, offers, new.unready, arrived)
         self._end_if_enough()
+
+    def _find_iteration(self, site: str) -> int:
+        """The iteration that a member contributes; 0 for a server."""
+        return self._workers[site].iteration if site in self._workers else 0
 
     def _hands_out(self, start: Start) -> bool:
         """Whether a task hands out the model of the servers alone."""
