@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
@@ -28,7 +28,7 @@ Result = Literal["none", "pass", "unknown", "fail"]
 """`fail`: a promise was broken. `unknown`: the run proves nothing either way. `none`: the run had
 no object for this check, so the check did not pass, and says nothing against the run."""
 
-PREDICTION = "prediction"
+PREDICTION: Final = "prediction"
 """The outcome of what was no run: nothing is judged, so nothing can pass or fail."""
 
 SEVERITY: tuple[Result, ...] = ("none", "pass", "unknown", "fail")

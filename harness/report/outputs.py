@@ -44,7 +44,7 @@ LAST_LINES, LAST_BYTES = 20, 4096
 """The end of a program's output that the page shows."""
 
 GANTT_SITES = 200
-"""The most sites of the Gantt charts for print: with a row for each of more, nobody can read them."""
+"""The most sites of the Gantt charts for print: nobody can read a row for each of more."""
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""

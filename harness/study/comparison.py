@@ -153,7 +153,7 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
             if keys and column in numbers:
                 found = compute_ratio(_by_seed(passed, column), _by_seed(against, column))
                 row |= _name_bounds(f"{column}_ratio", found)
-            if (predicted := f"{PREDICTED}{column}") in numbers:
+            if {column, predicted := f"{PREDICTED}{column}"} <= {*numbers}:
                 found = compute_ratio(_by_seed(passed, column), _by_seed(passed, predicted))
                 row |= _name_bounds(f"{column}{OVER_PREDICTION}", found)
         rows.append(row)

@@ -193,7 +193,8 @@ class _SharedPaths:
         counted_s: when the bits in `sending` were counted.
         shares: how often rates were shared.
         pending: whether rates are shared again before time passes.
-        fair_mbps: the fair rates of those that sent when they were computed, by the rates `fair_of`.
+        fair_mbps: the fair rates of those that sent when they were last computed.
+        fair_of: the rates of links by which they were computed.
     """
 
     agenda: Agenda

@@ -51,7 +51,7 @@ class FluidLog:
     numbers: list[int] = field(default_factory=list)
     waited_for: dict[str, NewTask] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    payload: dict[tuple[Flow, Directed, str], Payload] = field(default_factory=dict)
+    payload: dict[tuple[Flow, Directed, task_events.Phase], Payload] = field(default_factory=dict)
 
     def add(self, kind: type[Event], site: str, at_s: float | None = None, **values: Any) -> None:
         """Log an event of this site now, or at another time."""
@@ -189,7 +189,7 @@ class FluidLog:
             yield task_events.Received(in_ns[1], dst, task, src, *sums, *in_ns)
 
 
-def _name_phase(chunk: FluidChunk) -> str:
+def _name_phase(chunk: FluidChunk) -> task_events.Phase:
     if isinstance(chunk.of, Offer):
         return "early"
     if chunk.hops:

@@ -42,4 +42,4 @@ class HandOut:
                 usable_s |= dict.fromkeys(block.indexes(), last_s)
         arrived_s = [max(usable_s[chunk] for chunk in chunks) for chunks in self.branches]
         computed = compute_in_order(model, arrived_s)
-        return [(branch, arrived_s[branch], *times_s) for branch, *times_s in computed]
+        return [(branch, arrived_s[branch], start_s, end_s) for branch, start_s, end_s in computed]
