@@ -22,6 +22,7 @@ from trunkline.harness.faults.fault_types import (
     VERBS,
     Choice,
     Clause,
+    Delays,
     Ends,
     Fault,
     FaultError,
@@ -32,6 +33,8 @@ from trunkline.harness.faults.fault_types import (
     Sites,
     Track,
 )
+from trunkline.topologies import delay_file, distributions
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 
 Read = Callable[[str], str]
@@ -86,6 +89,8 @@ def write(fault: Fault) -> str:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.key}={_write_setting(value, part)}")
+            case Delays() if (value := getattr(fault, part.field)) is not None:
+                words.append(f"{part.key}={value}")
             case Sites() if names := getattr(fault, part.field):
                 words.append(f"{part.key}={','.join(names)}")
     return " ".join(words)
@@ -137,6 +142,8 @@ def describe_part(part: Part) -> str:
         case Setting(key=key, dimension=dimension, is_range=is_range):
             noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
             return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
+        case Delays(key=key):
+            return f"{key}=NAME|FILE"
         case Sites(key=key):
             return f"{key}=SITE,..."
 
@@ -150,7 +157,8 @@ def summary(verb: str) -> str:
 class _Reader:
     """Parses one word after the other; `values` are the fields of the fault so far.
 
-    `errors` has all wrong names, and all wrong optional words.
+    `errors` has all wrong names, and all wrong optional words; `measured` the delay and the jitter
+    of a file.
     """
 
     words: list[str]
@@ -161,6 +169,7 @@ class _Reader:
     cls: Any = None
     values: dict[str, Any] = field(default_factory=dict)
     errors: list[FaultError] = field(default_factory=list)
+    measured: dict[str, float] = field(default_factory=dict)
 
     def verb(self) -> None:
         name = self._take("a verb", tuple(VERBS))
@@ -188,7 +197,7 @@ class _Reader:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
                 raise FaultError(f"{describe_part(part)} is missing: {self._form()}", self.unused())
         try:
-            fault = self.cls(**self.values)
+            fault = self.cls(**{**self.measured, **self.values})
             if self.topology:
                 link_values.check(fault, self.topology)
             return fault
@@ -229,6 +238,9 @@ class _Reader:
             if isinstance(part, Setting) and equals and key == part.key:
                 self._set(part.field, self._quantity(rest, part), key)
                 return
+            if isinstance(part, Delays) and equals and key == part.key:
+                self._set(part.field, self._distribution(rest), key)
+                return
             if isinstance(part, Sites) and equals and key == part.key:
                 self._set(part.field, self._several(rest), key)
                 return
@@ -258,6 +270,17 @@ class _Reader:
                 return tuple(groups)
             self.position += 1
 
+    def _distribution(self, word: str) -> str:
+        """A name, or the delays of a file, which are the link's where no jitter is given."""
+        if not delay_file.is_file(word):
+            return word
+        try:
+            found = delay_file.read(self._file(word, "a name or quantiles"))
+        except TopologyError as error:
+            raise FaultError(f"{word}: {'; '.join(error.problems[:MOST_ERRORS])}") from None
+        self.measured = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
+        return found.distribution
+
     def _several(self, names: str) -> tuple[str, ...]:
         return tuple(self._known(name, self._sites()) for name in names.split(","))
 
@@ -278,9 +301,9 @@ class _Reader:
             self.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
         return name
 
-    def _file(self, name: str) -> str:
+    def _file(self, name: str, instead: str = "the steps of a trace") -> str:
         if self.read is None:
-            raise FaultError(f"{name}: expected the steps of a trace: no file can be read here")
+            raise FaultError(f"{name}: expected {instead}: no file can be read here")
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
@@ -313,6 +336,8 @@ def _list_starts(part: Any) -> tuple[str, ...]:
             return (part.word,)
         case Setting() | Sites():
             return (f"{part.key}=",)
+        case Delays():
+            return tuple(f"{part.key}={name}" for name in distributions.NAMES)
     return ()
 
 

@@ -91,7 +91,15 @@ class Sites:
     field: str
 
 
-Part = Ends | Name | Groups | Track | Choice | Clause | Setting | Sites
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """`key=normal`, another distribution of delays, or a file of measured ones."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Choice | Clause | Setting | Delays | Sites
 
 _DIRECTION = Choice("direction", get_args(Direction))
 _HOW = Choice("how", get_args(Cut))
@@ -103,11 +111,16 @@ _VALUES = (
     Setting("jitter", "jitter_ms", TIME_MS),
     Setting("loss", "loss_percent", SHARE_PERCENT),
     Setting("burst", "burst"),
+    Setting("reorder", "reorder_percent", SHARE_PERCENT),
+    Setting("duplicate", "duplicate_percent", SHARE_PERCENT),
+    Setting("corrupt", "corrupt_percent", SHARE_PERCENT),
+    Delays("distribution", "distribution"),
+    Setting("correlation", "correlation_percent", SHARE_PERCENT),
 )
 _DRAWN = tuple(
     Setting(part.key, part.field, part.dimension, is_range=True)
     for part in _VALUES
-    if part.key not in ("jitter", "burst")
+    if isinstance(part, Setting) and part.key in ("rate", "delay", "loss")
 )
 
 
@@ -184,12 +197,17 @@ class SetLink:
     jitter_ms: float | None = None
     loss_percent: float | None = None
     burst: int | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
+    corrupt_percent: float | None = None
+    distribution: str | None = None
+    correlation_percent: float | None = None
     for_s: float | None = None
 
     def __post_init__(self) -> None:
         _check_given(self, _VALUES)
 
-    def values(self) -> dict[str, float]:
+    def values(self) -> dict[str, Any]:
         """The values that change, by their argument of `Network.set_link`."""
         return _given(self, _VALUES)
 

@@ -1,0 +1,106 @@
+"""What all links of a topology have beside the options of its builder (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from trunkline.topologies import delay_file
+from trunkline.topologies.links import UNIFORM, Link, LinkOverride, TopologyError, is_random
+from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import ReadFile
+
+
+def impair(
+    topology: Topology,
+    read: ReadFile,
+    *,
+    burst: float = 1.0,
+    reorder_percent: float = 0.0,
+    duplicate_percent: float = 0.0,
+    corrupt_percent: float = 0.0,
+    distribution: str = UNIFORM,
+    correlation_percent: float = 0.0,
+) -> Topology:
+    """The topology with these values on all links that can have them.
+
+    Options:
+        burst: how many packets in a row are lost on average.
+        reorder_percent: the share of packets that leave out the delay, on all links with a delay.
+        duplicate_percent: the share of packets that arrive twice.
+        corrupt_percent: the share of packets with a wrong bit.
+        distribution: how delays spread, on all links with jitter; a file of delays gives delay and
+            jitter to links without jitter.
+        correlation_percent: how likely a packet shares the fate of the one before.
+
+    Raises:
+        TopologyError: a value is impossible, or no link can have it; its key is the option.
+    """
+    links = list(topology.links)
+
+    def change(name: str, value: Any, can: Callable[[Link], object], needs: str) -> None:
+        if value in (0.0, UNIFORM):
+            return
+        if not any(map(can, links)):
+            raise TopologyError(f"expected links with {needs}", key=name)
+        links[:] = (replace(x, **{name: value}) if can(x) else x for x in links)
+
+    change("burst", burst, lambda link: True, "")
+    change("reorder_percent", reorder_percent, lambda link: link.delay_ms, "a delay")
+    change("duplicate_percent", duplicate_percent, lambda link: True, "")
+    change("corrupt_percent", corrupt_percent, lambda link: True, "")
+    if delay_file.is_file(distribution):
+        found = _read_delays(distribution, read)
+        distribution = found.distribution
+        values: dict[str, Any] = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
+        links = [x if x.jitter_ms else replace(x, **values) for x in links]
+    change("distribution", distribution, lambda link: link.jitter_ms, "jitter")
+    needs = "jitter, reorder, duplicate or corrupt"
+    change("correlation_percent", correlation_percent, is_random, needs)
+    return topology if links == [*topology.links] else replace(topology, links=tuple(links))
+
+
+def read_override(override: LinkOverride, read: ReadFile) -> LinkOverride:
+    """The override with the delays of its file, which say delay and jitter where it does not.
+
+    Raises:
+        TopologyError: the file cannot be read, or has no delays.
+    """
+    if override.distribution is None or not delay_file.is_file(override.distribution):
+        return override
+    found = _read_delays(override.distribution, read)
+    return replace(
+        override,
+        distribution=found.distribution,
+        delay_ms=found.delay_ms if override.delay_ms is None else override.delay_ms,
+        jitter_ms=found.jitter_ms if override.jitter_ms is None else override.jitter_ms,
+    )
+
+
+def read_links(links: Iterable[Link], read: ReadFile | None) -> tuple[Link, ...]:
+    """The links with the delays of files that they name; those give delay and jitter that are 0.
+
+    Raises:
+        TopologyError: a file cannot be read, or has no delays.
+    """
+    found = []
+    for link in links:
+        if read and delay_file.is_file(link.distribution):
+            measured = _read_delays(link.distribution, read)
+            link = replace(
+                link,
+                distribution=measured.distribution,
+                delay_ms=link.delay_ms or measured.delay_ms,
+                jitter_ms=link.jitter_ms or measured.jitter_ms,
+            )
+        found.append(link)
+    return tuple(found)
+
+
+def _read_delays(name: str, read: ReadFile) -> delay_file.Measured:
+    try:
+        return delay_file.read(read(name))
+    except TopologyError as error:
+        texts = (f"{name}: {text}" for text in error.problems)
+        raise TopologyError("\n".join(texts), key="distribution") from None
