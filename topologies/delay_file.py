@@ -11,7 +11,7 @@ import re
 import statistics
 from dataclasses import dataclass
 
-from trunkline.topologies.attributes import read_link
+from trunkline.topologies.attributes import find_meaning, read_link
 from trunkline.topologies.distributions import interpolate
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.network_file import Problems
@@ -48,6 +48,9 @@ def read(text: str) -> Measured:
         text.removeprefix("\ufeff").splitlines(), 1)]  # fmt: skip
     rows = [(n, [cell.strip(" \"'") for cell in re.split("[,;\t]", x)]) for n, x in lines if x]
     titles = rows.pop(0)[1] if rows and re.match("[^0-9.+-]", rows[0][1][0]) else []
+    if titles and find_column(titles) is None:
+        text = f"{quote(','.join(titles))}: expected a title line with a column delay or rtt"
+        raise TopologyError(text)
     problems = Problems()
     delays: list[float] = []
     for number, cells in rows:
@@ -72,5 +75,10 @@ def _read_row(titles: list[str], cells: list[str]) -> float:
         return read_quantity(cells[0], TIME)
     found = read_link(dict(zip(titles, cells, strict=False))).delay_ms
     if found is None:
-        raise TopologyError(f"{quote(','.join(titles))}: expected a column delay or rtt")
+        raise TopologyError(f"{quote(','.join(cells))}: expected a delay")
     return found
+
+
+def find_column(titles: list[str]) -> str | None:
+    """The title of the column of delays."""
+    return next((each for each in titles if find_meaning(each) in ("delay", "rtt")), None)

@@ -7,9 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.topologies import delay_file
-from trunkline.topologies.links import UNIFORM, Link, LinkOverride, TopologyError, is_random
+from trunkline.topologies.links import (
+    UNIFORM,
+    Link,
+    LinkOverride,
+    TopologyError,
+    check_values,
+    is_random,
+)
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import ReadFile
+from trunkline.topologies.network_file import NOTED, ReadFile
+
+_PLAIN = Link("a", "b", 1.0, 1.0, 1.0, 1.0)
+"""A link that can have all values that are possible."""
+
+Refused = tuple[str, str]
+"""An option, and what is wrong with it."""
 
 
 def impair(
@@ -22,8 +35,8 @@ def impair(
     corrupt_percent: float = 0.0,
     distribution: str = UNIFORM,
     correlation_percent: float = 0.0,
-) -> Topology:
-    """The topology with these values on all links that can have them.
+) -> tuple[Topology, tuple[Refused, ...]]:
+    """The topology with these values on all links that can have them, and what is impossible.
 
     Options:
         burst: how many packets in a row are lost on average.
@@ -33,32 +46,45 @@ def impair(
         distribution: how delays spread, on all links with jitter; a file of delays gives delay and
             jitter to links without jitter.
         correlation_percent: how likely a packet shares the fate of the one before.
-
-    Raises:
-        TopologyError: a value is impossible, or no link can have it; its key is the option.
     """
+    problems: list[Refused] = []
     links = list(topology.links)
 
-    def change(name: str, value: Any, can: Callable[[Link], object], needs: str) -> None:
-        if value in (0.0, UNIFORM):
+    def change(name: str, value: Any, can: Callable[[Link], object], needs: str = "") -> None:
+        if value in (0.0, UNIFORM) or (name, value) == ("burst", 1.0):
             return
-        if not any(map(can, links)):
-            raise TopologyError(f"expected links with {needs}", key=name)
-        links[:] = (replace(x, **{name: value}) if can(x) else x for x in links)
+        try:
+            check_values("", replace(_PLAIN, **{name: value}))
+            if not any(map(can, links)):
+                raise TopologyError(f"expected links with {needs}")
+        except TopologyError as error:
+            problems.append((name, str(error).removeprefix(": ").rpartition(": ")[2]))
+            return
+        links[:] = (replace(link, **{name: value}) if can(link) else link for link in links)
 
-    change("burst", burst, lambda link: True, "")
+    change("burst", burst, bool)
     change("reorder_percent", reorder_percent, lambda link: link.delay_ms, "a delay")
-    change("duplicate_percent", duplicate_percent, lambda link: True, "")
-    change("corrupt_percent", corrupt_percent, lambda link: True, "")
+    change("duplicate_percent", duplicate_percent, bool)
+    change("corrupt_percent", corrupt_percent, bool)
     if delay_file.is_file(distribution):
-        found = _read_delays(distribution, read)
-        distribution = found.distribution
-        values: dict[str, Any] = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
-        links = [x if x.jitter_ms else replace(x, **values) for x in links]
+        try:
+            found = _read_delays(distribution, read)
+        except TopologyError as error:
+            problems.append(("distribution", str(error)))
+            distribution = UNIFORM
+        else:
+            distribution = found.distribution
+            values: dict[str, Any] = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
+            links = [link if link.jitter_ms else replace(link, **values) for link in links]
     change("distribution", distribution, lambda link: link.jitter_ms, "jitter")
     needs = "jitter, reorder, duplicate or corrupt"
     change("correlation_percent", correlation_percent, is_random, needs)
-    return topology if links == [*topology.links] else replace(topology, links=tuple(links))
+    try:
+        made = topology if links == [*topology.links] else replace(topology, links=tuple(links))
+    except TopologyError as error:
+        problems.append((error.key, str(error)))
+        made = topology
+    return made, tuple(problems)
 
 
 def read_override(override: LinkOverride, read: ReadFile) -> LinkOverride:
@@ -87,7 +113,11 @@ def read_links(links: Iterable[Link], read: ReadFile | None) -> tuple[Link, ...]
     found = []
     for link in links:
         if read and delay_file.is_file(link.distribution):
-            measured = _read_delays(link.distribution, read)
+            try:
+                measured = _read_delays(link.distribution, read)
+            except TopologyError as error:
+                where = f"link {link.src} -> {link.dst}: {link.distribution}"
+                raise TopologyError(f"{where}: {error}", key="links") from None
             link = replace(
                 link,
                 distribution=measured.distribution,
@@ -102,5 +132,4 @@ def _read_delays(name: str, read: ReadFile) -> delay_file.Measured:
     try:
         return delay_file.read(read(name))
     except TopologyError as error:
-        texts = (f"{name}: {text}" for text in error.problems)
-        raise TopologyError("\n".join(texts), key="distribution") from None
+        raise TopologyError("; ".join(error.problems[:NOTED]), key="distribution") from None

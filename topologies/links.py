@@ -292,6 +292,19 @@ def _show(value: float | str) -> str:
     return f"{value:.15g}"
 
 
+def describe_impairments(link: Link) -> str:
+    """What the link has of `IMPAIRMENTS`, such as `reorder 2 %, distribution normal`."""
+    words = []
+    for name in IMPAIRMENTS:
+        value = getattr(link, name)
+        what, unit = _WORDS[name]
+        if isinstance(value, str) and value != UNIFORM:
+            words.append(f"{what} {value if value in distributions.NAMES else 'as measured'}")
+        elif not isinstance(value, str) and value:
+            words.append(f"{what} {_show(value)} {unit}")
+    return ", ".join(words)
+
+
 def compute_queue_bytes(rate_mbps: float, round_trip_ms: float) -> int:
     """One bandwidth-delay product within the limits of a queue (`Topology.queue_bytes`)."""
     drains_ms = max(MIN_QUEUE_MS, round_trip_ms)

@@ -29,7 +29,7 @@ from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.access import ORIGINS
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import Link, describe_impairments
 from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import NOTED, list_some
 
@@ -155,6 +155,7 @@ def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
 def list_links(topology: Topology) -> Table:
     """A table of pairs of neighbours, with the values of both directions."""
     bursts = any(link.burst != 1.0 for link in topology.links)
+    impaired = any(map(describe_impairments, topology.links))
     table = _make_table(f"{topology.name}: {len(topology.links)} directed links")
     table.caption = "x / y: x from a to b, y from b to a"
     for name in ("a", "b"):
@@ -163,11 +164,18 @@ def list_links(topology: Topology) -> Table:
         table.add_column(name, justify="right")
     if bursts:
         table.add_column("burst", justify="right")
+    if impaired:
+        table.add_column("impairments", overflow="fold")
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
             back = topology.link(link.dst, link.src)
             lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
-            table.add_row(*_format_link(link, back), *([" / ".join(lengths)] if bursts else ()))
+            rare = dict.fromkeys(describe_impairments(each) or "none" for each in (link, back))
+            table.add_row(
+                *_format_link(link, back),
+                *([" / ".join(lengths)] if bursts else ()),
+                *([" / ".join(rare)] if impaired else ()),
+            )
     return table
 
 

@@ -36,6 +36,7 @@ from trunkline.harness.faults.fault_types import (
 from trunkline.topologies import delay_file, distributions
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import NOTED
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
@@ -277,7 +278,7 @@ class _Reader:
         try:
             found = delay_file.read(self._file(word, "a name or quantiles"))
         except TopologyError as error:
-            raise FaultError(f"{word}: {'; '.join(error.problems[:MOST_ERRORS])}") from None
+            raise FaultError(f"{word}: {'; '.join(error.problems[:NOTED])}") from None
         self.measured = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
         return found.distribution
 

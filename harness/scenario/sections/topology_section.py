@@ -35,11 +35,9 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
         for text in error.problems:
             reader.refuse_option("topology", error.key, text, options)
         return None
-    try:
-        topology = impair(topology, reader.read_file, **every)
-    except TopologyError as error:
-        for text in error.problems:
-            reader.source.refuse(("topology", units.split_name(error.key)[0]), text)
+    topology, refused = impair(topology, reader.read_file, **every)
+    for name, text in refused:
+        reader.source.refuse(("topology", units.split_name(name)[0]), text)
     for index, override in enumerate(overrides):
         try:
             override = read_override(override, reader.read_file)
