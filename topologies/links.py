@@ -78,8 +78,8 @@ class Link:
         reorder_percent: the share of packets that leave out the delay, and so overtake others.
         duplicate_percent: the share of packets that arrive twice.
         corrupt_percent: the share of packets with one wrong bit, which a checksum finds.
-        distribution: how delays spread around `delay_ms`: `uniform`, or with the standard deviation
-            `jitter_ms` as `normal`, `pareto`, `paretonormal`, or a file of measured delays.
+        distribution: how delays spread around the delay: `uniform`, or in units of the jitter as
+            `normal`, `pareto`, `paretonormal`, or as the delays in a CSV file.
         correlation_percent: how likely a packet shares the fate of the one before: its jitter,
             reordering, duplicate or corruption. Losses have `burst`.
     """
@@ -157,9 +157,9 @@ class LinkOverride:
 
     Options:
         link: `a -> b` for one direction, `a <-> b` for both.
-        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes, burst, reorder_percent,
-            duplicate_percent, corrupt_percent, distribution, correlation_percent: replaces the
-            builder's value.
+        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: replaces the builder's value.
+        burst, reorder_percent, duplicate_percent, corrupt_percent: replaces that of all links.
+        distribution, correlation_percent: replaces that of all links.
     """
 
     link: str
