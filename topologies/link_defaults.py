@@ -38,6 +38,8 @@ def impair(
 ) -> tuple[Topology, tuple[Refused, ...]]:
     """The topology with these values on all links that can have them, and what is impossible.
 
+    Links that have other values keep them, except for `burst`.
+
     Options:
         burst: how many packets in a row are lost on average.
         reorder_percent: the share of packets that leave out the delay, on all links with a delay.
@@ -60,7 +62,10 @@ def impair(
         except TopologyError as error:
             problems.append((name, str(error).removeprefix(": ").rpartition(": ")[2]))
             return
-        links[:] = (replace(link, **{name: value}) if can(link) else link for link in links)
+        usual = getattr(_PLAIN, name)
+        for place, link in enumerate(links):
+            if can(link) and (name == "burst" or getattr(link, name) == usual):
+                links[place] = replace(link, **{name: value})
 
     change("burst", burst, bool)
     change("reorder_percent", reorder_percent, lambda link: link.delay_ms, "a delay")

@@ -29,7 +29,7 @@ from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.access import ORIGINS
-from trunkline.topologies.links import Link, describe_impairments
+from trunkline.topologies.links import IMPAIRMENTS, Link, describe_impairments
 from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import NOTED, list_some
 
@@ -186,14 +186,16 @@ def list_origins(topology: Topology) -> Table | None:
     table = _make_table(f"{topology.name}: where values come from")
     for name in ("value", "from", "links"):
         table.add_column(name, overflow="fold")
-    for field in ORIGINS:
+    for field in (*ORIGINS, *IMPAIRMENTS):
         found: dict[str, list[tuple[str, str]]] = {}
         for ends, origins in topology.origins.items():
-            found.setdefault(origins[field], []).append(ends)
+            if field in origins or field in ORIGINS:
+                found.setdefault(origins[field], []).append(ends)
         for origin, links in found.items():
             name, _ = split_name(field)
             texts = _name_links(links)
-            some = f"{len(links)}: {list_some(texts, NOTED)}" if len(found) > 1 else "all"
+            is_all = len(links) == len(topology.origins)
+            some = "all" if is_all else f"{len(links)}: {list_some(texts, NOTED)}"
             table.add_row(name, origin, some)
     return table
 

@@ -11,6 +11,7 @@ from trunkline.topologies import (
     TopologyError,
     delay_file,
     distributions,
+    file,
     full_mesh,
     link_defaults,
 )
@@ -140,3 +141,22 @@ def test_without_a_delay_a_link_has_nothing_that_needs_one():
                  correlation_percent=50.0)  # fmt: skip
     assert fit(rough) == rough
     assert fit(short) == Link("a", "b", 1.0, 0.0)
+
+
+def test_files_of_networks_have_shares_of_packets_too():
+    text = "src,dst,rate,delay,reorder,duplication,corrupt (%)\na,b,10,5,1,0.5 %,\nb,a,10,5,,,2\n"
+    made = file.build(random.Random(1), file="x.csv", read=lambda name: text)
+    there, back = made.link("a", "b"), made.link("b", "a")
+    assert (there.reorder_percent, there.duplicate_percent, there.corrupt_percent) == (1.0, 0.5, 0)
+    assert (back.reorder_percent, back.duplicate_percent, back.corrupt_percent) == (0.0, 0.0, 2.0)
+    assert made.origins["a", "b"]["reorder_percent"] == "reorder"
+    assert made.notes == ()
+    every, refused = link_defaults.impair(made, read, reorder_percent=3.0)
+    assert refused == ()
+    assert every.link("a", "b").reorder_percent == 1.0
+    assert every.link("b", "a").reorder_percent == 3.0
+    impossible = text.replace("a,b,10,5,1", "a,b,10,5,101")
+    with pytest.raises(
+        TopologyError, match="line 2: a -> b: reorder '101': expected a share of 0 to 100"
+    ):
+        file.build(random.Random(1), file="x.csv", read=lambda name: impossible)
