@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -220,21 +220,27 @@ def missing_files(**options: Any) -> list[OptionError]:
             found.append(OptionError(f"{start}folder", str(folder), "a folder that exists"))
             continue
         variables = {**(options.get("env") or {}), **(role.env or {})}
+        path = variables.get("PATH", search_path())
         for site, words in role.commands().items():
-            program, *rest = map(str, words)
             key = f"{start}command.{site}".rstrip(".")
-            path = variables.get("PATH", search_path())
-            if isinstance(path, str) and locate(program, folder, path) is None:
-                allowed = f"a program in PATH, or a path from {folder}"
-                found.append(OptionError(key, program, allowed))
-            elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
-                found.append(OptionError(key, rest[0], f"a file in {folder}"))
+            found += missing_words(key, words, folder, path if isinstance(path, str) else None)
     for name in options.get("preload", ()):
         if not _is_module(name):
             found.append(
                 OptionError("preload", name, f"what can be imported: No module named {name!r}")
             )
     return found
+
+
+def missing_words(
+    key: str, words: Iterable[object], folder: Path, path: str | None
+) -> Iterator[OptionError]:
+    """Yield the program of a command if it is neither in `path` nor in `folder`, or its file."""
+    program, *rest = map(str, words)
+    if path is not None and locate(program, folder, path) is None:
+        yield OptionError(key, program, f"a program in PATH, or a path from {folder}")
+    elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
+        yield OptionError(key, rest[0], f"a file in {folder}")
 
 
 def preload(**options: Any) -> None:

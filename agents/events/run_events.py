@@ -161,6 +161,20 @@ class ExpectedOutput(Event, by=By.SITE):
 
 
 @dataclass(frozen=True, slots=True)
+class OutputOutOfBounds(Event, by=By.SITE):
+    """The pattern of an entry of `expect:` was in `lines` lines of a program that has exited.
+
+    The number in them was never within its bounds, or was no number; `line` came nearest. The lines
+    are those since the last such event of this program.
+    """
+
+    who: str
+    entry: Count
+    lines: Count
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureEnded(Event, by=By.RUNNER):
     """The files with the packets of these links are complete."""
 

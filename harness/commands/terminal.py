@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trunkline.harness.live.live_state import Progress
     from trunkline.harness.runs.remote.client import Host
     from trunkline.harness.runs.runner import RunResult
+    from trunkline.harness.scenario.loading import Here
     from trunkline.harness.scenario.settings import Scenario
 
 EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
@@ -117,10 +118,10 @@ def add_pcap(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load_capturing(arguments: argparse.Namespace, here: bool) -> Scenario:
+def load_capturing(arguments: argparse.Namespace, here: Here) -> Scenario:
     """Load the scenario; `--pcap` stands for an assignment to it. Raises ScenarioErrors.
 
-    `here` says whether it is to run on this machine.
+    `here` says what this machine is to carry out.
     """
     from trunkline.harness.config.document import ScenarioErrors
     from trunkline.harness.scenario.loading import load

@@ -18,6 +18,15 @@ REMEDY = (
 )
 
 
+NO_SITE = "(none)"
+"""The host name of a process that is at no site."""
+
+OUTSIDE_REMEDY = (
+    "there, Trunkline imports what `preload:` names and seeks the lines of `expect:`; a regular "
+    "expression with a repetition in a repetition, as in (a+)+, takes exponential time"
+)
+
+
 class StallWatch:
     """Ends a run in which nothing waits while one process uses processor time.
 
@@ -66,10 +75,11 @@ class StallWatch:
         used_s = max((s - self._seen_cpu_s.get(pid, 0.0) for pid, s in cpu_s.items()), default=0.0)
         self.warning = None
         if used_s > timeout_s:
+            name, remedy = self._name_process()
             raise KernelError(
                 f"{self._describe_clock()} while one process used {timeout_s:.0f} s of processor "
                 "time: it spins without waiting, or computes for too long (docs/time.md)"
-                f"{self._name_process()}; remedy: {REMEDY}"
+                f"{name}; remedy: {remedy}"
             )
         if used_s > WARNING_SHARE * timeout_s:
             self.warning = (
@@ -77,10 +87,11 @@ class StallWatch:
                 f"{timeout_s:.0f} s it counts as spinning"
             )
 
-    def _name_process(self) -> str:
-        """The process that the kernel saw computing, as words to append."""
+    def _name_process(self) -> tuple[str, str]:
+        """The process that the kernel saw computing, as words to append, and the remedy."""
         site, process, name = [*self._guest.spinning.split(maxsplit=2), "", "", ""][:3]
-        return f"; it was process {process}, {name}, at {site}" if name else ""
+        place, remedy = ("no site", OUTSIDE_REMEDY) if site == NO_SITE else (site, REMEDY)
+        return (f"; it was process {process}, {name}, at {place}" if name else ""), remedy
 
     def _describe_clock(self) -> str:
         then_s, now_s = self._seen_ns / 1e9, self._guest.virtual_time_ns / 1e9

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,15 @@ from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
 from trunkline.topologies import explicit
+from trunkline.workloads.option_rules import OptionError
+from trunkline.workloads.program import missing_words, search_path
 
 MAX_FILE_BYTES = 100_000_000
 """The size of the largest file that a scenario names."""
+
+
+Here = Collection[str]
+"""What this machine carries out: `programs` at sites of the scenario, `checks` of `expect:`."""
 
 
 class CannotRunError(RuntimeError):
@@ -42,7 +48,11 @@ class CannotRunError(RuntimeError):
 
 
 def load(
-    path: str | Path, overrides: Sequence[str] = (), seed: int | None = None, *, here: bool = False
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    *,
+    here: Here = (),
 ) -> Scenario:
     """Load a scenario file.
 
@@ -50,7 +60,7 @@ def load(
         path: the file.
         overrides: `key.path=value` assignments that change the scenario, in this order.
         seed: replaces the scenario's seed.
-        here: whether it is a problem, too, if this machine lacks the programs of the scenario.
+        here: what this machine carries out; it is a problem, too, if it lacks the programs.
 
     Raises:
         ScenarioErrors: the scenario has problems; the error has all of them.
@@ -98,7 +108,7 @@ def parse(
     seed: int | None = None,
     extensions: Extensions | None = None,
     *,
-    here: bool = False,
+    here: Here = (),
 ) -> Scenario:
     """Load a scenario from a text.
 
@@ -137,10 +147,8 @@ def parse(
     noted = dataclasses.replace(scenario, overrides=tuple(overrides))
     anchored = _anchor_folders(noted, Path(file).absolute().parent)
     _check_folders(anchored, source)
-    if here and scenario.runs_programs:
-        for problem in anchored.workload.module.missing_files(**anchored.workload.options):
-            path = ("workload", *problem.key.split("."))
-            source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
+    for path, problem in _list_missing(anchored, here):
+        source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
     if source.problems:
         raise ScenarioErrors(source.problems)
     return anchored
@@ -255,6 +263,24 @@ def _check_folders(scenario: Scenario, source: Document) -> None:
     if scenario.workload.options.get("folder") in OWN_FOLDERS:
         allowed = f"expected a folder other than {ours}: every run has its own; or files.private"
         source.refuse(("workload", "folder"), f"{allowed}: false")
+
+
+def _list_missing(
+    scenario: Scenario, here: Here
+) -> Iterator[tuple[tuple[str | int, ...], OptionError]]:
+    """The folders, programs and files that this machine lacks, each with its place."""
+    workload = scenario.workload
+    if "programs" in here and scenario.runs_programs:
+        for problem in workload.module.missing_files(**workload.options):
+            yield ("workload", *problem.key.split(".")), problem
+    for index, expected in enumerate(scenario.expect if "checks" in here else ()):
+        folder = Path(expected.folder)
+        if expected.check and not folder.is_dir():
+            problem = OptionError("folder", str(folder), "a folder that exists")
+            yield ("expect", index, "folder"), problem
+        elif expected.check:
+            for problem in missing_words("check", expected.check, folder, search_path()):
+                yield ("expect", index, "check"), problem
 
 
 def _expand_names(data: dict[str, Any]) -> None:

@@ -1,4 +1,7 @@
-"""Finds the lines that a scenario expects in the output of its programs, and logs the first one."""
+"""Finds the lines that a scenario expects in the output of its programs, and logs the first one.
+
+Of lines whose number is out of bounds, the nearest one is logged when the program exits.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.event_writing import LoggedEvent
-from trunkline.agents.events.run_events import ExpectedOutput
+from trunkline.agents.events.run_events import ExpectedOutput, OutputOutOfBounds
 from trunkline.harness.processes.lines import Lines
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.workloads.program_roles import is_of
@@ -16,16 +19,27 @@ LINE_BYTES = 4096
 
 
 @dataclass(slots=True)
+class _Nearest:
+    """Lines with a number out of bounds: how many, and the nearest one."""
+
+    lines: int
+    line: str
+    distance: float
+
+
+@dataclass(slots=True)
 class OutputWatch:
     """What is still expected of one stream of the program `who` at a site.
 
-    `left` are the numbers of the expectations in the scenario, and the expectations.
+    `left` are the numbers of the expectations in the scenario, and the expectations; `nearest` has
+    the lines that an expectation would allow if its bounds were others.
     """
 
     site: str
     who: str
     left: dict[int, Expectation]
     lines: Lines = field(default_factory=Lines)
+    nearest: dict[int, _Nearest] = field(default_factory=dict)
 
     @classmethod
     def of_streams(
@@ -50,12 +64,26 @@ class OutputWatch:
         self.lines.rest = self.lines.rest[:LINE_BYTES]
 
     def end(self, t_ns: int) -> Iterator[LoggedEvent]:
-        """The events of a last line that had no end."""
+        """The events of a last line that had no end, and of numbers out of bounds."""
         line, self.lines.rest = self.lines.rest, b""
-        yield from self._take(line, t_ns)
+        if line:
+            yield from self._take(line, t_ns)
+        nearest, self.nearest = self.nearest, {}
+        for number, each in sorted(nearest.items()):
+            yield LoggedEvent.of(
+                OutputOutOfBounds(t_ns, self.site, self.who, number, each.lines, each.line)
+            )
 
     def _take(self, line: bytes, t_ns: int) -> Iterator[LoggedEvent]:
         text = line[:LINE_BYTES].decode(errors="replace")
-        for number in [number for number, each in self.left.items() if each.find(text)]:
-            del self.left[number]
-            yield LoggedEvent.of(ExpectedOutput(t_ns, self.site, self.who, number, text))
+        for number, each in list(self.left.items()):
+            distance = each.distance(text)
+            if distance == 0:
+                del self.left[number]
+                self.nearest.pop(number, None)
+                yield LoggedEvent.of(ExpectedOutput(t_ns, self.site, self.who, number, text))
+            elif distance is not None:
+                seen = self.nearest.setdefault(number, _Nearest(0, text, distance))
+                seen.lines += 1
+                if distance < seen.distance:
+                    seen.line, seen.distance = text, distance

@@ -332,7 +332,7 @@ class ProgramChildren:
                 yield from sink(data)
         life = self._lives[child.name]
         for watch in life.watches:
-            if watch.left and watch.lines.rest:
+            if watch.left and (watch.lines.rest or watch.nearest):
                 yield from watch.end(self._now_ns())
         status = child.process.wait()
         child.code = self._codes.pop(child, status) if status >= 0 else status

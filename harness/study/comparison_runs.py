@@ -140,7 +140,8 @@ def plan(
                 if seed is None:
                     seed = parse(text, file, changes).seed
                 for number in range(trials):
-                    scenario = parse(text, file, changes, seed + number, here=not number)
+                    here = () if number else ("programs", "checks")
+                    scenario = parse(text, file, changes, seed + number, here=here)
                     job = _make_job(scenario, cell, file, text, changes, draw)
                     planned.append((Trial(cell, number, job), scenario))
                     on_progress(len(planned), total)

@@ -13,6 +13,7 @@ from trunkline.agents.events.run_events import (
     AgentExited,
     ExpectedOutput,
     LinksCounted,
+    OutputOutOfBounds,
     RunFinished,
 )
 from trunkline.agents.events.task_events import Evaluated, TaskCompleted
@@ -32,6 +33,9 @@ from trunkline.harness.record.history import History
 from trunkline.harness.scenario.sections.capture_section import find_links
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.workloads.program_roles import is_of
+
+SHOWN_LETTERS = 120
+"""Longer lines of output are cut where they are shown."""
 
 Judge = Callable[[History, Rules, int, Expectation], Iterable[Finding]]
 
@@ -71,7 +75,7 @@ def _judge_tasks(
     yield judged(max(done, 1))
     yield note(f"{done} completed")
     if done < (expected.tasks or 0):
-        yield unfinished(history, f"{done} were completed")
+        yield _missed(history, expected, f"{done} were completed")
 
 
 def _judge_rounds(
@@ -82,7 +86,7 @@ def _judge_rounds(
     for site in expected.sites or rules.scenario.workers:
         yield judged()
         if rounds[site] < (expected.rounds or 0):
-            yield unfinished(history, f"{site} finished {rounds[site]}")
+            yield _missed(history, expected, f"{site} finished {rounds[site]}")
 
 
 def _judge_accuracy(
@@ -94,7 +98,7 @@ def _judge_accuracy(
     yield note(f"the best was {best:.2f} %")
     if best < (expected.accuracy_percent or 0):
         text = f"the best of {len(in_time)} evaluations was {best:.2f} %"
-        yield unfinished(history, text if in_time else "nothing was evaluated")
+        yield _missed(history, expected, text if in_time else "nothing was evaluated")
 
 
 def _judge_carried(
@@ -114,7 +118,7 @@ def _judge_carried(
         yield judged()
         yield note(f"{' -> '.join(ends)} carried {size} bytes")
         if size < (expected.carried_bytes or 0):
-            yield unfinished(history, f"{' -> '.join(ends)} carried {size} bytes")
+            yield _missed(history, expected, f"{' -> '.join(ends)} carried {size} bytes")
 
 
 def _judge_output(
@@ -122,20 +126,39 @@ def _judge_output(
 ) -> Iterator[Finding]:
     """Lines are found while the run goes on; the log has the first one of each program."""
     found = [event for event in history.all(ExpectedOutput) if event.entry == entry]
+    near = [event for event in history.all(OutputOutOfBounds) if event.entry == entry]
     for event in found:
         if not expected.find(event.line):
-            yield fail(f"{event.who} wrote {event.line!r}, which is another line")
+            yield fail(f"{event.who} wrote {_show(event.line)}, which is another line")
+    for out in near:
+        if not expected.distance(out.line):
+            yield fail(f"{out.who} wrote {_show(out.line)}, which is not out of bounds")
     for site in expected.sites or (None,):
         yield judged()
         own = [each for each in found if site is None or is_of(each.who, site)]
         first = min(own, key=lambda each: each.t_ns, default=None)
-        whose = "no program" if site is None else f"no program at {site}"
         if first is None:
-            yield unfinished(history, f"{whose} wrote such a line")
+            there = [each for each in near if site is None or is_of(each.who, site)]
+            yield _missed(history, expected, _describe_missing(expected, site, there))
         elif first.t_ns > _until_ns(expected):
             yield fail(f"{first.who} wrote it at {format_time(first.t_ns)}")
         else:
-            yield note(f"{first.who} wrote {first.line!r} at {format_time(first.t_ns)}")
+            yield note(f"{first.who} wrote {_show(first.line)} at {format_time(first.t_ns)}")
+
+
+def _describe_missing(
+    expected: Expectation, site: str | None, near: list[OutputOutOfBounds]
+) -> str:
+    """What the programs wrote instead of an expected line."""
+    whose = "no program" if site is None else f"no program at {site}"
+    best = min(near, key=lambda each: expected.distance(each.line) or 0.0, default=None)
+    if best is None:
+        return f"{whose} wrote such a line"
+    lines = sum(each.lines for each in near)
+    return (
+        f"{whose} wrote such a number: {lines} {'line has' if lines == 1 else 'lines have'} the"
+        f" pattern, the nearest is {_show(best.line)} of {best.who}"
+    )
 
 
 def _judge_never(
@@ -149,7 +172,7 @@ def _judge_never(
         yield judged()
         for event in found:
             if event.who == who and expected.find(event.line) and event.t_ns <= _until_ns(expected):
-                yield fail(f"{who} wrote {event.line!r} at {format_time(event.t_ns)}")
+                yield fail(f"{who} wrote {_show(event.line)} at {format_time(event.t_ns)}")
 
 
 def _judge_exit(history: History, rules: Rules, _: int, expected: Expectation) -> Iterator[Finding]:
@@ -158,7 +181,7 @@ def _judge_exit(history: History, rules: Rules, _: int, expected: Expectation) -
         own = [event for event in exits if is_of(event.who, site)]
         yield judged()
         if not own:
-            yield unfinished(history, f"no program at {site} had exited")
+            yield _missed(history, expected, f"no program at {site} had exited")
         for event in own[-1:]:
             if (event.code, event.signal or 0) != (expected.exit, 0):
                 how = f"by signal {event.signal}" if event.signal else f"with code {event.code}"
@@ -177,6 +200,15 @@ def _judge_check(found: UserCheck | None, *_: object) -> Iterator[Finding]:
         yield fail(f"it exited with code {found.code}{said}")
     else:
         yield note(found.line)
+
+
+def _missed(history: History, expected: Expectation, text: str) -> Finding:
+    """What had to be true was not: a failure, unless the run broke off before it was due."""
+    return fail(text) if _until_ns(expected) <= history.end_ns else unfinished(history, text)
+
+
+def _show(line: str) -> str:
+    return repr(line if len(line) <= SHOWN_LETTERS else line[: SHOWN_LETTERS - 3] + "...")
 
 
 def _until_ns(expected: Expectation) -> float:

@@ -49,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a scenario and print its verdict."""
     if arguments.on is not None and arguments.watch:
         raise terminal.UsageError("--watch: not with --on, whose event log is elsewhere")
-    scenario = terminal.load_capturing(arguments, here=arguments.on is None)
     remote = arguments.on is not None
+    here = ["checks"] if remote else ["checks", "programs"]
+    scenario = terminal.load_capturing(arguments, here)
     carry_out = _run_there if remote else _run_watched if arguments.watch else _run_here
     result = carry_out(scenario, Path(arguments.file), Path(arguments.runs), arguments)
     return terminal.show_result(result, arguments.quiet)

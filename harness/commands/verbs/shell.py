@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.live import prompt
     from trunkline.harness.live.live_state import Progress
 
-    scenario = terminal.load_capturing(arguments, here=True)
+    scenario = terminal.load_capturing(arguments, ("programs", "checks"))
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
     shown = None

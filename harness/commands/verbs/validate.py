@@ -42,7 +42,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     code = 0
     for file in arguments.file:
         try:
-            scenario = load(file, arguments.set, arguments.seed, here=True)
+            scenario = load(file, arguments.set, arguments.seed, here=("programs", "checks"))
         except ScenarioErrors as errors:
             print(errors)
             code = terminal.BAD_USAGE

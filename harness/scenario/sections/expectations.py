@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,6 +93,8 @@ class Expectation:
             pattern = re.compile(line)
         except re.error as error:
             raise ValueError(f"{self.kind}: expected a regular expression: {error}") from None
+        if pattern.search("") and pattern.search("\uffff"):
+            raise ValueError(f"{self.kind}: expected a pattern that is not in every line")
         if (self.at_least, self.at_most) != (None, None) and not pattern.groups:
             raise ValueError("output: expected a group around the number, such as loss=([0-9.]+)")
 
@@ -138,17 +141,27 @@ class Expectation:
 
     def find(self, line: str) -> bool:
         """Whether a line of output is the expected one, or one that is never to be written."""
+        return self.distance(line) == 0
+
+    def distance(self, line: str) -> float | None:
+        """How far the number in a line is out of bounds; None if the pattern is not in the line.
+
+        It is infinite if there is no number where one is expected.
+        """
         found = re.search(self.line or "", line)
         if found is None:
-            return False
+            return None
         if self.at_least is None and self.at_most is None:
-            return True
+            return 0.0
         try:
             number = float(found[1])
         except (TypeError, ValueError):
-            return False
-        is_large = self.at_least is None or number >= self.at_least
-        return is_large and (self.at_most is None or number <= self.at_most)
+            return math.inf
+        lowest = -math.inf if self.at_least is None else self.at_least
+        highest = math.inf if self.at_most is None else self.at_most
+        if lowest <= number <= highest:
+            return 0.0
+        return math.inf if math.isnan(number) else max(lowest - number, number - highest)
 
 
 def _key(name: str) -> str:

@@ -17,6 +17,7 @@ from trunkline.agents.events.run_events import (
     LinkBytes,
     LinksCounted,
     LinkTotals,
+    OutputOutOfBounds,
     RunFinished,
 )
 from trunkline.harness.checks.expectations.expectation_checks import list_checks
@@ -128,7 +129,42 @@ def test_programs_did_what_was_expected(options: dict[str, Any], outcome: str, t
 
 def test_nothing_that_is_missing_is_held_against_a_run_that_broke_off() -> None:
     interrupted = RunFinished(8 * S, "runner", Broken((), interrupted=True), TOTALS)
-    assert judge_programs(Expectation(tasks=5), [*OF_PROGRAMS[:-1], interrupted])[0] == "unknown"
+    log = [*OF_PROGRAMS[:-1], interrupted]
+    assert judge_programs(Expectation(tasks=5), log)[0] == "unknown"
+    assert judge_programs(Expectation(tasks=5, by_s=9), log)[0] == "unknown"
+    assert judge_programs(Expectation(tasks=5, by_s=7), log) == ("fail", "1 were completed")
+
+
+@pytest.mark.parametrize(
+    ("site", "line", "text"),
+    [
+        (
+            None,
+            "loss=0.4",
+            "no program wrote such a number: 3 lines have the pattern, the nearest is 'loss=0.4'"
+            " of n2",
+        ),
+        ("n1", "loss=0.4", "no program at n1 wrote such a line"),
+        (None, "loss=0.1", "n2 wrote 'loss=0.1', which is not out of bounds"),
+        (None, "x=0.4", "n2 wrote 'x=0.4', which is not out of bounds"),
+    ],
+)
+def test_numbers_out_of_bounds_are_told(site: str | None, line: str, text: str) -> None:
+    near = OutputOutOfBounds(5 * S, "n2", "n2", 0, 3, line)
+    log = [*OF_PROGRAMS[:5], near, *OF_PROGRAMS[6:]]
+    sites = None if site is None else (site,)
+    expected = Expectation(output=r"loss=(\S*)", at_most=0.3, sites=sites)
+    outcome, found = judge_programs(expected, log)
+    assert outcome == "fail"
+    assert text in found
+
+
+def test_a_long_line_is_cut_where_it_is_shown() -> None:
+    line = "loss" + "x" * 4000
+    log = [*OF_PROGRAMS[:5], ExpectedOutput(4 * S, "n1", "n1", 0, line), *OF_PROGRAMS[6:]]
+    outcome, found = judge_programs(Expectation(output="loss"), log)
+    assert outcome == "pass"
+    assert len(found) < 160
 
 
 @pytest.mark.parametrize(
@@ -168,6 +204,8 @@ def test_a_number_is_found_in_a_line(line: str, is_found: bool) -> None:
         ("{rounds: 1, sites: []}", "sites: expected at least one site"),
         ("{check: [x], by: 1 s}", "check: expected a program and its arguments, without by"),
         ("{output: '('}", "output: expected a regular expression: missing )"),
+        ("{output: ''}", "output: expected a pattern that is not in every line"),
+        ("{never: '^'}", "never: expected a pattern that is not in every line"),
         ("{output: x, at_most: 1}", "output: expected a group around the number"),
         ("{rounds: 1, sites: [n9]}", "expected one of n1, n2"),
         ("{carried: 1 MB, link: n1 -> n9}", "n9"),

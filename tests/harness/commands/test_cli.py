@@ -547,6 +547,35 @@ def test_validate_names_programs_that_this_machine_lacks(tmp_path, capsys):
     assert said.endswith(": expected a folder that exists\n")
 
 
+def test_checks_of_the_user_that_this_machine_lacks_are_named_before_anything_starts(
+    tmp_path, capsys
+):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "topology: {builder: full_mesh, sites: 3, rates: 10 Mbit/s}\n"
+        "workload: {kind: synthetic}\n"
+        "stop: {time: 1 s}\n"
+        "expect:\n"
+        "- {check: [jugde, x.py]}\n"
+        "- {check: [python3, none.py]}\n"
+        "- {check: [python3, none.py], folder: none}\n"
+        "- {check: [./here.sh]}\n"
+    )
+    (tmp_path / "here.sh").touch(0o755)
+    said = [
+        f"{file}:5: expect[0].check: jugde: expected a program in PATH, or a path from {tmp_path}",
+        f"{file}:6: expect[1].check: none.py: expected a file in {tmp_path}",
+    ]
+    assert main.main(["validate", str(file)]) == 64
+    found = capsys.readouterr().out.splitlines()
+    assert found[:2] == said
+    assert found[2].startswith(f"{file}:7: expect[2].folder: /")
+    assert found[2].endswith(": expected a folder that exists")
+    for more in ([], ["--on", "nowhere.invalid"]):
+        assert main.main(["run", str(file), *more]) == 64
+        assert capsys.readouterr().err.splitlines() == found
+
+
 def test_validate_names_modules_to_preload_that_this_machine_lacks(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text(

@@ -24,6 +24,21 @@ def test_the_first_line_of_each_expectation_is_logged_once() -> None:
     assert not watch.left
 
 
+def test_the_nearest_number_out_of_bounds_is_logged_at_the_exit() -> None:
+    watch, _ = OutputWatch.of_streams("n1", "n1", EXPECTED)
+    assert found(watch, b"loss=0.9\nloss=0.6\nloss=.\nloss=0.8\nother\nloss=0.7") == []
+    assert [(e.entry, e.lines, e.line) for e in (each.event for each in watch.end(9))] == [
+        (2, 5, "loss=0.6")
+    ]
+    assert list(watch.end(10)) == []  # of a program that was started again and wrote nothing
+
+
+def test_what_was_out_of_bounds_before_the_expected_line_is_not_logged() -> None:
+    watch, _ = OutputWatch.of_streams("n1", "n1", EXPECTED)
+    assert found(watch, b"loss=0.9\nloss=0.4\n") == [(7, 2, "loss=0.4")]
+    assert list(watch.end(9)) == []
+
+
 def test_a_last_line_needs_no_end() -> None:
     watch, _ = OutputWatch.of_streams("n2", "n2", EXPECTED)
     assert found(watch, b"done") == []
