@@ -119,6 +119,11 @@ class Link:
         return (1 - self.loss_percent / 100) * (1 - self.corrupt_percent / 100)
 
     @property
+    def lost_percent(self) -> float:
+        """The share of packets that are lost, or dropped because they are wrong."""
+        return 100 * (1 - self.arriving) if self.corrupt_percent else self.loss_percent
+
+    @property
     def least_delay_ms(self) -> float:
         """The shortest time on the wire."""
         least = distributions.shape(self.distribution)[0]
