@@ -34,15 +34,15 @@ _WORDS: Mapping[str, tuple[Unit, str]] = {
     "rate": (
         RATE,
         "rate linkrate bw bandwidth linkbandwidth capacity linkcapacity cap speed datarate "
-        "bitrate throughput",
+        "bitrate throughput goodput tput",
     ),
     "delay": (
         TIME,
         "delay linkdelay latency linklatency propagationdelay propdelay onewaydelay owd",
     ),
-    "rtt": (TIME, "rtt roundtrip roundtriptime ping"),
+    "rtt": (TIME, "rtt roundtrip roundtriptime ping srtt"),
     "length": (LENGTH, "length distance dist linklength fiberlength fibrelength"),
-    "jitter": (TIME, "jitter delayvariation"),
+    "jitter": (TIME, "jitter delayvariation ipdv pdv"),
     "loss": (PERCENT, "loss"),
     "share": (
         SHARE,
@@ -175,6 +175,14 @@ def read_access(attributes: Attributes) -> Access:
     if up is None or down is None:
         return Access(unused=unused)
     return Access((up[1], down[1]), ", ".join(dict.fromkeys((up[0], down[0]))), unused)
+
+
+def find_quantity(name: str) -> tuple[str, Unit] | None:
+    """What an attribute of an edge or a node says, and the unit of its numbers; None if nothing."""
+    for kind in (*_EDGE, *_NODE):
+        if (match := _match(name, kind)) is not None:
+            return kind, match[1]
+    return None
 
 
 def find_meaning(name: str) -> str:

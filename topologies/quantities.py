@@ -104,14 +104,14 @@ PERCENT = Unit(
     "%",
     {"%": Decimal(1)},
     most=100.0,
-    spelled=_spell({"percent pct": "1"}),
+    spelled=_spell({"percent percentage pct": "1"}),
 )
 SHARE = Unit(
     "a share of 0 to 1, or of 0 to 100 with %",
     "",
     {"": Decimal(100), "%": Decimal(1)},
     most=100.0,
-    spelled=_spell({"percent pct": "1"}),
+    spelled=_spell({"percent percentage pct": "1"}),
 )
 _PACKETS = {"packets packet pkts pkt p frames": str(PACKET_BYTES)}
 QUEUE = Unit(
@@ -130,7 +130,7 @@ QUEUE = Unit(
 )
 PACKETS = replace(QUEUE, plain="packets")
 
-_QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+\.?(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
+_QUANTITY = re.compile(r"\s*((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 
 
 def read_quantity(value: object, unit: Unit) -> float:

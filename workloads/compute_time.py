@@ -39,7 +39,7 @@ _Parameters: TypeAlias = dict[str, float | tuple[float, ...]] | dict[str, dict[s
 _OfSite: TypeAlias = float | tuple[float, float] | Literal["t1", "t2"] | _Parameters
 Compute: TypeAlias = _OfSite | dict[str, _OfSite]
 """One time in seconds, a uniform range, a named distribution, a lognormal distribution or measured
-times; or one of these for each site (name or rank)."""
+times; or one of these for each site (name or rank), and for `others`."""
 
 Slowdown: TypeAlias = dict[str, float]
 """Site (name or rank) -> the factor by which its iterations take longer."""
@@ -250,8 +250,12 @@ def parse_for(value: Any, rank: int, sites: Sites) -> Distribution:
     if not _is_by_site(value):
         return parse(value)
     names = () if isinstance(sites, int) else (sites[rank],)
-    keys = (*names, rank, str(rank))
+    keys = (*names, rank, str(rank), OTHERS)
     return parse(next(value[key] for key in keys if key in value))
+
+
+OTHERS = "others"
+"""The key of the time of all sites that are not named."""
 
 
 def check_sites(value: Any, sites: Sites) -> None:
@@ -261,15 +265,19 @@ def check_sites(value: Any, sites: Sites) -> None:
         return
     found: set[int] = set()
     for site, own in value.items():
+        if site == OTHERS:
+            parse(own, f"compute.{site}")
+            continue
         named = find_rank("compute", site, sites)
         if named in found:
             raise OptionError(f"compute.{site}", own, "each site once")
         found.add(named)
         parse(own, f"compute.{site}")
     names = range(sites) if isinstance(sites, int) else sites
-    if missing := [str(name) for number, name in enumerate(names) if number not in found]:
-        text = f"a time for each site: {', '.join(missing)} have none; slowdown takes some sites"
-        raise OptionError("compute", value, text)
+    missing = [str(name) for number, name in enumerate(names) if number not in found]
+    if missing and OTHERS not in value:
+        lacking = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} none"
+        raise OptionError("compute", value, f"a time for each site: {lacking}; or {OTHERS}: a time")
 
 
 def median_s(value: Any) -> float:

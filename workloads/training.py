@@ -218,7 +218,7 @@ def build(
             site evaluates at every n-th request.
         compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, {lognormal:
             {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}, measured times ({csv: FILE} or
-            {measured: [0.11 s, 0.12 s]}), or one of these for each site.
+            {measured: [0.11 s, 0.12 s]}), or one of these for each site, and for `others`.
         compute_factor: multiplies the times of all sites.
         slowdown: multiplies the times of some sites: site -> factor.
         delay_s: a time that a site waits after computing, before its update is there; in the forms

@@ -21,6 +21,9 @@ SHOWN = 5
 CASES = 20
 """A check lists at most this many excused objects of each rule; the rest are counted."""
 
+EXPECTED = "expected: "
+"""The names of the checks of `expect:` begin with it."""
+
 Result = Literal["none", "pass", "unknown", "fail"]
 """`fail`: a promise was broken. `unknown`: the run proves nothing either way. `none`: the run had
 no object for this check, so the check did not pass, and says nothing against the run."""
@@ -77,6 +80,8 @@ class Check:
         texts = [text for text in texts if text]
         if outcome in ("none", "pass"):
             outcome = "pass" if judged else "unknown" if excuses else "none"
+            if outcome == "unknown":  # the notes are about nothing
+                texts = [_explain_excuses(objects, excuses)]
         if len(texts) > SHOWN:
             texts[SHOWN:] = [f"and {len(texts) - SHOWN} more"]
         return cls(name, outcome, "; ".join(texts), objects, judged, excuses)
@@ -96,6 +101,11 @@ class Check:
         rules = "".join(f"; {excuse.count:,} excused: {excuse.rule}" for excuse in self.excuses)
         objects = _make_singular(self.objects) if total == 1 else self.objects
         return f"{judged} {objects} judged{rules}"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, in a line."""
+        return f"{self.name}: {self.detail or self.counts}"
 
     def to_json(self) -> dict[str, Any]:
         """The check as an object of `verdict.json`."""
@@ -141,13 +151,17 @@ class Verdict:
         return cls("unknown" if worst == "none" else worst, every, remarks)
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """A line for every check that failed or is unknown, failures first."""
+    def bad(self) -> tuple[Check, ...]:
+        """The checks that failed or are unknown, failures first, and of these what was expected."""
+        found = [check for check in self.checks if check.outcome in ("fail", "unknown")]
         return tuple(
-            f"{check.name}: {check.detail or check.counts}"
-            for check in self.checks
-            if check.outcome in ("fail", "unknown")
+            sorted(found, key=lambda c: (c.outcome != "fail", not c.name.startswith(EXPECTED)))
         )
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A line for each of the bad checks."""
+        return tuple(check.problem for check in self.bad)
 
     @property
     def excuses(self) -> tuple[str, ...]:
@@ -213,6 +227,15 @@ def doubt(text: str) -> Finding:
 def format_time(t_ns: int) -> str:
     """A time of the run in words."""
     return f"{t_ns / 1e9:.3f} s"
+
+
+def _explain_excuses(objects: str, excuses: tuple[Excuse, ...]) -> str:
+    """Why a check could judge nothing, and what to do."""
+    total = sum(excuse.count for excuse in excuses)
+    rules = "; ".join(f"{excuse.count:,} excused: {excuse.rule}" for excuse in excuses)
+    none = f"none of {total:,} {objects}" if total > 1 else f"the only {_make_singular(objects)}"
+    judged = "was judged" if total > 1 else "was not judged"
+    return f"{none} {judged} ({rules}); let the run go on until some can be"
 
 
 def _make_singular(objects: str) -> str:

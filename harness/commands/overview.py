@@ -23,6 +23,7 @@ from trunkline.harness.config.units import (
     short,
     split_name,
 )
+from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
@@ -49,7 +50,7 @@ def describe_scenario(scenario: Scenario) -> Table:
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
-        **({"notes": "\n".join(scenario.topology.notes)} if scenario.topology.notes else {}),
+        **({"notes": "\n".join(scenario.notes)} if scenario.notes else {}),
         "workload": _format_component(scenario.workload),
         **(_describe_programs(scenario) or _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),
@@ -217,7 +218,8 @@ def _make_table(title: str) -> Table:
 
 
 def _format_entry(entry: Entry) -> str:
-    return f"{short(entry.at_s, TIME_S)}: {_cut(write(entry.fault))}"
+    figure = "".join(f"\n  {line}" for line in trace_notes.draw(entry.fault))
+    return f"{short(entry.at_s, TIME_S)}: {_cut(write(entry.fault))}{figure}"
 
 
 def _cut(text: str) -> str:

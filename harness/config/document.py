@@ -143,13 +143,33 @@ def read(text: str, file: str) -> Document:
     except yaml.MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         words = ", ".join(part for part in (error.context, error.problem) if part)
-        document.problems.append(Problem(file, line, "", "not YAML", words))
+        document.problems.append(Problem(file, line, "", "not YAML", words + _advise(error, words)))
     except yaml.YAMLError as error:  # a character that YAML forbids
         words = str(error).partition("\n")[0]
         document.problems.append(Problem(file, None, "", "not YAML", words))
     except RecursionError:
         document.refuse((), "expected less nesting", "too deep")
     return document
+
+
+_ADVICE = {
+    "'\\t'": "indent with spaces, not with tabs",
+    "parsing a flow mapping": "the { in line {line} needs its }, as in {a: 1, b: 2}",
+    "parsing a flow sequence": "the [ in line {line} needs its ], as in [a, b]",
+    "mapping values are not allowed": "keys of one mapping have the same indent, and a text with a "
+    "colon needs quotes, as in key: 'a: b'",
+    "parsing a block mapping": "keys of one mapping have the same indent",
+    "scanning a quoted scalar": "the quote in line {line} needs its end",
+}
+"""What is right instead, for the usual mistakes and a part of the parser's words for them."""
+
+
+def _advise(error: yaml.MarkedYAMLError, words: str) -> str:
+    """What is right instead, as words to append; nothing if it is not a usual mistake."""
+    advice = next((text for part, text in _ADVICE.items() if part in words), "")
+    begun = error.context_mark or error.problem_mark
+    line = 0 if begun is None else begun.line + 1
+    return advice and f"; {advice.replace('{line}', str(line))}"
 
 
 def write(data: Mapping[str, Any]) -> str:

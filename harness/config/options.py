@@ -34,7 +34,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from trunkline.harness.config import units
-from trunkline.harness.config.document import KeyPath, list_choices
+from trunkline.harness.config.document import KeyPath, list_choices, shorten
 from trunkline.harness.config.units import Dimension, QuantityError
 
 REQUIRED = inspect.Parameter.empty
@@ -383,10 +383,16 @@ _PHRASES = {
 """The kinds of pydantic errors, and the sentences for them."""
 
 
+_WORDS = re.compile(r"\s*[A-Za-z_./]\S*\s+\S")
+"""A command with arguments: no quantity, no single word."""
+
+
 def _make_refusal(details: ErrorDetails) -> Refusal:
     if details["type"] == "value_error":  # the message of one of our validators
         return Refusal(details["loc"], str(details["ctx"]["error"]))
-    phrase = _PHRASES.get(details["type"], details["msg"])
+    phrase, given = _PHRASES.get(details["type"], details["msg"]), details.get("input")
+    if phrase == "expected a list" and isinstance(given, str) and _WORDS.match(given):
+        return Refusal(details["loc"], f"{phrase} such as [{shorten(', '.join(given.split()))}]")
     said = {
         name: f"{bound:.7g}" if isinstance(bound, float) else bound
         for name, bound in details.get("ctx", {}).items()

@@ -17,23 +17,23 @@ from trunkline.agents.events.event import CONTROLLER
 from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
-from trunkline.harness.faults import link_values, traces
-from trunkline.harness.faults.fault_types import (
-    VERBS,
+from trunkline.harness.faults import availability, link_values, traces
+from trunkline.harness.faults.fault_parts import (
     Choice,
     Clause,
     Delays,
     Ends,
-    Fault,
-    FaultError,
     Groups,
+    Hint,
     Name,
     Part,
     Setting,
     Sites,
     Track,
 )
+from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
 from trunkline.topologies import delay_file, distributions
+from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import NOTED
@@ -44,6 +44,9 @@ Read = Callable[[str], str]
 _ARROWS = {"->": "one-way", "<->": "both"}
 MOST_ERRORS = 5
 _NUMBER = re.compile(r"[0-9][0-9.]*")
+
+ACCESS = "access"
+"""In place of a site's gateway: the other end of its access link."""
 
 
 def parse(
@@ -85,7 +88,8 @@ def write(fault: Fault) -> str:
             case Groups():
                 words.append(" | ".join(map(",".join, fault.groups)))  # type: ignore[union-attr]
             case Track():
-                words.append(traces.write(fault.steps))  # type: ignore[union-attr]
+                module: Any = availability if isinstance(fault, Availability) else traces
+                words.append(module.write(fault.steps))  # type: ignore[union-attr]
             case Clause() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
@@ -119,7 +123,7 @@ def usage(verb: str) -> str:
     optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
     words = [verb]
     for part in VERBS[verb].PARTS:
-        may_miss = getattr(part, "field", None) in optional
+        may_miss = isinstance(part, Hint) or getattr(part, "field", None) in optional
         words.append(f"[{describe_part(part)}]" if may_miss else describe_part(part))
     return " ".join(words)
 
@@ -136,6 +140,8 @@ def describe_part(part: Part) -> str:
             return "SITE,... [| SITE,...]..."
         case Track():
             return "FILE"
+        case Hint(key=key, word=word):
+            return f"{key}={word}"
         case Choice(words=words):
             return "|".join(words)
         case Clause(word=word):
@@ -158,8 +164,8 @@ def summary(verb: str) -> str:
 class _Reader:
     """Parses one word after the other; `values` are the fields of the fault so far.
 
-    `errors` has all wrong names, and all wrong optional words; `measured` the delay and the jitter
-    of a file.
+    `errors` has all wrong names, and all wrong optional words. `file` is the file of a trace, which
+    is read as `hints` say; `measured` the delay and the jitter of a file of delays.
     """
 
     words: list[str]
@@ -171,6 +177,8 @@ class _Reader:
     values: dict[str, Any] = field(default_factory=dict)
     errors: list[FaultError] = field(default_factory=list)
     measured: dict[str, float] = field(default_factory=dict)
+    file: str = ""
+    hints: dict[str, str] = field(default_factory=dict)
 
     def verb(self) -> None:
         name = self._take("a verb", tuple(VERBS))
@@ -190,6 +198,10 @@ class _Reader:
                 self._optional(self._take("", ()))
             except FaultError as error:
                 self.errors.append(error)
+        try:
+            self._read_track()
+        except FaultError as error:
+            self.errors.append(error)
         if self.errors:
             text = "; ".join(str(error) for error in self.errors[:MOST_ERRORS])
             raise FaultError(text, self.errors[0].candidates)
@@ -209,7 +221,9 @@ class _Reader:
         """The words that may follow here."""
         found: list[str] = []
         for part in self.cls.PARTS:
-            if getattr(part, "field", "") not in self.values:
+            used = self.hints if isinstance(part, Hint) else self.values
+            name = part.key if isinstance(part, Hint) else getattr(part, "field", "")
+            if name not in used:
                 found += _list_starts(part)
         return tuple(found)
 
@@ -222,10 +236,27 @@ class _Reader:
             case Groups():
                 self.values["groups"] = self._groups()
             case Track():
-                word = self._take("the name of a file", ())
-                self.values["steps"] = traces.parse_steps(word) or traces.read(
-                    self._file(word), word
-                )
+                self.file = self._take("the name of a file", ())
+
+    def _read_track(self) -> None:
+        """Read the steps of a trace, from their word or from a file, if the line has one."""
+        if not self.file:
+            return
+        is_trace = self.cls is Trace
+        parse_word = traces.parse_steps if is_trace else availability.parse_switches
+        if steps := parse_word(self.file):
+            if self.hints:
+                raise FaultError(f"{next(iter(self.hints))}=: expected with a file only")
+            self.values["steps"] = steps
+            return
+        fields_of = {"from": "start"}
+        reading = traces.Reading(**{fields_of.get(k, k): word for k, word in self.hints.items()})
+        text = self._file(self.file)
+        if is_trace:
+            self.values["steps"], self.values["notes"] = traces.read(text, self.file, reading)
+        else:
+            site = self.values["site"]
+            self.values["steps"] = availability.read(text, self.file, site, reading)
 
     def _optional(self, word: str) -> None:
         for part in self.cls.PARTS:
@@ -238,6 +269,11 @@ class _Reader:
             key, equals, rest = word.partition("=")
             if isinstance(part, Setting) and equals and key == part.key:
                 self._set(part.field, self._quantity(rest, part), key)
+                return
+            if isinstance(part, Hint) and equals and key == part.key:
+                if key in self.hints or not rest:
+                    raise FaultError(f"{word}: expected {part.key}={part.word} once")
+                self.hints[key] = self._join_unit(rest, rest)
                 return
             if isinstance(part, Delays) and equals and key == part.key:
                 self._set(part.field, self._distribution(rest), key)
@@ -254,6 +290,8 @@ class _Reader:
         self.values[name] = value
 
     def _ends(self) -> None:
+        if self.topology and self.words[self.position : self.position + 1] == [ACCESS]:
+            self._find_access()
         a = self._name(self.topology.node_names if self.topology else ())
         arrow = self.words[self.position] if self.position < len(self.words) else ""
         if arrow in _ARROWS:
@@ -261,7 +299,16 @@ class _Reader:
             if any(each.name == "direction" for each in fields(self.cls)):
                 self.values["direction"] = _ARROWS[arrow]
         others = self.topology.neighbours(a) if self.topology and not self.errors else ()
+        if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
+            self.words[self.position] = f"{a}{GATEWAY}"
         self.values |= {"a": a, "b": self._name(others)}
+
+    def _find_access(self) -> None:
+        """Name the gateway in `access -> SITE`."""
+        rest = [word for word in self.words[self.position + 1 :] if word not in _ARROWS]
+        site = rest[0] if rest else ""
+        if self.topology and f"{site}{GATEWAY}" in self.topology.node_names:
+            self.words[self.position] = f"{site}{GATEWAY}"
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         groups: list[tuple[str, ...]] = []
@@ -308,16 +355,20 @@ class _Reader:
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
-        """Read a number, a quantity or a range; its unit may be the next word."""
-        following = self.words[self.position : self.position + 1]
-        number = text.rpartition("..")[2].removeprefix("-")
-        is_bare = part.dimension and _NUMBER.fullmatch(number)
-        if is_bare and following and "=" not in following[0]:
-            text += following[0]
-            self.position += 1
+        """Read a number, a quantity or a range."""
+        if part.dimension:
+            text = self._join_unit(text, text.rpartition("..")[2].removeprefix("-"))
         if isinstance(part, Setting) and part.is_range:
             return _parse_range(text, part)
         return _parse_one(text, part)
+
+    def _join_unit(self, text: str, number: str) -> str:
+        """The text with the next word if that is its unit: if it ends with a bare number."""
+        following = self.words[self.position : self.position + 1]
+        if _NUMBER.fullmatch(number) and following and "=" not in following[0]:
+            text += following[0]
+            self.position += 1
+        return text
 
     def _take(self, what: str, candidates: tuple[str, ...]) -> str:
         if self.position == len(self.words):
@@ -335,7 +386,7 @@ def _list_starts(part: Any) -> tuple[str, ...]:
             return tuple(part.words)
         case Clause():
             return (part.word,)
-        case Setting() | Sites():
+        case Setting() | Sites() | Hint():
             return (f"{part.key}=",)
         case Delays():
             return tuple(f"{part.key}={name}" for name in distributions.NAMES)

@@ -9,11 +9,24 @@ faults on links and agents, and undoes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from trunkline.harness.config.document import shorten_words
-from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
+from trunkline.harness.config.units import TIME_S
+from trunkline.harness.faults.fault_parts import (
+    LINK_VALUES,
+    Choice,
+    Clause,
+    Ends,
+    Groups,
+    Hint,
+    Name,
+    Part,
+    Setting,
+    Sites,
+    Track,
+)
 from trunkline.harness.network.interface import Cut
 
 Direction = Literal["both", "one-way"]
@@ -29,97 +42,16 @@ class FaultError(ValueError):
         self.candidates = candidates
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The name of a site or, with `agents`, of what a fault stops: see `fault_syntax.parse`.
-
-    With `programs`, agents cannot be stopped so.
-    """
-
-    field: str
-    agents: bool = False
-    programs: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Groups of sites that can reach each other: `a,b | c,d`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Track:
-    """A trace: the name of a file, or the steps themselves."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One word of a set."""
-
-    field: str
-    words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A word and a quantity after it: `for 5 s`."""
-
-    word: str
-    field: str
-    dimension: Dimension = TIME_S
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """`key=quantity`, or a range `key=20..155 Mbit/s`; a whole number if there is no dimension."""
-
-    key: str
-    field: str
-    dimension: Dimension | None = None
-    is_range: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Sites:
-    """A subset of the sites: `key=site,site,...`."""
-
-    key: str
-    field: str
-
-
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """`key=normal`, another distribution of delays, or a file of measured ones."""
-
-    key: str
-    field: str
-
-
-Part = Ends | Name | Groups | Track | Choice | Clause | Setting | Delays | Sites
-
 _DIRECTION = Choice("direction", get_args(Direction))
 _HOW = Choice("how", get_args(Cut))
 _FOR = Clause("for", "for_s")
 _EVERY = Clause("every", "every_s")
-_VALUES = (
-    Setting("rate", "rate_mbps", RATE_MBPS),
-    Setting("delay", "delay_ms", TIME_MS),
-    Setting("jitter", "jitter_ms", TIME_MS),
-    Setting("loss", "loss_percent", SHARE_PERCENT),
-    Setting("burst", "burst"),
-    Setting("reorder", "reorder_percent", SHARE_PERCENT),
-    Setting("duplicate", "duplicate_percent", SHARE_PERCENT),
-    Setting("corrupt", "corrupt_percent", SHARE_PERCENT),
-    Delays("distribution", "distribution"),
-    Setting("correlation", "correlation_percent", SHARE_PERCENT),
-)
+_FROM = Hint("from", "first|TIME|DATE")
+_STEP = Hint("step", "TIME")
+_COLUMNS = Hint("columns", "NAME,...")
 _DRAWN = tuple(
     Setting(part.key, part.field, part.dimension, is_range=True)
-    for part in _VALUES
+    for part in LINK_VALUES
     if isinstance(part, Setting) and part.key in ("rate", "delay", "loss")
 )
 
@@ -188,7 +120,7 @@ class SetLink:
     """Changes values of a link; without `for` they stay until `mend`."""
 
     VERB: ClassVar = "setlink"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *_VALUES, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *LINK_VALUES, _FOR)
     a: str
     b: str
     direction: Direction = "both"
@@ -205,11 +137,11 @@ class SetLink:
     for_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_given(self, _VALUES)
+        _check_given(self, LINK_VALUES)
 
     def values(self) -> dict[str, Any]:
         """The values that change, by their argument of `Network.set_link`."""
-        return _given(self, _VALUES)
+        return _given(self, LINK_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,31 +167,92 @@ class Redraw:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The values of a link from `at_s` after a trace's start on; None keeps a value."""
+    """The values of a link from `at_s` after a trace's start on; None keeps a value.
+
+    A rate of 0 stops the link (a blackhole).
+    """
 
     at_s: float
-    rate_mbps: float
+    rate_mbps: float | None = None
     delay_ms: float | None = None
     loss_percent: float | None = None
+    jitter_ms: float | None = None
+
+    def values(self) -> dict[str, float]:
+        """The values that it gives to a link, by their field of `Link`; a rate of 0 is none."""
+        names = ("rate_mbps", "delay_ms", "loss_percent", "jitter_ms")
+        named = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return named if self.rate_mbps != 0 else {k: named[k] for k in named if k != "rate_mbps"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Changes a link as in a file: CSV `time,rate[,delay,loss]` or mahimahi; `every` repeats it."""
+    """Changes a link as in a file of rates, delays, jitter or losses; `every` repeats it.
+
+    `notes` are what a user should know about how the file was read.
+    """
 
     VERB: ClassVar = "trace"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), Track(), _DIRECTION, _EVERY, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (
+        Ends(),
+        Track(),
+        _DIRECTION,
+        Hint("unit", "UNIT"),
+        _STEP,
+        _FROM,
+        Hint("rate", "COLUMN"),
+        _COLUMNS,
+        _EVERY,
+        _FOR,
+    )
     a: str
     b: str
     steps: tuple[Step, ...]
     direction: Direction = "one-way"
     every_s: float | None = None
     for_s: float | None = None
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        last_s = self.steps[-1].at_s
-        if self.every_s is not None and self.every_s <= last_s:
-            raise FaultError(f"every {self.every_s:g} s: expected more than {last_s:g} s, its end")
+        _check_end(self.steps[-1].at_s, self.every_s)
+
+    @property
+    def has_outages(self) -> bool:
+        """Whether it stops the link."""
+        return any(step.rate_mbps == 0 for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A site is available, or not, from `at_s` after a trace's start on."""
+
+    at_s: float
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Stops all links of a site while it is off in a file; `every` repeats it."""
+
+    VERB: ClassVar = "availability"
+    PARTS: ClassVar[tuple[Part, ...]] = (
+        Name("site"),
+        Track(),
+        _HOW,
+        _STEP,
+        _FROM,
+        _COLUMNS,
+        _EVERY,
+        _FOR,
+    )
+    site: str
+    steps: tuple[Switch, ...]
+    how: Cut = "blackhole"
+    every_s: float | None = None
+    for_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_end(self.steps[-1].at_s, self.every_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +381,7 @@ Fault = (
     | SetLink
     | Redraw
     | Trace
+    | Availability
     | Kill
     | Leave
     | Pause
@@ -411,13 +405,21 @@ MIN_PERIOD_S = 0.001
 def needs_blackholes(faults: Iterable[Fault]) -> bool:
     """Whether one of the faults needs blackholes, which not every kernel has."""
     return any(
-        isinstance(fault, Churn) or getattr(fault, "how", None) == "blackhole" for fault in faults
+        isinstance(fault, Churn)
+        or getattr(fault, "how", None) == "blackhole"
+        or (isinstance(fault, Trace) and fault.has_outages)
+        for fault in faults
     )
 
 
 def _check_direction(direction: Direction, how: Cut) -> None:
     if how == "carrier" and direction == "one-way":
         raise FaultError("carrier one-way: expected both: interfaces go down at both ends")
+
+
+def _check_end(last_s: float, every_s: float | None) -> None:
+    if every_s is not None and every_s <= last_s:
+        raise FaultError(f"every {every_s:g} s: expected more than {last_s:g} s, its end")
 
 
 def _check_once(sites: Sequence[str]) -> None:

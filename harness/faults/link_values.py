@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +14,6 @@ from trunkline.harness.faults.fault_types import (
     Fault,
     FaultError,
     Partition,
-    Range,
     Redraw,
     SetLink,
     Trace,
@@ -43,7 +44,7 @@ def check(fault: Fault, topology: Topology) -> None:
         FaultError: no link is cut, or a link cannot have a value; the message is then that of a
             topology with this value.
     """
-    ranges: Mapping[str, Range]
+    changes: Sequence[Mapping[str, Any]]
     match fault:
         case Partition(groups=groups):
             if not links_between(groups, topology.rates_mbps()):
@@ -54,27 +55,33 @@ def check(fault: Fault, topology: Topology) -> None:
             return
         case SetLink(a=a, b=b, direction=direction):
             pairs = directed_links(a, b, direction)
-            ranges = {name: (value, value) for name, value in fault.values().items()}
+            changes = [fault.values()]
         case Trace(a=a, b=b, direction=direction):
-            pairs, ranges = directed_links(a, b, direction), _find_ranges(fault)
+            pairs, changes = directed_links(a, b, direction), _list_extremes(fault)
         case Redraw():
-            pairs, ranges = tuple(topology.rates_mbps()), fault.ranges()
+            pairs = tuple(topology.rates_mbps())
+            changes = [{k: each[i] for k, each in fault.ranges().items()} for i in (0, 1)]
         case _:
             return
     for src, dst in pairs:
         link = topology.link(src, dst)
         link = replace(link, queue_bytes=topology.queue_bytes(link))
-        for i in (0, 1):
-            values: dict[str, Any] = {name: limits[i] for name, limits in ranges.items()}
+        for values in changes:
             try:
                 check_values(f"link {src} -> {dst}", fit(replace(link, **values), values))
             except TopologyError as error:
                 raise FaultError(str(error)) from None
 
 
-def _find_ranges(trace: Trace) -> Mapping[str, Range]:
-    columns = {
-        name: [value for step in trace.steps if (value := getattr(step, name)) is not None]
-        for name in ("rate_mbps", "delay_ms", "loss_percent")
-    }
-    return {name: (min(found), max(found)) for name, found in columns.items() if found}
+def _list_extremes(trace: Trace) -> list[Mapping[str, float]]:
+    """The least and the largest of each value, and the largest jitter with its delay."""
+    found: list[Mapping[str, float]] = []
+    for name in ("rate_mbps", "delay_ms", "loss_percent"):
+        column = [values[name] for step in trace.steps if name in (values := step.values())]
+        found += [{name: pick(column)} for pick in (min, max) if column]
+    states = itertools.accumulate((step.values() for step in trace.steps), operator.or_)
+    jitters = [state for step, state in zip(trace.steps, states, strict=True)
+               if step.jitter_ms is not None]  # fmt: skip
+    largest: dict[str, float] = max(jitters, key=lambda state: state["jitter_ms"], default={})
+    found.append({name: largest[name] for name in ("jitter_ms", "delay_ms") if name in largest})
+    return found

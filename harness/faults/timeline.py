@@ -18,6 +18,7 @@ from typing import Any, Literal
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.churn import CHURN_KINDS, draw_fault
 from trunkline.harness.faults.fault_types import (
+    Availability,
     Churn,
     Fault,
     Flap,
@@ -258,6 +259,8 @@ class Timeline:
                 active.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
             case Trace(a=a, b=b, direction=direction):
                 active.touches = directed_links(a, b, direction)
+            case Availability(site=site):
+                active.touches = tuple(ends for ends in self._links if site in ends)
             case Redraw():
                 active.touches = tuple(self._links)
             case Kill(who=who) | Leave(who=who) | Pause(who=who):
@@ -268,7 +271,7 @@ class Timeline:
         match active.fault:
             case Flap(every_s=every_s):
                 self._schedule(active.start_ns + round(every_s * 5e8), _Due(ticks=active.number))
-            case Trace(steps=steps):
+            case Trace(steps=steps) | Availability(steps=steps):
                 first_ns = active.start_ns + round(steps[0].at_s * 1e9)
                 self._schedule(first_ns, _Due(ticks=active.number, detail=0))
             case Redraw():
@@ -290,25 +293,24 @@ class Timeline:
                 if redraw.every_s is not None:
                     after_ns = now_ns + round(redraw.every_s * 1e9)
                     self._schedule(after_ns, _Due(ticks=active.number))
-            case Trace() as trace:
+            case Trace() | Availability() as trace:
                 self._follow_trace(active, trace, detail)
             case Churn() as churn:
                 self._schedule_random(active, detail, now_ns)
                 return self._begin_random(active, churn, detail, now_ns)
         return self._find_differences(active)
 
-    def _follow_trace(self, active: _ActiveFault, trace: Trace, count: int) -> None:
+    def _follow_trace(self, active: _ActiveFault, trace: Any, count: int) -> None:
         """Apply the trace's step `count`, counted through all repetitions; schedule the next."""
         rounds, index = divmod(count, len(trace.steps))
         step = trace.steps[index]
-        named = {
-            "rate_mbps": step.rate_mbps,
-            "delay_ms": step.delay_ms,
-            "loss_percent": step.loss_percent,
-        }
-        values = {name: value for name, value in named.items() if value is not None}
-        for ends in directed_links(trace.a, trace.b, trace.direction):
-            active.values[ends] = {**active.values.get(ends, {}), **values}
+        if isinstance(trace, Availability):
+            active.cuts = {} if step.on else dict.fromkeys(active.touches, trace.how)
+        else:
+            if step.rate_mbps is not None:
+                active.cuts = {} if step.rate_mbps else dict.fromkeys(active.touches, "blackhole")
+            for ends in active.touches:
+                active.values[ends] = {**active.values.get(ends, {}), **step.values()}
         if trace.every_s is not None or index + 1 < len(trace.steps):
             rounds, index = divmod(count + 1, len(trace.steps))
             at_s = trace.steps[index].at_s + rounds * (trace.every_s or 0.0)

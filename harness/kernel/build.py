@@ -37,6 +37,7 @@ PATCHES = tuple(
         "time-waited",
         "virtual-tsc",
         "site-time",
+        "pages-around",
     )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")

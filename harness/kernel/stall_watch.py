@@ -74,17 +74,18 @@ class StallWatch:
             self._seen_cpu_s = cpu_s
         used_s = max((s - self._seen_cpu_s.get(pid, 0.0) for pid, s in cpu_s.items()), default=0.0)
         self.warning = None
+        why = ", as the run was interrupted" if interrupted else ""
         if used_s > timeout_s:
             name, remedy = self._name_process()
             raise KernelError(
                 f"{self._describe_clock()} while one process used {timeout_s:.0f} s of processor "
-                "time: it spins without waiting, or computes for too long (docs/time.md)"
+                f"time{why}: it spins without waiting, or computes for too long (docs/time.md)"
                 f"{name}; remedy: {remedy}"
             )
         if used_s > WARNING_SHARE * timeout_s:
             self.warning = (
                 f"no process waits while one computes: {used_s:.0f} s of processor time; after "
-                f"{timeout_s:.0f} s it counts as spinning"
+                f"{timeout_s:.0f} s it counts as spinning{why}"
             )
 
     def _name_process(self) -> tuple[str, str]:

@@ -232,15 +232,19 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
 
 
 def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:
-    """What a site of programs with timed calls did on average."""
+    """What a process of programs with timed calls did on average."""
     sites = len({row["site"] for row in rows})
-    names = {"computing_s": "computing", "waiting_s": "waiting for the last site",
+    processes = len({(row["site"], row.get("process")) for row in rows})
+    names = {"computing_s": "computing", "waiting_s": "waiting for the last",
              "moving_s": "moving bytes", "rest_s": "else"}  # fmt: skip
     parts = (
-        f"{short(sum(_numbers(rows, column)) / sites, TIME_S)} {name}"
+        f"{short(sum(_numbers(rows, column)) / processes, TIME_S)} {name}"
         for column, name in names.items()
     )
-    return f"{', '.join(parts)}, on average of {count_of(sites, 'site')}"
+    whose = count_of(sites, "site")
+    if processes > sites:
+        whose = f"{processes} processes at {whose}"
+    return f"{', '.join(parts)}, on average of {whose}"
 
 
 def _describe_workers(rows: Sequence[Mapping[str, str]]) -> str:

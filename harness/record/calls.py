@@ -68,10 +68,11 @@ def list_calls(history: History) -> tuple[Call, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """When the last member whose data a call needs had begun it, and at which site that was."""
+    """When the last member whose data a call needs had begun it, and which process that was."""
 
     last_ns: int
     last_site: str
+    last_process: int
 
 
 def list_groups(history: History) -> Mapping[Group, Mapping[int, list[Call]]]:
@@ -111,5 +112,5 @@ def find_meetings(history: History) -> Mapping[Key, Meeting]:
                 others = [same[each] for each in list_needed(call, rank) if each in same]
                 if others:
                     last = max(others, key=lambda other: other.started.t_ns).started
-                    found[call.key] = Meeting(last.t_ns, last.site)
+                    found[call.key] = Meeting(last.t_ns, last.site, last.process)
     return found

@@ -1,7 +1,7 @@
 """Where the time of programs went: computing, waiting for the last site, moving bytes (pure).
 
-At each moment a site computes, or is in a call. A collective call waits until the last member whose
-data it needs has begun it, and moves bytes from then on. If a site does several of these at once,
+At each moment a process computes, or is in a call. A collective call waits until the last member
+whose data it needs has begun it, and moves bytes from then on. If a process does several at once,
 the first of computing, moving and waiting counts.
 """
 
@@ -9,30 +9,34 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.calls import Call, Key, Meeting, find_meetings, list_calls
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.lives import Interval, Phase
 from trunkline.workloads.program_roles import site_of
 
 COMPUTING, MOVING, WAITING = range(3)
-"""What a site does, in the order in which it counts."""
+"""What a process does, in the order in which it counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """The parts of one step of a site, or of its whole run, in nanoseconds.
+    """The parts of one step of a process, or of its whole run, in nanoseconds.
 
     Attributes:
-        number: the iteration; None for the whole run of a site that reports no computing.
-        waited_for: how long the site waited for each other one.
+        process: its id at the site; None if the reports of several processes do not tell them
+            apart, or if the site has none.
+        number: the iteration; None for the whole run of a process that reports no computing.
+        waited_for: how long the process waited for each other site, and for each other process of
+            its own site, such as `n2 (process 17)`.
     """
 
     site: str
+    process: int | None
     number: int | None
     start_ns: int
     end_ns: int
@@ -47,59 +51,103 @@ class StepTime:
         return self.end_ns - self.start_ns - self.computing_ns - self.moving_ns - self.waiting_ns
 
 
-def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTime]:
-    """The steps of each site in order: from one start of computing to the next.
+@dataclass(slots=True)
+class _Process:
+    """What a process of a site computed and called."""
 
-    A process that begins while another one of the site computes begins no step.
-    """
+    calls: list[Call] = field(default_factory=list)
+    computed: list[Phase] = field(default_factory=list)
+
+    @property
+    def first_ns(self) -> int:
+        """When it began its first call or computation."""
+        begun = [call.started.t_ns for call in self.calls]
+        return min([*begun, *(phase.start_ns for phase in self.computed)])
+
+
+def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTime]:
+    """The steps of each process of each site in order: from one start of computing to the next."""
     meetings = find_meetings(history)
+    first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
+    exits_ns = {site_of(event.who): event.t_ns for event in history.all(AgentExited)}
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
         calls[call.started.site].append(call)
-    first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
-    exits_ns = {site_of(event.who): event.t_ns for event in history.all(AgentExited)}
     for site in sites:
         until_ns = exits_ns.get(site, history.end_ns)
-        starts: list[tuple[int, int | None]] = []
-        computed: list[Interval] = []
-        free_ns = 0
-        for phase in history.phases.get(site, ()):
-            if isinstance(phase.begun, ComputeStarted):
-                if phase.start_ns >= free_ns:
-                    starts.append((phase.start_ns, phase.begun.iteration))
-                free_ns = max(free_ns, phase.end_ns)
-                computed.append((phase.start_ns, min(phase.end_ns, until_ns)))
-        done = [call.finished.t_ns for call in calls[site] if call.finished is not None]
-        last_ns = max([*done, *(end for _, end in computed)], default=until_ns)
-        starts = starts or [(first_ns, None)]
-        bounds = [*(t_ns for t_ns, _ in starts), max(last_ns, starts[-1][0])]
-        changes = [*_list_changes(computed, calls[site], meetings, (bounds[0], bounds[-1]))]
-        divided = zip(starts, pairwise(bounds), _divide(changes, bounds), strict=True)
-        for (_, number), span, (spent, waited_for) in divided:
-            parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
-            yield StepTime(site, number, *span, *parts, dict(waited_for))
+        processes = _tell_apart(calls[site], history.phases.get(site, ()))
+        for process, own in processes.items():
+            others = [each.first_ns for each in processes.values() if each is not own]
+            end_ns = _find_end(own, others, until_ns)
+            yield from _divide_steps((site, process), own, (first_ns, end_ns), meetings)
+
+
+def _divide_steps(
+    who: tuple[str, int | None], own: _Process, span: Interval, meetings: Mapping[Key, Meeting]
+) -> Iterator[StepTime]:
+    """The steps of a process within a span; a single one if it reported no computing."""
+    begun = [phase.begun for phase in own.computed]
+    numbers: list[int | None] = [e.iteration for e in begun if isinstance(e, ComputeStarted)]
+    starts = [phase.start_ns for phase in own.computed] or [span[0]]
+    bounds = [*starts, max(span[1], starts[-1])]
+    changes = _list_changes(own, meetings, (bounds[0], bounds[-1]))
+    for number, step, (spent, waited_for) in zip(
+        numbers or [None], pairwise(bounds), _divide(changes, bounds), strict=True
+    ):
+        parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
+        yield StepTime(*who, number, *step, *parts, dict(waited_for))
+
+
+def _tell_apart(calls: Sequence[Call], phases: Sequence[Phase]) -> dict[int | None, _Process]:
+    """The processes of a site by their ids; a single one if reports of computing name none.
+
+    A site that neither computed nor called anything has one process, too.
+    """
+    computed = {phase: phase.begun.process for phase in phases
+                if isinstance(phase.begun, ComputeStarted)}  # fmt: skip
+    named = {call.started.process for call in calls}
+    merged = None in computed.values()
+    single = named.pop() if len(named) == 1 else None
+    found = defaultdict[int | None, _Process](_Process)
+    for call in calls:
+        found[single if merged else call.started.process].calls.append(call)
+    for phase, process in computed.items():
+        found[single if merged else process].computed.append(phase)
+    return dict(sorted(found.items(), key=lambda item: item[0] or 0)) or {None: _Process()}
+
+
+def _find_end(own: _Process, others: Sequence[int], until_ns: int) -> int:
+    """When a process ended its last call or computation; else when its program did.
+
+    `others` are the first times of the other processes of the site. If the last call never ended,
+    the next one of them may have replaced this process.
+    """
+    if own.calls and own.calls[-1].finished is None:
+        last_ns = own.calls[-1].started.t_ns
+        return min([until_ns, *(first_ns for first_ns in others if first_ns > last_ns)])
+    done = [call.finished.t_ns for call in own.calls if call.finished is not None]
+    return min(max([*done, *(phase.end_ns for phase in own.computed)], default=until_ns), until_ns)
 
 
 Change = tuple[int, int, int, str]
-"""From a time on, a site does something once more (1) or once less (-1), or a step begins (0);
-what it does, and the site that it waits for."""
+"""From a time on, a process does something once more (1) or once less (-1), or a step begins (0);
+what it does, and whom it waits for."""
 
 
 def _list_changes(
-    computed: Iterable[Interval],
-    calls: Iterable[Call],
-    meetings: Mapping[Key, Meeting],
-    span: Interval,
+    own: _Process, meetings: Mapping[Key, Meeting], span: Interval
 ) -> Iterator[Change]:
-    """What a site does within a span."""
-    for begin_ns, end_ns in computed:
-        yield from _clip(begin_ns, end_ns, COMPUTING, "", span)
-    for call in calls:
+    """What a process does within a span."""
+    for phase in own.computed:
+        yield from _clip(phase.start_ns, phase.end_ns, COMPUTING, "", span)
+    for call in own.calls:
         begin_ns, met = call.started.t_ns, meetings.get(call.key)
         end_ns = span[1] if call.finished is None else call.finished.t_ns
-        last_ns, last_site = (begin_ns, "") if met is None else (met.last_ns, met.last_site)
+        last_ns, last = (begin_ns, "") if met is None else (met.last_ns, met.last_site)
+        if met is not None and last == call.started.site:
+            last = f"{last} (process {met.last_process})"
         met_ns = min(max(last_ns, begin_ns), end_ns)
-        yield from _clip(begin_ns, met_ns, WAITING, last_site, span)
+        yield from _clip(begin_ns, met_ns, WAITING, last, span)
         yield from _clip(met_ns, end_ns, MOVING, "", span)
 
 

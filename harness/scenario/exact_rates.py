@@ -24,8 +24,9 @@ def find_refusal(scenario: Scenario) -> tuple[str, str] | None:
     if scheme.rate_error_percent:
         return "rate_error", "expected 0 % with rates: exact"
     others = [e for e in scenario.timeline if not isinstance(e.fault, Redraw | SetLink | Trace)]
+    others += [e for e in scenario.timeline if isinstance(e.fault, Trace) and e.fault.has_outages]
     if others:
-        allowed = f"{Redraw.VERB}, {SetLink.VERB} and {Trace.VERB}"
+        allowed = f"{Redraw.VERB}, {SetLink.VERB} and {Trace.VERB} without outages"
         return "rates", f"only with a timeline of {allowed}; it has {others[0].fault.VERB}"
     if scenario.failover.backup:
         return "rates", "only without failover.backup, which does not know when the timeline began"

@@ -14,6 +14,7 @@ from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.background.flows import Background
+from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.scheme_settings import PROGRAMS, Component, Count, Duration, Scheme
@@ -256,6 +257,12 @@ class Scenario:
         tasks = stop.tasks and stop.tasks + (warm_up.tasks or 0)
         time_s = stop.time_s and stop.time_s + (warm_up.time_s or 0.0)
         return replace(stop, tasks=tasks, time_s=time_s)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know about the files of networks and traces."""
+        ends = {"limits.run": self.limits.run_s, "stop.time": self.whole_stop.time_s}
+        return (*self.topology.notes, *trace_notes.list_notes(self.timeline, ends))
 
     @property
     def workers(self) -> tuple[str, ...]:

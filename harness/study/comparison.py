@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages.comparison.maps_section import format_share
 from trunkline.harness.report.pages.comparison.means_section import (
     Mean,
@@ -136,10 +138,11 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     Columns are the keys, `trials`, the number of trials with each verdict, of those that met all
     expectations and of those that missed one (if there are expectations), the mean of every number
     with `_low` and `_high`, and for each of METRICS `_ratio`, `_ratio_low` and `_ratio_high`. The
-    baseline of a ratio is the cell with the first key's first value and the same other values; `-`
-    equals any value.
+    baseline of a ratio is the cell with the same values, but the first one of the first key that
+    has several; `-` equals any value.
     """
     groups = dict(_group_cells(trials, keys))
+    at = next((n for n, key in enumerate(keys) if trials[key].nunique() > 1), 0)
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
     rows = []
     for values, group in groups.items():
@@ -153,7 +156,7 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
             row |= _name_bounds(
                 column, confidence_interval([float(value) for value in passed[column]])
             )
-        first = next((v for v in groups if _is_same(v[1:], values[1:])), values)
+        first = next((v for v in groups if _is_same(_omit(v, at), _omit(values, at))), values)
         against = groups[first][groups[first]["verdict"] == "pass"]
         for column in METRICS:
             if keys and column in numbers:
@@ -170,13 +173,14 @@ def name_variants(
     labels: Sequence[str],
     scenario: str,
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
-    """The trials, cells and keys as they are shown.
+    """The trials, cells and keys as they are shown: keys with several values, if there are any.
 
     With labels, one for each cell, VARIANT is the only key. Where nothing varies, the only cell has
     the name of the scenario.
     """
     if keys and not labels:
-        return trials, cells, tuple(keys)
+        varied = tuple(key for key in keys if cells[key].nunique() > 1)
+        return trials, cells, varied or tuple(keys)
     key, names = (VARIANT, tuple(labels)) if labels else (SCENARIO, (scenario,))
     of_cells = [tuple(str(row[key]) for key in keys) for row in cells.to_dict("records")]
     names_of = dict(zip(of_cells, names, strict=True))
@@ -206,11 +210,11 @@ def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
 
 
 def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The summary as titles and a row of texts per cell: keys, trials, measurements.
+    """The summary as titles and a row of texts per cell: keys, trials, other keys, measurements.
 
     Columns without information, such as an accuracy that no trial has, are left out.
     """
-    columns = list(_choose_columns(cells, keys))
+    columns = [*_list_other_keys(cells, keys), *_choose_columns(cells, keys)]
     named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
     rows = [
         [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
@@ -300,7 +304,8 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
         missed = bad[EXPECTATIONS] == MISSED
         if missed.any():
-            yield f"{missed.sum()} trials missed expectations: tables/trials.csv has their folders"
+            which = count_of(int(missed.sum()), "trial")
+            yield f"{which} missed expectations: tables/trials.csv has the folders"
         bad = bad[~missed]
     for row in bad.to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)
@@ -341,6 +346,10 @@ def _group_cells(
         yield tuple(map(str, values)), group
 
 
+def _omit(values: Sequence[str], at: int) -> tuple[str, ...]:
+    return (*values[:at], *values[at + 1 :])
+
+
 def _is_same(some: Sequence[str], others: Sequence[str]) -> bool:
     return all(a == b or NONE in (a, b) for a, b in zip(some, others, strict=True))
 
@@ -363,6 +372,17 @@ def _format_verdicts(row: Mapping[Any, Any]) -> str:
 Writer = Callable[[Mapping[Any, Any]], str]
 
 
+def _list_other_keys(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
+    """The keys of the grid that are not shown, because they have only one value."""
+    for column in map(str, list(cells)[: list(cells).index("trials")]):
+        if column not in keys:
+            yield column, partial(_get_text, column)
+
+
+def _get_text(column: str, row: Mapping[Any, Any]) -> str:
+    return str(row[column])
+
+
 def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
     """Title and formatter of each column of numbers that has information."""
     several = bool(keys) and cells[keys[0]].nunique() > 1
@@ -381,11 +401,11 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
     for column, title, text in columns:
         if column not in cells or not cells[column].notna().any():
             continue
-        if column == "abandoned" and not cells[column].any():
+        if column in ("abandoned", "rounds") and not cells[column].fillna(0).any():
             continue
         yield title, text
-        if several and title in RATIOS:
-            what, metric = RATIOS[title]
+        what, metric = RATIOS.get(title, ("", ""))
+        if several and what and cells[f"{metric}_ratio"].notna().any():
             yield f"ratio of {what}", make_ratio_formatter(metric)
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs, plots
@@ -388,7 +389,7 @@ def _make_row(
     said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
     judged = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))
     row["verdict"] = combine_outcome(judged["verdict"], said["error"])
-    if any(check["name"].startswith(expectation_maps.PREFIX) for check in judged.get("checks", ())):
+    if any(check["name"].startswith(EXPECTED) for check in judged.get("checks", ())):
         row[EXPECTATIONS] = expectation_maps.judge_trial(judged["checks"])
     table = run_dir / "tables" / "run.csv"
     if table.exists():  # an unreadable log has no tables

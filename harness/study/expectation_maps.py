@@ -1,7 +1,7 @@
 """Where the expectations of a scenario hold: maps over two varied keys (pure).
 
 A trial is *met* if it met all of `expect:`, and *missed* if it did not meet one, for example
-because its programs failed. It counts as neither if a check of the network failed, if a user
+because its programs failed. It counts as neither if another check failed or is unknown, if a user
 interrupted it, or if it was not carried out.
 """
 
@@ -15,8 +15,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from rich.table import Table
 
+from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.report.pages.comparison.maps_section import Map, format_share
 from trunkline.harness.report.plots import BLUE, ORANGE, STYLE
 from trunkline.harness.study.comparison import MET, MISSED, describe_key
@@ -29,23 +31,22 @@ GIVEN_UP = (
 )
 """The checks that fail, too, if programs give up, or wait until the run's time limit."""
 
-PREFIX = "expected: "
-"""The names of the checks of `expect:` begin with it."""
-
 COLUMN_IN, ROW_IN = 0.62, 0.34
 """The size in inches of a place of a map."""
 
 COLOURS = LinearSegmentedColormap.from_list("share", [ORANGE, "#f4f4f4", BLUE])
 """No trial met the expectations, half of them did, all did."""
 
+ALPHA = 0.75
+
 
 def judge_trial(checks: Sequence[Mapping[str, Any]]) -> str:
     """Whether a run is `met` or `missed`; empty if it is neither. `checks` are its verdict's."""
-    own = {check["outcome"] for check in checks if check["name"].startswith(PREFIX)}
+    own = {check["outcome"] for check in checks if check["name"].startswith(EXPECTED)}
     others = {check["name"]: check["outcome"] for check in checks} if own else {}
     failed = {name for name, outcome in others.items() if outcome == "fail"}
     unknown = {name for name, outcome in others.items() if outcome == "unknown"}
-    if any(name not in GIVEN_UP and not name.startswith(PREFIX) for name in failed | unknown):
+    if any(name not in GIVEN_UP and not name.startswith(EXPECTED) for name in failed | unknown):
         return ""
     if failed:
         return MISSED
@@ -91,17 +92,22 @@ def draw_table(shown: Map) -> Table:
 def draw(maps: Sequence[Map]) -> Figure:
     """Draw maps beside each other, as for a paper."""
     width_in = max(1.3 + COLUMN_IN * len(maps[0].columns), 2.2)
-    height_in = 0.9 + ROW_IN * len(maps[0].rows)
+    height_in = 1.3 + ROW_IN * len(maps[0].rows)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in * len(maps), height_in), layout="constrained")
         for axes, shown in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
             _draw_map(axes, shown)
+        words = {"none": 0.0, "half": 0.5, "all": 1.0}
+        places = [Patch(facecolor=COLOURS(share), alpha=ALPHA, lw=0) for share in words.values()]
+        figure.legend(
+            places, words, loc="outside upper left", ncols=3, title="trials that met expectations"
+        )
     return figure
 
 
 def _draw_map(axes: Axes, shown: Map) -> None:
     shares = [[_share(shown.counts.get((row, at))) for at in shown.columns] for row in shown.rows]
-    axes.imshow(shares, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="auto", alpha=0.75)
+    axes.imshow(shares, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="auto", alpha=ALPHA)
     for y, row in enumerate(shown.rows):
         for x, at in enumerate(shown.columns):
             text = format_share(shown.counts.get((row, at)))

@@ -40,6 +40,7 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     """
     stop = scenario.stop
     faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
+    faults += [e for e in scenario.timeline if isinstance(e.fault, Trace) and e.fault.has_outages]
     unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
     if faults or unknown:
         return None

@@ -20,6 +20,7 @@ from trunkline.agents.events.task_events import Evaluated, TaskCompleted
 from trunkline.harness.checks.expectations.user_check import UserCheck
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import (
+    EXPECTED,
     Checker,
     Finding,
     doubt,
@@ -48,7 +49,7 @@ def list_checks(
     `carried_out` are the user's own checks, by their place in `expect:`.
     """
     for entry, expected in enumerate(rules.scenario.expect):
-        name = f"expected: {expected}"
+        name = f"{EXPECTED}{expected}"
         if expected.kind == "check":
             yield name, "programs", partial(_judge_check, carried_out.get(entry))
         else:

@@ -189,21 +189,27 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     """Every site moved payload, reported something, or made a timed call: else nothing is known.
 
     Packets of up to HEADER_BYTES on a link prove nothing: connections that time out or are refused
-    need them. So the kernel's count of packets with data decides, if any packet was on a link.
+    need them. So the kernel's count of packets with data decides, if any packet was on a link. A
+    link counts a packet after its delay, so packets that are on their way at the end do not count.
     """
     spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
     spoke.update(event.site for event in history.all(CallStarted))
+    sent = set[str]()
     for run in history.all(RunFinished):
         carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
         spoke.update(name for each in carried for name in (each.src, each.dst))
         linked = {name for each in run.links if each.packets for name in (each.src, each.dst)}
         spoke.update(linked.intersection(run.with_data or ()))
+        sent.update(run.with_data or ())
     idle = [site for site in rules.program_sites if site not in spoke]
+    early = ", ".join(site for site in idle if site in sent)
     yield judged(len(rules.program_sites) - len(idle))
     if idle:
         yield doubt(
-            f"{', '.join(idle)} took no part: no packet with data left or reached these sites,"
-            " and their programs reported nothing and made no timed call"
+            f"{', '.join(idle)} took no part: no packet with data was delivered from or to these"
+            " sites, and their programs reported nothing and made no timed call"
+            + f" ({early} sent data, to themselves or too late to be delivered)"
+            * bool(early)
         )
 
 

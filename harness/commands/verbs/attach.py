@@ -31,6 +31,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Follow the run to its end, fetch it, and print its verdict."""
     from trunkline.harness.runs.remote import client
 
+    if (Path(arguments.host) / "resolved.yaml").exists() or any(
+        Path(arguments.runs, arguments.host).glob("*/resolved.yaml")
+    ):
+        raise terminal.UsageError(
+            f"{arguments.host}: this run is on this machine, expected another one: "
+            f"`trunkline inject {arguments.host} status` asks it, or changes it"
+        )
     host = terminal.make_host(arguments.host, arguments)
     with terminal.follow(arguments.quiet) as (show, tell):
         result = client.attach(host, arguments.run, Path(arguments.runs), show, tell)

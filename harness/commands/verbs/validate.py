@@ -48,6 +48,6 @@ def _validate(arguments: argparse.Namespace) -> int:
             code = terminal.BAD_USAGE
         else:
             print(f"{file}: ok")
-            for note in scenario.topology.notes:
+            for note in scenario.notes:
                 print(f"{file}: note: {note}")
     return code

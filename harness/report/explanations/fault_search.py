@@ -21,7 +21,7 @@ from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval, is_dead
 from trunkline.topologies.model import Topology
 
-CUTS = ("outage", "isolate", "partition", "flap")
+CUTS = ("outage", "isolate", "partition", "flap", "availability")
 CHANGES = ("setlink", "redraw", "trace")
 STOPS = ("kill", "pause", "restart")
 HARMS = (*CUTS, *CHANGES, *STOPS)

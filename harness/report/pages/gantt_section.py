@@ -276,6 +276,8 @@ def _write_caption(
         reported = history.syncs or history.all(ComputeStarted)
         words = ["Synchronizations and computing are as the programs reported them."]
         words = words if reported else ["The programs reported no steps."]
+        if any(event.process is not None for event in history.all(ComputeStarted)):
+            words.append(" A site computes while one of its processes does.")
     if shown:
         words.append(
             " Bands mark the times of faults. A line above a row: a link of that site was "

@@ -56,7 +56,7 @@ TABLES = tuple(
     for name in (
         "tasks", "members", "workers", "links", "accuracy", "faults", "run", "paths", "probes",
         "clocks", "background", "updates", "servers", "branches", "programs", "traffic", "calls",
-        "charges",
+        "steps", "charges",
     )
 )  # fmt: skip
 """The classes of the rows of all tables, in the order of the docs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -50,7 +50,7 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     choices = {"policy": reader.extensions.policies, "plan": reader.extensions.plans}
     for key, modules in choices.items():
         if not isinstance(names[key], str) or names[key] not in modules:
-            reader.source.refuse(("scheme", key), list_choices(modules, names[key]))
+            reader.source.refuse(("scheme", key), _name_choices(key, names[key], modules))
     if not reader.source.is_sound("scheme"):
         functions = [module.create for module in choices["policy"].values()]
         functions += [module.build for module in choices["plan"].values()]
@@ -174,6 +174,16 @@ def _check_policy(
         first_word = re.split(r"\W", str(error), maxsplit=1)[0]
         if sound is None or units.split_name(first_word)[0] in sound:
             reader.refuse_option("scheme", first_word, str(error), options, "policy")
+
+
+def _name_choices(key: str, value: Any, known: Iterable[str]) -> str:
+    """What a policy or a plan may be, after a hint if the value is the name of a scheme."""
+    allowed = list_choices(known, value)
+    if not isinstance(value, str) or value not in SCHEMES:
+        return allowed
+    chosen = ", ".join(f"{name}: {SCHEMES[value][name]}" for name in ("policy", "plan"))
+    allowed = allowed[allowed.index("expected") :]
+    return f"this is the name of a scheme: scheme: {value}, or {chosen}; {allowed}"
 
 
 def _find_owners(choices: Mapping[str, Mapping[str, Any]], key: str) -> str:

@@ -31,7 +31,7 @@ from trunkline.topologies.links import LinkOverride, TopologyError
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),
-    Option("access", "access", None, list[AccessLink], ()),
+    Option("access", "access", None, list[AccessLink] | str, ()),
     *read_options(impair),
 )
 """The options of every topology, beside those of its builder."""

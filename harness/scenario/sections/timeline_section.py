@@ -7,8 +7,16 @@ from collections.abc import Collection
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
 from trunkline.harness.config.options import Refusal, make_check, make_type
+from trunkline.harness.faults import availability
 from trunkline.harness.faults.fault_syntax import Read, parse, write
-from trunkline.harness.faults.fault_types import Churn, Fault, FaultError, Leave, Trace
+from trunkline.harness.faults.fault_types import (
+    Availability,
+    Churn,
+    Fault,
+    FaultError,
+    Leave,
+    Trace,
+)
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.faults.traces import MAX_STEPS
 from trunkline.harness.scenario.settings import TimelineEntry
@@ -36,19 +44,22 @@ def read(
         source.refuse(("timeline",), "expected a list of mappings with at: and do:")
         return ()
     check_line = make_check(make_type(TimelineEntry))
-    entries = tuple(
-        _entry(source, index, line, check_line(line), topology, run_s, files, targets)
+    found = [
+        (index, entry)
         for index, line in enumerate(given)
-    )
-    steps = sum(len(e.fault.steps) for e in entries if e and isinstance(e.fault, Trace))
+        for entry in _read_entries(
+            source, index, line, check_line(line), topology, run_s, files, targets
+        )
+    ]
+    traces = [e.fault for _, e in found if isinstance(e.fault, Trace | Availability)]
+    steps = sum(len(fault.steps) for fault in traces)
     if steps > MAX_STEPS:
         allowed = f"expected {MAX_STEPS} steps or fewer in all traces together"
         source.refuse(("timeline",), allowed, f"{steps} steps")
-    for index, entry in enumerate(entries):
-        refusal = refuse_fault(entry.fault, targets is not None) if entry else None
-        if refusal:
+    for index, entry in found:
+        if refusal := refuse_fault(entry.fault, targets is not None):
             source.refuse(("timeline", index, "do"), refusal)
-    return tuple(entry for entry in entries if entry is not None)
+    return tuple(entry for _, entry in found)
 
 
 def write_entries(entries: tuple[Entry, ...]) -> list[dict[str, str]]:
@@ -69,7 +80,7 @@ def refuse_fault(fault: Fault, programs: bool) -> str | None:
     return None
 
 
-def _entry(
+def _read_entries(
     source: Document,
     index: int,
     given: object,
@@ -78,7 +89,8 @@ def _entry(
     run_s: float,
     files: Read,
     targets: Collection[str] | None,
-) -> Entry | None:
+) -> list[Entry]:
+    """The entry of a line, or one for each site that a file of availability names."""
     path: KeyPath = ("timeline", index)
     line, refusals = checked
     for refusal in refusals:
@@ -89,10 +101,21 @@ def _entry(
         )
     text = given.get("do") if isinstance(given, dict) else None
     if not isinstance(text, str):
-        return None
+        return []
     try:
-        fault = parse(text, topology, files, targets)
+        faults = [
+            parse(each, topology, files, targets) for each in _name_sites(text, topology, files)
+        ]
     except FaultError as error:
         source.refuse((*path, "do"), str(error))
-        return None
-    return Entry(line.at_s, fault) if line is not None else None
+        return []
+    return [Entry(line.at_s, fault) for fault in faults] if line is not None else []
+
+
+def _name_sites(text: str, topology: Topology | None, files: Read) -> list[str]:
+    """The text, or instead of `availability all FILE` one for each site that the file names."""
+    words = text.split()
+    if topology is None or words[:2] != [Availability.VERB, availability.ALL] or len(words) < 3:
+        return [text]
+    sites = availability.list_sites(files(words[2]), words[2], topology.site_names)
+    return [" ".join([words[0], site, *words[2:]]) for site in sites]

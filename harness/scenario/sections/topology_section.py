@@ -8,6 +8,7 @@ from dataclasses import replace
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, KeyPath
 from trunkline.harness.config.options import make_model, read_options, read_values
+from trunkline.harness.scenario.sections.access_file import read_access
 from trunkline.harness.scenario.sections.section_reading import (
     SectionReader,
     read_sound,
@@ -45,9 +46,12 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
         except TopologyError as error:
             _refuse_override(reader, index, error)
     try:
+        if isinstance(access, str):
+            access = read_access(reader.read_file(access), access, topology.site_names)
         topology = add_access_links(topology, access)
     except TopologyError as error:
-        reader.source.refuse(("topology", "access"), str(error).removeprefix("access: "))
+        for text in error.problems:
+            reader.source.refuse(("topology", "access"), text.removeprefix("access: "))
     made = explicit.build(random.Random(seed), **explicit.options(topology))
     return replace(made, notes=topology.notes, origins=topology.origins)
 
@@ -56,7 +60,7 @@ def find_sites(reader: SectionReader) -> tuple[str, ...]:
     """The sites of a topology with wrong rates or delays, so that other sections are checked.
 
     Values that have units do not determine the sites, so defaults may take their place. Without
-    a topology, and after other problems of it, there are none.
+    a topology, and after other problems of it, there are none. Notes further problems.
     """
     given = reader.source.data.get("topology")
     builder = given.get("builder") if isinstance(given, dict) else None
@@ -70,9 +74,14 @@ def find_sites(reader: SectionReader) -> tuple[str, ...]:
     if values is None or plain & (asked.keys() - sound):
         return ()
     files = {"read": reader.read_file} if takes_files(module.build) else {}
+    given_values = read_values(values, options)
     try:
-        made = module.build(random.Random(0), **read_values(values, options), **files)
-    except TopologyError:
+        made = module.build(random.Random(0), **given_values, **files)
+    except TopologyError as error:
+        named = units.split_name(error.key)[0]
+        if asked.keys() - sound and named in sound:  # `read` has not built it
+            for text in error.problems:
+                reader.refuse_option("topology", error.key, text, given_values)
         return ()
     return made.site_names  # type: ignore[no-any-return]
 

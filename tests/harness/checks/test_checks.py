@@ -1036,7 +1036,8 @@ def test_exact_results_are_compared_where_the_workload_knows_them() -> None:
     rules = replace(RULES, expected_digest=lambda task: None)
     assert one(name, rules=rules) == (
         "unknown",
-        "0 of 2 results judged; 2 excused: chunks moved to a block that adds in another order",
+        "none of 2 results was judged (2 excused: chunks moved to a block that adds in another"
+        " order); let the run go on until some can be",
     )
 
 
@@ -1062,6 +1063,10 @@ def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:
         assert Check.of("one", objects, [judged()]).counts == f"1 {one} judged"
     verdict = Verdict.of([odd, bad, good, empty])
     assert verdict.problems == ("bad: a; c", "odd: slow")
+    hoped = [replace(check, name=f"expected: {check.name}") for check in (odd, bad)]
+    assert Verdict.of([odd, bad, *hoped]).problems == (
+        "expected: bad: a; c", "bad: a; c", "expected: odd: slow", "odd: slow",
+    )  # fmt: skip
     names = [check["name"] for check in verdict.to_json()["checks"]]
     assert names == ["bad", "odd", "good", "empty"]
     assert verdict.counts == (
@@ -1104,7 +1109,17 @@ def test_a_check_counts_what_it_excuses_and_is_unknown_if_that_is_all() -> None:
     nothing = Check.of("odd", "tasks", excuses)
     assert nothing.outcome == "unknown"
     assert Verdict.of([nothing]).problems == (
-        "odd: 0 of 25 tasks judged; 25 excused: a site was lost",
+        "odd: none of 25 tasks was judged (25 excused: a site was lost); "
+        "let the run go on until some can be",
+    )
+
+
+def test_no_note_is_the_reason_why_nothing_could_be_judged() -> None:
+    sent = note("0 bytes planned, sent and received")
+    check = Check.of("odd", "links of tasks", [sent, excused("the task was halted", "a -> b")])
+    assert check.detail == (
+        "the only link of tasks was not judged (1 excused: the task was halted); "
+        "let the run go on until some can be"
     )
 
 

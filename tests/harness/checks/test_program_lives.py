@@ -14,6 +14,7 @@ from trunkline.agents.events.round_events import (
 )
 from trunkline.agents.events.run_events import (
     AgentExited,
+    LinkTotals,
     NetworkReady,
     ProgramReady,
     ProgramsStarted,
@@ -26,6 +27,7 @@ from trunkline.harness.checks.programs.lifecycle_checks import programs_lived_as
 from trunkline.harness.checks.programs.program_checks import (
     programs_exited,
     programs_follow_the_protocol,
+    sites_took_part,
     syncs_ended,
 )
 from trunkline.harness.checks.rules import Rules
@@ -67,6 +69,25 @@ CHECKS = (
     faults_as_written,
     run_ends_as_written,
 )
+
+
+@pytest.mark.parametrize(
+    ("packets", "with_data", "words"),
+    [
+        (3, ("n1", "n2"), None),
+        (0, (), "n1, n2 took no part"),
+        (0, ("n1",), "no timed call (n1 sent data, to themselves or too late to be delivered)"),
+        (0, ("n1", "n2"), "no timed call (n1, n2 sent data, to themselves or too late"),
+    ],
+)
+def test_data_that_no_link_has_delivered_when_the_run_ends_does_not_count(
+    packets, with_data, words
+):
+    links = (LinkTotals("n1", "n2", 90 * packets, packets, 0),)
+    end = RunFinished(S, "runner", ProgramsExited(("n1",), True), links, (), with_data)
+    findings = list(sites_took_part(History.of([end]), RULES))
+    assert [each.outcome for each in findings] == ["pass"] + ["unknown"] * bool(words)
+    assert (words or "") in findings[-1].text
 
 
 def started(at_s, who, attempt=0):

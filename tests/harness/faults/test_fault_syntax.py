@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trunkline.harness.faults.fault_syntax import complete, parse, summary, usage, write
 from trunkline.harness.faults.fault_types import (
     VERBS,
+    Availability,
     Churn,
     FaultError,
     Flap,
@@ -26,6 +27,7 @@ from trunkline.harness.faults.fault_types import (
     Resume,
     SetLink,
     Step,
+    Switch,
     Trace,
 )
 from trunkline.topologies.links import Link
@@ -72,6 +74,14 @@ SAME = [
     (
         "trace oslo rome 0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1% one-way",
         Trace("oslo", "rome", (Step(0, 20), Step(1.5, 30, 40, 0.1))),
+    ),
+    (
+        "trace oslo rome 0s:0Mbit/s::1%,2s:1Mbit/s:::3ms both for 5 s",
+        Trace("oslo", "rome", (Step(0, 0, None, 1), Step(2, 1, jitter_ms=3)), "both", for_s=5.0),
+    ),
+    (
+        "availability kyiv 0s:off,5s:on carrier every 10 s",
+        Availability("kyiv", (Switch(0, False), Switch(5, True)), "carrier", 10.0),
     ),
     ("kill controller for 2 s", Kill("controller", 2.0)),
     ("leave kyiv for 2 s", Leave("kyiv", 2.0)),
@@ -167,7 +177,10 @@ def test_other_spellings_mean_the_same(text, same):
             "up.csv: expected the steps of a trace: no file can be read here",
         ),
         ("trace oslo rome 0s:20Mbit/s,0s:30Mbit/s", "steps: 0 s after 0 s: expected times that"),
-        ("trace oslo rome 0s:0Mbit/s", "steps: rate 0 Mbit/s: expected 0.001 to"),
+        ("trace oslo rome 0s:0.0001Mbit/s", "steps: rate 0.0001 Mbit/s: expected 0.001 to"),
+        ("trace oslo rome 0s:1Mbit/s step=1s", "step=: expected with a file only"),
+        ("availability oslo 0s:off,9s:maybe", "steps: 'maybe': expected on or off, up or down"),
+        ("availability oslo 9s:off,9s:on", "steps: 9 s after 9 s: expected times that grow"),
         ("trace oslo rome 9s:1Mbit/s every 9 s", "every 9 s: expected more than 9 s, its end"),
     ],
 )
@@ -325,68 +338,6 @@ def test_any_words_are_a_fault_or_refused(text):
         fault = parse(text, TOPOLOGY)
     assert fault is None or parse(write(fault), TOPOLOGY) == fault
     assert all(isinstance(word, str) for word in complete(text, TOPOLOGY))
-
-
-def steps_of(text):
-    return parse("trace oslo rome f", TOPOLOGY, lambda _: text).steps
-
-
-def test_a_csv_trace_s_first_row_names_its_columns_in_any_order():
-    assert steps_of("time,rate,loss\n0,20,1\n2,30") == (Step(0.0, 20.0, None, 1.0), Step(2.0, 30.0))
-    assert steps_of("Rate, Time\n20,0") == (Step(0.0, 20.0),)
-    assert steps_of("# seconds, Mbit/s\n0,20,,1") == (Step(0.0, 20.0, None, 1.0),)
-
-
-@pytest.mark.parametrize(
-    ("times_ms", "steps"),
-    [
-        ([1], (Step(0.0, 12.0),)),  # one packet in every ms, as mahimahi repeats it
-        (range(1, 1002, 50), (Step(0.0, 0.24), Step(0.9, 36 / 101))),  # 3 packets in 101 ms
-        ([*range(1, 101), 300], (Step(0.0, 12.0), Step(0.1, 0.12))),  # none in 101..200
-    ],
-)
-def test_the_last_mahimahi_window_is_never_a_short_one_and_an_empty_one_has_a_packet(
-    times_ms, steps
-):
-    assert steps_of("\n".join(map(str, times_ms))) == steps
-
-
-def test_a_mahimahi_file_says_how_many_packets_may_pass_in_each_tenth_of_a_second():
-    lines = [str(ms) for ms in range(1, 101)] + ["101"] * 50 + ["200"]
-    trace = parse("trace oslo rome f", TOPOLOGY, lambda _: "\n".join(lines))
-    assert trace.steps == (Step(0.0, 12.0), Step(0.1, 6.12))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "f: empty: expected CSV (time,rate[,delay[,loss]]) or mahimahi"),
-        ("time,rate", "f:1: no rows: expected one or more"),
-        ("0,20\n1", "f:2: no rate: expected time,rate[,delay[,loss]]"),
-        ("0,20\n,20", "f:2: no time: expected time,rate[,delay[,loss]]"),
-        ("time,rate\n0,20,1", "f:2: 3 columns: expected time,rate"),
-        ("time,rate,jitter\n0,20,1", "f:1: columns time,rate,jitter: expected time and rate,"),
-        ("time,delay\n0,20", "f:1: columns time,delay: expected time and rate,"),
-        ("time,rate,rate\n0,20,1", "f:1: columns time,rate,rate: expected time and rate,"),
-        ("time,rate\n0,20\n1,x", "f:3: x: expected a rate such as 50 Mbit/s"),
-        ("0,20\n1,-5", "f:2: -5: expected a rate of 0 or more"),
-        ("0,20\n0,30", "f:2: 0 s after 0 s: expected times that grow"),
-        ("0,20,1,101", "f:1: loss 101 %: expected 0 to 100 %"),
-        ("0,10\n1,1e12", "f:2: rate 1000000000000 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
-        ("0,0.0001", "f:1: rate 0.0001 Mbit/s: expected 0.001 to 1000000 Mbit/s"),
-        ("0,10,1e9", "f:1: delay 1000000000 ms: expected 0 to 60000 ms"),
-        ("5\n4", "f:2: 4 after 5: expected times that do not fall"),
-        ("1\n2\nx", "f:3: x: expected time,rate[,delay[,loss]], or mahimahi's whole millisec"),
-        ("0;10", "f:1: 0;10: expected time,rate[,delay[,loss]], or mahimahi's whole millisec"),
-        ("1\n86400001", "f:2: 86400001: expected up to 86400000 ms, a day"),
-        ("999999999999", "f:1: 999999999999: expected up to 86400000 ms, a day"),
-        ("0", "f:1: 0: expected a last time of 1 ms or more"),
-    ],
-)
-def test_a_trace_that_is_none_is_refused_with_its_line(text, message):
-    with pytest.raises(FaultError) as refused:
-        parse("trace oslo rome f", TOPOLOGY, lambda _: text)
-    assert str(refused.value).startswith(message)
 
 
 def test_the_manual_lists_every_verb_with_its_usage_and_help():

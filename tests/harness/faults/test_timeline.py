@@ -141,6 +141,40 @@ def test_a_trace_is_followed_from_its_start_and_repeated():
     ]
 
 
+def cuts(line, until_s):
+    """(time, link, how it is cut) of each step of a link."""
+    found = []
+    while line.next_ns is not None and line.next_ns <= until_s * S:
+        at_ns = line.next_ns
+        steps = [step for step in line.advance(at_ns) if isinstance(step, LinkStep)]
+        found += [(at_ns / S, f"{s.after.src}->{s.after.dst}", {*s.cuts_after}) for s in steps]
+    return found
+
+
+def test_a_rate_of_0_cuts_the_link_until_the_next_rate():
+    line = timeline("0: trace a b 1s:0Mbit/s,2s::30ms,3s:2Mbit/s every 4 s for 6 s")
+    assert cuts(line, 20) == [
+        (1.0, "a->b", {"blackhole"}),
+        (2.0, "a->b", {"blackhole"}),
+        (3.0, "a->b", set()),
+        (5.0, "a->b", {"blackhole"}),
+        (6.0, "a->b", set()),
+    ]
+
+
+def test_a_site_that_is_not_available_has_no_links():
+    line = timeline("0: availability a 1s:off,2s:on carrier every 4 s for 7 s")
+    own = {"a->b", "b->a", "a->c", "c->a"}
+    found = cuts(line, 20)
+    assert {each for _, each, _ in found} == own
+    assert [(at, how) for at, each, how in found if each == "c->a"] == [
+        (1.0, {"carrier"}),
+        (2.0, set()),
+        (5.0, {"carrier"}),
+        (6.0, set()),
+    ]
+
+
 def test_agents_are_paused_killed_and_started_again():
     line = timeline(
         "0: pause a",
@@ -283,7 +317,8 @@ def test_churn_draws_one_way_outages_losses_and_slow_links_one_fault_a_link():
 LINES = [
     "outage a b for 2 s", "isolate c carrier for 1 s", "partition a | b,c", "flap a c every 300 ms",
     "setlink a b rate=3Mbit/s for 1 s", "redraw delay=1..90 ms every 700 ms", "kill a for 1 s",
-    "restart a", "resume a", "mend a b", "trace b c 0s:1Mbit/s,1s:2Mbit/s every 2 s", "heal",
+    "restart a", "resume a", "mend a b", "trace b c 0s:0Mbit/s,1s:2Mbit/s:::3ms every 2 s", "heal",
+    "availability a 0s:off,1s:on every 2 s",
     "pause a for 2 s", "churn outages=200ms pauses=300ms lasting=0.1..1s links=2",
 ]  # fmt: skip
 

@@ -162,6 +162,22 @@ def test_where_booting_is_slow_a_process_may_compute_for_longer(monkeypatch, boo
         watch.check()
 
 
+def test_an_interrupted_run_says_why_a_process_may_compute_for_only_three_seconds(monkeypatch):
+    used_s = {1: 0.0}
+    guest = SimpleNamespace(
+        virtual_time_ns=1, waited_ns=1, interrupted=True, spinning="", cpu_s=used_s.copy
+    )
+    watch = StallWatch(guest, 60.0)
+    watch.check()
+    used_s[1] = 2.0
+    watch.check()
+    assert watch.warning is not None
+    assert watch.warning.endswith("after 3 s it counts as spinning, as the run was interrupted")
+    used_s[1] = 4.0
+    with pytest.raises(KernelError, match="3 s of processor time, as the run was interrupted: it"):
+        watch.check()
+
+
 def test_a_warning_ends_when_processes_wait_again(monkeypatch):
     now_s = itertools.count(0, 10)
     monkeypatch.setattr(time, "monotonic", lambda: next(now_s))

@@ -1,5 +1,6 @@
 """Networks of other programs, measured: what their files say is what the kernel does."""
 
+import json
 import textwrap
 from datetime import datetime
 
@@ -43,6 +44,13 @@ class MyTopo(Topo):
 """
 
 
+ACCESS = """\
+Device;Upload (Mbit/s);Download;RTT;loss rate;queue
+C1;8,5;30 Mbit/s;12;0,02;
+c2;20;;-;;60 packets
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "topology", "wanted"),
     [
@@ -82,8 +90,22 @@ class MyTopo(Topo):
                 ("s1", "h2", "jitter", 1 / 3**0.5),
             ],
         ),
+        (
+            "up.csv",
+            ACCESS,
+            "{builder: star, sites: [s, c1, c2], rates: 90 Mbit/s, delays: 10 ms, access: up.csv}",
+            [
+                ("c1", "c1-gw", "rate", 8.5),
+                ("c1-gw", "c1", "rate", 30.0),
+                ("c1", "c1-gw", "delay", 6.0),
+                ("c1-gw", "c1", "loss", 2.0),
+                ("c2", "c2-gw", "rate", 20.0),
+                ("c2", "c2-gw", "queue", 90_840.0),
+                ("c2-gw", "s", "rate", 90.0),
+            ],
+        ),
     ],
-    ids=["shadow", "mininet"],
+    ids=["shadow", "mininet", "access"],
 )
 def test_a_network_is_measured_as_its_file_says(embedded, tmp_path, name, text, topology, wanted):
     (tmp_path / name).write_text(text)
@@ -117,3 +139,38 @@ def test_a_star_whose_clients_have_access_links_runs(embedded, tmp_path):
     assert done.verdict.outcome == "pass", done.verdict
     rows = pd.read_csv(done.run_dir / "tables" / "links.csv").set_index(["src", "dst"])
     assert rows.loc[("phone", "phone-gw"), "bytes"] == rows.loc[("phone-gw", "server"), "bytes"]
+
+
+TRACED = """
+topology: {builder: star, sites: [s, c1, c2], rates: 90 Mbit/s, delays: 10 ms, access: up.csv}
+workload: {kind: synthetic, model: 500 kB, compute: 0.3 s}
+scheme: {policy: bsp, plan: ps}
+stop: {rounds: 8}
+outputs: {plots: false}
+timeline:
+- {at: 0 s, do: trace c1 access lte.csv both rate=dl}
+- {at: 0 s, do: availability all on.csv for 20 s}
+"""
+LTE = """\
+timestamp;dl;ul;rtt (ms);loss
+01.03.2024 12:00:00;20;1;40;0
+01.03.2024 12:00:02;0;0;;
+01.03.2024 12:00:03;10,5;1;60;0,1
+01.03.2024 12:00:05;15;1;40;
+"""
+
+
+def test_a_run_follows_traces_and_is_judged_by_them(embedded, tmp_path):
+    source = tmp_path / "traced.yaml"
+    source.write_text(TRACED)
+    (tmp_path / "up.csv").write_text(ACCESS)
+    (tmp_path / "lte.csv").write_text(LTE)
+    (tmp_path / "on.csv").write_text("time\tC2\n1\t0\n2.5\t1\n")
+    done = runner.run(load(source), source, tmp_path / "runs", lambda progress: None)
+    assert done.verdict.outcome == "pass", done.verdict
+    rows = [json.loads(line) for line in (done.run_dir / "events.jsonl").read_text().splitlines()]
+    found = [row for row in rows if row["event"] == "link_changed"]
+    assert [(row["rate_mbps"], row["delay_ms"], row["cuts"]) for row in found
+            if (row["src"], row["dst"]) == ("c1", "c1-gw")][:4] == [
+        (20, 20, []), (20, 20, ["blackhole"]), (10.5, 30, []), (15, 20, [])]  # fmt: skip
+    assert [row["cuts"] for row in found if row["src"] == "c2-gw"] == [["blackhole"], []]

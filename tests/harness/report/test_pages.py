@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
 from trunkline.agents.events.task_events import Contributed, Sent
+from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.link_load import compute_loads
@@ -518,6 +519,15 @@ def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warni
     assert far.list_differences(near) == ["topology", "failover"]
     assert write_warning(data, givens, ["topology.delays"]) is None
     assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
+
+
+def test_a_warning_has_the_outcome_of_each_check(plain: Page, tmp_path: Path) -> None:
+    found = outputs.read(tmp_path)
+    checks = [Check("hosts", "unknown", "slow", "hosts", 1), Check("bytes", "fail", "few", "b", 1)]
+    data = {"1": replace(found, verdict=Verdict.of(checks))}
+    warning = str(write_warning(data, {"1": RunInputs.of(found)}, []))
+    assert "Run 1: unknown: hosts: slow" in warning
+    assert "Run 1: fail: bytes: few" in warning
 
 
 def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(

@@ -35,6 +35,13 @@ def test_each_site_may_have_its_own_times() -> None:
     assert parse(resolve(scenario), "y.yaml").workload.options == scenario.workload.options
 
 
+def test_sites_without_a_time_of_their_own_have_that_of_others() -> None:
+    scenario = parse(AGENTS.format("{b: 0.1 s, others: [0.3 s, 0.3 s]}"), "x.yaml")
+    assert times(scenario, 0) == {0.3}
+    assert times(scenario, 1) == {0.1}
+    assert parse(resolve(scenario), "y.yaml").workload.options == scenario.workload.options
+
+
 @pytest.mark.parametrize(
     ("rows", "compute", "first", "second"),
     [
@@ -69,7 +76,7 @@ def test_times_are_read_from_a_file(tmp_path, rows, compute, first, second) -> N
             "cannot read: no such file or directory: did you mean steps.csv?",
         ),
         ("1\n", "{csv: steps.csv, row: 1}", "unknown key: expected csv or column"),
-        ("1\n", "{a: 0.1 s}", "expected a time for each site: b have none"),
+        ("1\n", "{a: 0.1 s}", "expected a time for each site: b has none; or others: a time"),
         ("1\n", "{a: 0.1 s, 0: 0.1 s, b: 1 s}", "expected each site once"),
         ("1\n", "{measured: []}", "no time is measured"),
     ],

@@ -599,7 +599,7 @@ def test_a_long_timeline_takes_no_type_for_each_line(monkeypatch):
 
 
 def test_traces_have_a_limited_number_of_steps_each_and_together(monkeypatch):
-    with pytest.raises(FaultError, match=r"^a.csv:200002: 200001 steps: expected 200000 or f"):
+    with pytest.raises(FaultError, match=r"^a.csv: 200001 steps: expected 200000 or f"):
         traces.read("time,rate\n" + "1,1\n" * 200_001, "a.csv")
     monkeypatch.setattr(timeline_section, "MAX_STEPS", 3)
     trace = "- {at: 0 s, do: 'trace n1 n2 0s:1Mbit/s,1s:2Mbit/s'}\n"

@@ -102,7 +102,8 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         ("stop={a: 1, a: 2}", "given again: expected once (first in line 1)"),
         (
             "stop=[1",
-            "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'",
+            "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>';"
+            " the [ in line 1 needs its ], as in [a, b]",
         ),
     ],
 )

@@ -164,6 +164,33 @@ def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(tri
     ]
 
 
+def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
+    """Programs that report no rounds, and a key with one value, which may be the first one."""
+    trials = trials.assign(timeline="[]", rounds=0)
+    keys = ("timeline", *KEYS)
+    _, cells, left = comparison.name_variants(trials, summarize(trials, keys), keys, (), "three")
+    assert left == KEYS
+    console = Console(width=120, force_terminal=False)
+    with console.capture() as capture:
+        console.print(comparison.draw_table(cells, left))
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+    assert lines[0] == "scheme.plan scheme.p trials task time, s ratio of task times"
+    assert lines[3:] == [
+        "ring 5 2 6 ± 25 4",
+        "ring 10 2: 1 pass, 1 fail 6 2",
+        "the same in all: timeline: []; estimate + latency, s: 1",
+    ]
+    assert comparison.name_variants(trials[:2], cells[:1], keys, (), "three")[2] == keys
+
+
+def test_a_ratio_that_no_cell_has_is_left_out(trials):
+    trials.loc[trials["scheme.p"] == "5", "rounds"] = 0.0
+    trials.loc[trials["scheme.p"] == "10", "verdict"] = "unknown"
+    heads, _ = comparison.format_cells(summarize(trials.assign(task_s=np.nan), KEYS), KEYS)
+    assert "ratio of rounds" not in heads
+    assert "ratio of task times" not in heads
+
+
 def test_a_comparison_of_one_thing_has_no_ratios(trials):
     lines = shown(trials[:2].drop(columns=list(KEYS)), ())
     assert " ".join(lines[0].split()) == (

@@ -80,7 +80,9 @@ def test_a_map_is_the_same_on_a_terminal_on_a_page_and_in_a_figure(cells):
     page = str(tag("section", maps_section.write_section(maps)))
     assert page.count('class="number is-pass"') == 2
     assert page.count('class="number is-unknown"') == page.count('class="number is-none"') == 1
-    (axes,) = expectation_maps.draw(maps).axes
+    figure = expectation_maps.draw(maps)
+    (axes,) = figure.axes
+    assert [text.get_text() for text in figure.legends[0].texts] == ["none", "half", "all"]
     assert [text.get_text() for text in axes.texts] == ["2 of 2", "1 of 2", "1 of 1", "-"]
 
 

@@ -123,7 +123,8 @@ def _describe(cells: Cells, shown: int) -> str:
 
 def _write_cells(cells: Cells) -> list[Child]:
     words = "Means over the trials that passed, with half of their 95 % interval"
-    words += "; ratios are to the first value, trial by trial." if len(cells.rows) > 1 else "."
+    ratios = any(head.startswith("ratio") for head in cells.heads)
+    words += "; ratios are to the first value, trial by trial." if ratios else "."
     first = cells.heads.index("trials")
     shown = _tabulate(cells.heads, cells.rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
@@ -216,7 +217,7 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
     ratio = _compute_ratios(data.tables["tasks"]).median()
     return [
         *what,
-        str(run["tasks"]),
+        "" if programs and not run["tasks"] else str(run["tasks"]),
         "" if isnan(mean_s) else short(mean_s, TIME_S),
         "" if isnan(mean_s) or not base_s > 0 else f"{mean_s / base_s:.3f}",
         "" if isnan(ratio) else f"{ratio:.3f}",

@@ -164,8 +164,8 @@ def _list_lines(
     for number, data in enumerate(runs.values(), 1):
         if hand := manual_actions.describe_actions(data.history):
             yield f"Run {number}: by hand: {hand}"
-        for problem in data.verdict.problems:
-            yield f"Run {number}: {data.verdict.outcome}: {problem}"
+        for check in data.verdict.bad:
+            yield f"Run {number}: {check.outcome}: {check.problem}"
     for number, name in enumerate(runs, 1):
         if others := [part for part in givens[name].list_differences(first) if part not in varied]:
             yield f"Run {number}: differs from run 1 in: {', '.join(others)}"

@@ -9,8 +9,8 @@ from trunkline.harness.report.pages.markup import Child, make_scrollable, tag
 
 WORDS = (
     "Each place has the number of trials that met all of the scenario's expectations, of those "
-    "that were judged. A trial in which a check of the network failed, or which broke off, is not "
-    "counted."
+    "that were judged. A trial whose programs failed, or did not end in time, missed them, too. "
+    "One in which another check failed or is unknown is not counted."
 )
 
 

@@ -13,6 +13,7 @@ from trunkline.harness.record.step_times import StepTime, list_step_times
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     StepRow,
+    name_processes,
     rank_stragglers,
     sum_steps,
     tabulate_steps,
@@ -106,16 +107,53 @@ def of_process(process: int, iteration: int, begin: int, end: int | None) -> lis
     return [began] if end is None else [began, ComputeFinished(end, "n1", iteration, process)]
 
 
-def test_processes_of_a_site_that_compute_at_once_share_its_steps() -> None:
+@pytest.mark.parametrize("second", [5, 20, 25])
+def test_each_process_of_a_site_has_its_own_steps(second: int) -> None:
+    """Whether the second one begins while the first one computes, or afterwards."""
     found = steps(
         of_process(2, 0, 0, 20),
-        of_process(3, 0, 5, 30),
+        of_process(3, 0, second, 30),
         of_process(2, 1, 40, 50),
         of_process(3, 1, 40, 60),
     )
     own = [step for step in found if step.site == "n1"]
-    assert [(step.number, step.start_ns, step.computing_ns) for step in own] == [
-        (0, 0, 30), (1, 40, 20),
+    assert [(step.process, step.number, step.start_ns, step.computing_ns) for step in own] == [
+        (2, 0, 0, 20), (2, 1, 40, 10), (3, 0, second, 30 - second), (3, 1, 40, 20),
+    ]  # fmt: skip
+
+
+def test_a_site_waits_for_itself_only_if_another_process_of_it_is_meant() -> None:
+    meeting = [
+        event
+        for site, process, begin in [("n1", 2, 10), ("n1", 3, 40), ("n2", 2, 20), ("n2", 3, 30)]
+        for event in of_group(site, process, begin, 60)
+    ]
+    history = make_history(of_process(2, 0, 0, 8), of_process(3, 0, 0, 36), meeting)
+    frame = StepRow.frame(tabulate_steps(history, ("n1", "n2")))
+    assert frame["waited_for"].tolist() == ["n1 (process 3)", "", "n1", "n1"]
+    assert frame["process"].tolist() == [2, 3, 2, 3]
+    assert frame["waiting_s"].tolist() == pytest.approx([30e-9, 0, 20e-9, 10e-9])
+    assert rank_stragglers(history, ("n1", "n2")) == [("n1 (process 3)", 30e-9), ("n1", 30e-9)]
+    sums = sum_steps(frame)
+    assert name_processes(sums) == [f"{n} (process {p})" for n in ("n1", "n2") for p in (2, 3)]
+    assert sums["computing_s"].tolist() == pytest.approx([8e-9, 36e-9, 0, 0])
+
+
+def of_group(site: str, process: int, begin: int, end: int) -> list[Event]:
+    rank = ["n1", "n2"].index(site) * 2 + process - 2
+    ranks = (0, 1, 2, 3)
+    name = "all_reduce"
+    began = CallStarted(begin, site, process, 0, 0, name, 100, "0", ranks, rank, None, True)
+    return [began, CallFinished(end, site, process, 0, False)]
+
+
+def test_a_call_of_a_process_that_was_replaced_ends_when_the_next_one_begins() -> None:
+    hangs = call("n1", 0, 10, None)
+    after = [CallStarted(50, "n1", 7, 0, 0, "barrier", 0, "0", (0, 1, 2), 0, None, True),
+             CallFinished(70, "n1", 7, 0, False)]  # fmt: skip
+    own = [step for step in steps(hangs, after) if step.site == "n1"]
+    assert [(step.process, step.end_ns, step.moving_ns) for step in own] == [
+        (2, 50, 40), (7, 70, 20),
     ]  # fmt: skip
 
 
