@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.harness.config.units import TIME_S, Dimension
+from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +77,26 @@ class Sites:
     field: str
 
 
-Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Sites
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """`key=normal`, another distribution of delays, or a file of measured ones."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Delays | Sites
+
+LINK_VALUES = (
+    Setting("rate", "rate_mbps", RATE_MBPS),
+    Setting("delay", "delay_ms", TIME_MS),
+    Setting("jitter", "jitter_ms", TIME_MS),
+    Setting("loss", "loss_percent", SHARE_PERCENT),
+    Setting("burst", "burst"),
+    Setting("reorder", "reorder_percent", SHARE_PERCENT),
+    Setting("duplicate", "duplicate_percent", SHARE_PERCENT),
+    Setting("corrupt", "corrupt_percent", SHARE_PERCENT),
+    Delays("distribution", "distribution"),
+    Setting("correlation", "correlation_percent", SHARE_PERCENT),
+)
+"""What a fault may set of a link."""

@@ -18,7 +18,7 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.topologies.links import TopologyError, check_values
+from trunkline.topologies.links import TopologyError, check_values, fit
 from trunkline.topologies.model import Topology
 
 
@@ -67,11 +67,8 @@ def check(fault: Fault, topology: Topology) -> None:
         link = topology.link(src, dst)
         link = replace(link, queue_bytes=topology.queue_bytes(link))
         for values in changes:
-            changed = replace(link, **values)
-            if "jitter_ms" not in values:
-                changed = replace(changed, jitter_ms=min(changed.jitter_ms, changed.delay_ms))
             try:
-                check_values(f"link {src} -> {dst}", changed)
+                check_values(f"link {src} -> {dst}", fit(replace(link, **values), values))
             except TopologyError as error:
                 raise FaultError(str(error)) from None
 

@@ -38,7 +38,7 @@ from trunkline.harness.faults.fault_types import (
 )
 from trunkline.harness.faults.link_values import directed_links, links_between
 from trunkline.harness.network.interface import Cut
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import Link, fit
 from trunkline.topologies.model import Topology
 
 
@@ -390,7 +390,7 @@ class Timeline:
                 cuts |= {each.cuts[ends]} if ends in each.cuts else set()
             link = replace(self._topology.link(*ends), **values)
             # A lower delay takes the jitter with it: no packet arrives before it was sent.
-            after = replace(link, jitter_ms=min(link.jitter_ms, link.delay_ms))
+            after = fit(link)
             before, cuts_before, cuts_after = self._links[ends], self._cuts[ends], frozenset(cuts)
             if (after, cuts_after) != (before, cuts_before):
                 steps.append(LinkStep(before, after, cuts_before, cuts_after))
