@@ -6,10 +6,18 @@ from dataclasses import dataclass
 
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
 
+ALL = "all"
+"""Instead of the second end of a link: all links of a site."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both)."""
+    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both).
+
+    With `all`, the second one may be `all`: all links of the site.
+    """
+
+    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

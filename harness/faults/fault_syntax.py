@@ -19,6 +19,7 @@ from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
 from trunkline.harness.faults import availability, link_values, traces
 from trunkline.harness.faults.fault_parts import (
+    ALL,
     Choice,
     Clause,
     Delays,
@@ -132,7 +133,7 @@ def describe_part(part: Part) -> str:
     """The form of a part in a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
     match part:
         case Ends():
-            return "SITE SITE"
+            return "SITE SITE|all" if part.all else "SITE SITE"
         case Name(agents=agents, programs=programs):
             words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
             return "|".join(words)
@@ -230,7 +231,7 @@ class _Reader:
     def _needed(self, part: Any) -> None:
         match part:
             case Ends():
-                self._ends()
+                self._ends(part)
             case Name():
                 self.values[part.field] = self._name(self._list_targets(part))
             case Groups():
@@ -289,7 +290,7 @@ class _Reader:
             raise FaultError(f"{word}: given twice: expected once")
         self.values[name] = value
 
-    def _ends(self) -> None:
+    def _ends(self, part: Ends) -> None:
         if self.topology and self.words[self.position : self.position + 1] == [ACCESS]:
             self._find_access()
         a = self._name(self.topology.node_names if self.topology else ())
@@ -301,7 +302,7 @@ class _Reader:
         others = self.topology.neighbours(a) if self.topology and not self.errors else ()
         if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
             self.words[self.position] = f"{a}{GATEWAY}"
-        self.values |= {"a": a, "b": self._name(others)}
+        self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
 
     def _find_access(self) -> None:
         """Name the gateway in `access -> SITE`."""

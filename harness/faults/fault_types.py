@@ -117,10 +117,10 @@ class Flap:
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
-    """Changes values of a link; without `for` they stay until `mend`."""
+    """Changes values of a link, or of all links of a site; without `for` they stay until `mend`."""
 
     VERB: ClassVar = "setlink"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *LINK_VALUES, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True), _DIRECTION, *LINK_VALUES, _FOR)
     a: str
     b: str
     direction: Direction = "both"
@@ -308,7 +308,7 @@ class Mend:
     """Undoes every outage, flap and setlink of a link."""
 
     VERB: ClassVar = "mend"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(),)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True),)
     a: str
     b: str
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.faults.fault_parts import ALL
 from trunkline.harness.faults.fault_types import (
     Direction,
     Fault,
@@ -25,6 +26,14 @@ from trunkline.topologies.model import Topology
 def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
     """The directed links that a fault between two sites affects."""
     return ((a, b), (b, a)) if direction == "both" else ((a, b),)
+
+
+def links_of(fault: SetLink, links: Iterable[Directed]) -> tuple[Directed, ...]:
+    """The directed links whose values a fault sets; one-way, a site's links are those from it."""
+    if fault.b != ALL:
+        return directed_links(fault.a, fault.b, fault.direction)
+    both = fault.direction == "both"
+    return tuple(ends for ends in links if ends[0] == fault.a or (both and ends[1] == fault.a))
 
 
 def links_between(groups: Sequence[Sequence[str]], links: Iterable[Directed]) -> list[Directed]:
@@ -53,9 +62,8 @@ def check(fault: Fault, topology: Topology) -> None:
                     "with links to other sites"
                 )
             return
-        case SetLink(a=a, b=b, direction=direction):
-            pairs = directed_links(a, b, direction)
-            changes = [fault.values()]
+        case SetLink():
+            pairs, changes = links_of(fault, topology.rates_mbps()), [fault.values()]
         case Trace(a=a, b=b, direction=direction):
             pairs, changes = directed_links(a, b, direction), _list_extremes(fault)
         case Redraw():

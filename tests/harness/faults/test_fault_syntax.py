@@ -50,6 +50,8 @@ SAME = [
         "flap rome 5s both carrier every 1 s for 60 s",
         Flap("rome", "5s", 1.0, "both", "carrier", 60),
     ),
+    ("setlink oslo all both rate=20Mbit/s", SetLink("oslo", "all", rate_mbps=20.0)),
+    ("mend oslo all", Mend("oslo", "all")),
     (
         "setlink oslo rome both rate=20Mbit/s delay=30ms loss=0.02%",
         SetLink("oslo", "rome", rate_mbps=20.0, delay_ms=30.0, loss_percent=0.02),
