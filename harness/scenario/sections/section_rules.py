@@ -75,7 +75,7 @@ def check_virtual_time(source: Document, basics: Mapping[str, Any]) -> None:
     if basics["backend"] == "embedded" and basics["clock"] != "real":
         return
     for key in ("charge", "poll"):
-        if source.get(("workload", key)) is not MISSING:
+        if source.get(("workload", key)) not in (MISSING, {}, None):
             source.refuse(("workload", key), "only with a virtual clock")
 
 
