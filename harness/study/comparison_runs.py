@@ -59,13 +59,9 @@ OnProgress = Callable[[int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How the trials of a comparison come about.
+    """How trials come about: what determines their results, what they need, who carries them out.
 
-    Attributes:
-        identify: a hash of all that determines the result of a trial.
-        list_obstacles: why a scenario cannot be carried out at all.
-        check_machine: raises if this machine lacks what a scenario needs.
-        carry_out: carries out jobs; its arguments are those of `run_pool.run`.
+    `list_obstacles` says why a scenario cannot be carried out at all.
     """
 
     identify: Callable[[Scenario], str]
@@ -74,7 +70,12 @@ class Kind:
     carry_out: Callable[..., None]
 
 
-RUNS = Kind(provenance.identify_run, lambda _: (), runner.check_machine, run_pool.run)
+RUNS = Kind(
+    lambda scenario: provenance.identify_run(scenario),
+    lambda _: (),
+    lambda scenario: runner.check_machine(scenario),
+    lambda *arguments: run_pool.run(*arguments),
+)
 """Trials are runs."""
 
 
