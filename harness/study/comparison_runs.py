@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,16 @@ from trunkline.harness.study.grid import (
     Axis,
     Cell,
     GridError,
+    add_cells,
     combine,
     combine_beside,
     is_shared,
+    name_option,
     refuse_conflicts,
 )
 
 PAGE = "comparison.html"
+Changes = tuple[str, ...]
 
 OnProgress = Callable[[int, float], None]
 """Gets the number of finished trials, and the share of the missing work that is done, 0 to 1."""
@@ -184,9 +187,9 @@ def plan(
                     on_progress(len(planned), total)
             except ScenarioErrors as errors:
                 for problem in errors.problems:
-                    problems[_name_option(problem, cell)].append(cell)
+                    problems[name_option(problem, cell)].append(cell)
     if problems:
-        raise ScenarioErrors(_add_cells(problems, sum(map(len, grids))))
+        raise ScenarioErrors(add_cells(problems, sum(map(len, grids))))
     if obstacles:
         raise GridError("\n".join(f"{text} (with {cell})" for text, cell in obstacles.items()))
     # The first trial of each file: dictionaries keep the last value.
@@ -310,7 +313,7 @@ def _make_job(
     cell: Cell,
     file: str,
     text: str,
-    changes: tuple[str, ...],
+    changes: Changes,
     draw: bool,
     identity: str,
 ) -> Job:
@@ -323,22 +326,6 @@ def _make_job(
 
 def _get_network(scenario: Scenario) -> tuple[Any, ...]:
     return scenario.topology, scenario.network, scenario.backend, scenario.clock
-
-
-def _name_option(problem: Problem, cell: Cell) -> Problem:
-    """Name `--vary` in a problem of a cell's override: the scenario only knows `--set`."""
-    if problem.file.removeprefix("--set ") in cell.overrides:
-        return replace(problem, file=problem.file.replace("--set", "--vary", 1))
-    return problem
-
-
-def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
-    """List each problem once, with its cells unless all have it."""
-    for problem, having in problems.items():
-        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
-        is_said = [problem.file.removeprefix("--vary ")] == list(map(str, having))
-        where = "" if is_said or len(having) == total else f" (with {having[0]}{more})"
-        yield replace(problem, allowed=problem.allowed + where)
 
 
 def _write_tables(
@@ -444,10 +431,10 @@ def _write_figures(
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            found = f"{comparison.PREDICTED}{metric}"
-            marks = {f"fluid_{metric}": summary[found]} if found in summary else {}
-            shown = summary.assign(**marks)
-            figure = comparison_plots.draw(trials, shown, keys, metric, label)
+            marks = {f"{comparison.PREDICTED}{metric}": f"fluid_{metric}"}
+            figure = comparison_plots.draw(
+                trials, summary.rename(columns=marks), keys, metric, label
+            )
             plots.write(output, metric, figure)
     if maps := list(expectation_maps.list_maps(summary, keys)):
         plots.write(output, EXPECTATIONS, expectation_maps.draw(maps))
