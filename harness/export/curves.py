@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from trunkline.harness.export.rates_over_time import find_edges_ns, tabulate_link_rates
+from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.report.calls.step_tables import PARTS
-from trunkline.harness.report.run_data import RunData
 
 MAX_LINKS = 40
 """The number of links, those that carried most, that have a curve."""
@@ -32,15 +32,13 @@ class Point(NamedTuple):
     value: float
 
 
-def list_points(data: RunData) -> list[Point]:
+def list_points(run: RunFiles) -> list[Point]:
     """The points of all curves, in order of time."""
-    tables = data.tables
+    tables = run.tables
     accuracy, tasks = tables["accuracy"], tables["tasks"]
-    several = accuracy["site"].nunique() > 1
     found: list[Point] = []
     for column in ("accuracy_percent", "loss"):
-        by = accuracy["site"] if several else None
-        found += _draw("accuracy", column, accuracy["t_s"], accuracy[column], by)
+        found += _draw("accuracy", column, accuracy["t_s"], accuracy[column])
     for column in ("duration_s", "estimate_s"):
         found += _draw("tasks", column, tasks["end_s"], tasks[column])
     for column in ("duration_s", *PARTS) if "steps" in tables else ():
@@ -50,11 +48,11 @@ def list_points(data: RunData) -> list[Point]:
         calls = tables["calls"]
         by = calls["call"] + "/" + calls["site"]
         found += _draw("calls", "duration_s", calls["start_s"], calls["duration_s"], by)
-    found += _list_rates(data)
+    found += _list_rates(run)
     return sorted(found, key=lambda point: point.t_s)
 
 
-def make_curves(data: RunData) -> bytes:
+def make_curves(run: RunFiles) -> bytes:
     """All points as a file of TensorBoard's records; needs tensorboard."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -63,17 +61,17 @@ def make_curves(data: RunData) -> bytes:
     file = io.BytesIO()
     records = RecordWriter(file)
     records.write(Event(wall_time=0, file_version="brain.Event:2").SerializeToString())
-    for t_s, curve, value in list_points(data):
+    for t_s, curve, value in list_points(run):
         summary = Summary(value=[Summary.Value(tag=curve, simple_value=value)])
         event = Event(wall_time=t_s, step=round(t_s * 1e6), summary=summary)
         records.write(event.SerializeToString())
     return file.getvalue()
 
 
-def _list_rates(data: RunData) -> Iterator[Point]:
+def _list_rates(run: RunFiles) -> Iterator[Point]:
     """What each site sent and received, and what the busiest links carried, in Mbit/s."""
-    rates = tabulate_link_rates(data, find_edges_ns(data))
-    for site in data.scenario.topology.site_names:
+    rates = tabulate_link_rates(run, find_edges_ns(run))
+    for site in run.scenario.topology.site_names:
         for end, column in (("src", "out_mbps"), ("dst", "in_mbps")):
             own = rates.loc[:, rates.columns.get_level_values(end) == site]
             total = own.sum(axis="columns")

@@ -8,33 +8,33 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from trunkline.harness.export import curves
+from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.export.trace import make_trace
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report.run_data import RunData
 
 
-def write_perfetto(data: RunData, file: Path) -> None:
+def write_perfetto(run: RunFiles, file: Path) -> None:
     """Write the trace, compressed if the name ends in .gz. Raises StoreError."""
-    text = json.dumps(make_trace(data), separators=(",", ":"), allow_nan=False)
+    text = json.dumps(make_trace(run), separators=(",", ":"), allow_nan=False)
     content = text.encode()
     if file.suffix == ".gz":
         content = gzip.compress(content, mtime=0)  # the same run gives the same bytes
     RunFolder(file.parent).write_bytes(file.name, content)
 
 
-def write_tensorboard(data: RunData, folder: Path) -> None:
+def write_tensorboard(run: RunFiles, folder: Path) -> None:
     """Write curves over virtual time for TensorBoard. Raises StoreError."""
-    RunFolder(folder).write_bytes(curves.FILE, curves.make_curves(data))
+    RunFolder(folder).write_bytes(curves.FILE, curves.make_curves(run))
 
 
-def write_parquet(data: RunData, folder: Path) -> None:
+def write_parquet(run: RunFiles, folder: Path) -> None:
     """Write each table as a file of Parquet. Raises StoreError."""
-    for name, table in data.tables.items():
+    for name, table in run.tables.items():
         content = table.to_parquet(engine="pyarrow", index=False)
         RunFolder(folder).write_bytes(f"{name}.parquet", content)
 
 
-WRITERS: Mapping[str, Callable[[RunData, Path], None]] = {
+WRITERS: Mapping[str, Callable[[RunFiles, Path], None]] = {
     "perfetto": write_perfetto,
     "tensorboard": write_tensorboard,
     "parquet": write_parquet,

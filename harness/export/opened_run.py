@@ -16,12 +16,9 @@ from trunkline.harness.export.rates_over_time import (
     tabulate_activity,
     tabulate_link_rates,
 )
+from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report import outputs
 from trunkline.harness.report.pages.markup import tag
-from trunkline.harness.report.parts.report_parts import TABLES
-from trunkline.harness.report.run_data import RunData
-from trunkline.harness.report.tables.row import Row
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,18 +32,18 @@ class Run(Mapping[str, pd.DataFrame]):
     path: Path
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        return self._tables[table]
+        return self._files.tables[table].copy()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
+        return iter(self._files.tables)
 
     def __len__(self) -> int:
-        return len(self._tables)
+        return len(self._files.tables)
 
-    @cached_property
+    @property
     def verdict(self) -> str:
         """`pass`, `fail` or `unknown`."""
-        return str(self._judgement["verdict"])
+        return str(self._files.verdict["verdict"])
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
@@ -62,7 +59,7 @@ class Run(Mapping[str, pd.DataFrame]):
         bytes are spread over the time in between. In a run of programs it is what the interfaces
         counted, headers included.
         """
-        return tabulate_link_rates(self._data, find_edges_ns(self._data, step_s))
+        return tabulate_link_rates(self._files, find_edges_ns(self._files, step_s))
 
     def activity(self, step_s: float | None = None) -> pd.DataFrame:
         """The share of time that sites spent computing, waiting and in tasks, from 0 to 1.
@@ -70,21 +67,23 @@ class Run(Mapping[str, pd.DataFrame]):
         Columns are (site, activity), with `computing`, `waiting` and `in a task`. Rows are those of
         `link_rates`.
         """
-        return tabulate_activity(self._data, find_edges_ns(self._data, step_s))
+        return tabulate_activity(self._files, find_edges_ns(self._files, step_s))
 
     def __repr__(self) -> str:
-        return f"<Run {self.path}: {self.verdict}, tables {', '.join(self)}>"
+        return f"<Run {self._name}: {self.verdict}, tables {', '.join(self)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, the numbers of the run, and its tables."""
         (numbers,) = self["run"].to_dict("records")
         known = {str(key): value for key, value in numbers.items() if not pd.isna(value)}
         rows = [tag("tr", tag("th", key), tag("td", _write(known[key]))) for key in known]
+        bad = ("fail", "unknown")
+        checks = [each for each in self._files.verdict["checks"] if each["outcome"] in bad]
         sizes = ", ".join(f"{name} ({len(table)})" for name, table in self.items())
         return tag(
             "div",
-            tag("p", tag("b", str(self.path)), f": {self.verdict}"),
-            [tag("p", problem) for problem in self._judgement.get("problems", ())],
+            tag("p", tag("b", self._name), f": {self.verdict}"),
+            [tag("p", f"{each['name']}: {each['detail']}") for each in checks],
             tag("table", rows),
             tag("p", f"tables (rows): {sizes}"),
         )
@@ -93,21 +92,13 @@ class Run(Mapping[str, pd.DataFrame]):
         """What Tab completes after `run[`."""
         return list(self)
 
-    @cached_property
-    def _data(self) -> RunData:
-        return outputs.read(self.path)
+    @property
+    def _name(self) -> str:
+        return "/".join(self.path.parts[-2:])
 
     @cached_property
-    def _judgement(self) -> Mapping[str, Any]:
-        kept = RunFolder(self.path).read_json("verdict.json", missing={})
-        return kept or self._data.verdict.to_json()
-
-    @cached_property
-    def _tables(self) -> Mapping[str, pd.DataFrame]:
-        if not (self.path / "verdict.json").exists():
-            return self._data.tables
-        files = {row: self.path / "tables" / f"{row.table}.csv" for row in TABLES}
-        return {row.table: _read_table(row, file) for row, file in files.items() if file.exists()}
+    def _files(self) -> RunFiles:
+        return RunFiles(self.path)
 
 
 def open_run(path: str | Path) -> Run:
@@ -124,13 +115,6 @@ def open_run(path: str | Path) -> Run:
         raise FileNotFoundError(f"{folder}: this run has no events: expected one that began")
     wanted = "expected a run's folder, such as runs/quickstart/latest"
     raise FileNotFoundError(f"{folder}: no such run: {wanted}")
-
-
-def _read_table(row: type[Row], file: Path) -> pd.DataFrame:
-    """A table with the types that its columns have when they are computed."""
-    kinds = {name: kind for name, (kind, _) in row.columns().items()}
-    empty = {name: [""] for name, kind in kinds.items() if kind != "str"}
-    return pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=empty)
 
 
 def _write(value: object) -> str:

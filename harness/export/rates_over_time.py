@@ -1,4 +1,4 @@
-"""What sites did and what links carried over time, with columns per site or link (pure)."""
+"""What sites did and what links carried over time, with columns per site or link."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from trunkline.agents.events.lifecycle import Doing
+from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.link_load import count_bytes, count_counted_bytes
-from trunkline.harness.report.run_data import RunData
 
 STEPS = 200
 """The steps of a run if no length is asked for."""
@@ -20,43 +20,44 @@ ACTIVITIES = {Doing.COMPUTING: "computing", Doing.WAITING: "waiting", Doing.IN_T
 
 
 def find_edges_ns(
-    data: RunData, step_s: float | None = None, steps: int = STEPS
+    run: RunFiles, step_s: float | None = None, steps: int = STEPS
 ) -> NDArray[np.float64]:
     """The edges of equal steps until all sites had finished: of this length, or so many.
 
     With a length, the last step may end later.
     """
-    end_ns = max(data.history.active_end_ns, 1)
-    if step_s is None:
-        return np.arange(steps + 1) * (end_ns / steps)
-    return np.arange(max(1, math.ceil(end_ns / (step_s * 1e9))) + 1) * step_s * 1e9
+    end_ns = max(run.history.active_end_ns, 1)
+    step_ns = end_ns / steps if step_s is None else step_s * 1e9
+    count = steps if step_s is None else max(1, math.ceil(end_ns / step_ns))
+    edges_ns: NDArray[np.float64] = np.arange(count + 1) * step_ns
+    return edges_ns
 
 
-def tabulate_link_rates(data: RunData, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
+def tabulate_link_rates(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
     """What each directed link carried in each step, in Mbit/s: a column per link, (src, dst).
 
     Steps lie between the edges; the index is their start in seconds. In a run of agents it is
     payload, as `link_load` spreads it over time; in one of programs what interfaces counted,
     headers included.
     """
-    links = tuple((link.src, link.dst) for link in data.scenario.topology.links)
-    if data.scenario.runs_programs:
-        moved = count_counted_bytes(data.history, links, edges_ns)
+    links = tuple((link.src, link.dst) for link in run.scenario.topology.links)
+    if run.scenario.runs_programs:
+        moved = count_counted_bytes(run.history, links, edges_ns)
     else:
-        moved, _ = count_bytes(data.history, data.scenario.topology, links, edges_ns)
+        moved, _ = count_bytes(run.history, run.scenario.topology, links, edges_ns)
     columns = pd.MultiIndex.from_tuples(links, names=("src", "dst"))
     return pd.DataFrame(moved * 8e3 / np.diff(edges_ns)[:, None], _name_times(edges_ns), columns)
 
 
-def tabulate_activity(data: RunData, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
+def tabulate_activity(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
     """The share of each step that each site was computing, waiting, and in a task.
 
     There is a column per site and activity, (site, activity). Processes of a site that compute at
     once count once.
     """
     shares = {}
-    for site in data.scenario.topology.site_names:
-        phases = data.history.phases.get(site, ())
+    for site in run.scenario.topology.site_names:
+        phases = run.history.phases.get(site, ())
         for doing, name in ACTIVITIES.items():
             spent_ns = np.zeros(len(edges_ns))  # until each edge
             for start_ns, end_ns in union(

@@ -1,4 +1,4 @@
-"""A run as a trace for Perfetto: tracks of tasks, sites, links and faults (pure).
+"""A run as a trace for Perfetto: tracks of tasks, sites, links and faults.
 
     tasks   a slice per row of `tables/tasks.csv`; accuracy and loss as curves
     sites   what each site did: its phases, or its programs, their steps and their calls
@@ -21,69 +21,69 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.harness.export.rates_over_time import STEPS, find_edges_ns, tabulate_link_rates
+from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.export.trace_tracks import Group, Place, Slice, TraceEvent, make_flow
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import transfers
 from trunkline.harness.report.activity import find_task_spans
-from trunkline.harness.report.run_data import RunData
 
 MAX_VALUES = 100_000
 """About the most values of the curves of all links: many links get fewer steps each."""
 
 MIN_STEPS = 20
 
-PHASES = {Doing.COMPUTING: "compute", Doing.WAITING: "wait for a task"}
+PHASES = {Doing.COMPUTING: "compute", Doing.WAITING: "wait for a group"}
 
 
-def make_trace(data: RunData) -> dict[str, Any]:
+def make_trace(run: RunFiles) -> dict[str, Any]:
     """The trace of a run, in the format's form of a JSON object."""
     tasks, sites, links, faults = groups = [
         Group(number, name) for number, name in enumerate(("tasks", "sites", "links", "faults"), 1)
     ]
-    runs_programs = data.scenario.runs_programs
-    for link in () if runs_programs else data.scenario.topology.links:
+    runs_programs = run.scenario.runs_programs
+    for link in () if runs_programs else run.scenario.topology.links:
         links.add_track(f"{link.src} -> {link.dst}")
-    done = _list_programs(data) if runs_programs else _list_phases(data)
+    done = _list_programs(run) if runs_programs else _list_phases(run)
     places: defaultdict[int, list[Place]] = defaultdict(list)
     for group, slices in (
-        (tasks, _list_tasks(data)),
+        (tasks, _list_tasks(run)),
         (sites, done),
-        (links, _list_transfers(data)),
+        (links, _list_transfers(run)),
     ):
         for task, place in group.add_slices(slices):
             places[task].append(place)
-    _add_evaluations(tasks, data)
+    _add_evaluations(tasks, run)
     if runs_programs:
-        _add_rates(links, data)
-    _add_faults(faults, data)
+        _add_rates(links, run)
+    _add_faults(faults, run)
     events: list[TraceEvent] = [each for group in groups for each in group.describe()]
     events += [each for group in groups for each in group.events]
     for task, through in places.items():
         events += make_flow(task, f"task {task}", through)
-    about = {"scenario": data.scenario.name, "verdict": data.verdict.outcome}
+    about = {"scenario": run.scenario.name, "verdict": run.verdict["verdict"]}
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": about}
 
 
-def _list_tasks(data: RunData) -> Iterator[Slice]:
+def _list_tasks(run: RunFiles) -> Iterator[Slice]:
     """The rows of the table of tasks; one that never ended lasts until all sites had finished."""
-    for row in _rows(data.tables["tasks"]):
+    for row in _rows(run.tables["tasks"]):
         yield Slice(
             track="tasks",
             name=f"task {row['task']} {row['plan']}",
             start_ns=_to_ns(row["start_s"]),
-            end_ns=_end_ns(row.get("end_s"), data),
+            end_ns=_end_ns(row.get("end_s"), run),
             kind="task",
             values=row,
             task=row["task"],
         )
 
 
-def _list_phases(data: RunData) -> Iterator[Slice]:
+def _list_phases(run: RunFiles) -> Iterator[Slice]:
     """What each site of a run of agents did, and then what it did for tasks besides."""
-    besides = _list_help(data)
-    for site in data.scenario.topology.site_names:
-        for phase in data.history.phases.get(site, ()):
+    besides = _list_help(run)
+    for site in run.scenario.topology.site_names:
+        for phase in run.history.phases.get(site, ()):
             yield Slice(
                 track=site,
                 name=PHASES.get(phase.doing, f"task {phase.task}"),
@@ -94,8 +94,8 @@ def _list_phases(data: RunData) -> Iterator[Slice]:
                 task=phase.task,
             )
         yield from besides[site]
-        if "branches" in data.tables:
-            found = data.tables["branches"]
+        if "branches" in run.tables:
+            found = run.tables["branches"]
             for row in _rows(found[found["site"] == site]):
                 yield Slice(
                     track=f"{site}: branches",
@@ -107,10 +107,10 @@ def _list_phases(data: RunData) -> Iterator[Slice]:
                 )
 
 
-def _list_help(data: RunData) -> dict[str, list[Slice]]:
+def _list_help(run: RunFiles) -> dict[str, list[Slice]]:
     """By site, when it moved payload of tasks in which it is no active member, as servers do."""
     found: defaultdict[str, list[Slice]] = defaultdict(list)
-    for task in data.history.tasks:
+    for task in run.history.tasks:
         spans: defaultdict[str, list[Interval]] = defaultdict(list)
         for (site, _), span in find_task_spans(task).items():
             if site not in task.started.group or task.is_passive(site):
@@ -129,10 +129,10 @@ def _list_help(data: RunData) -> dict[str, list[Slice]]:
     return found
 
 
-def _list_programs(data: RunData) -> Iterator[Slice]:
+def _list_programs(run: RunFiles) -> Iterator[Slice]:
     """What the programs of each site did: synchronizations, steps and calls, if they report any."""
-    history, programs = data.history, data.tables["programs"]
-    for site in data.scenario.topology.site_names:
+    history, programs = run.history, run.tables["programs"]
+    for site in run.scenario.topology.site_names:
         for row in _rows(programs[programs["site"] == site]):
             for start_ns, end_ns in history.programs.runs(row["program"]):
                 span = {"start_ns": start_ns, "end_ns": end_ns}
@@ -156,13 +156,13 @@ def _list_programs(data: RunData) -> Iterator[Slice]:
                     kind="site",
                     task=sync.number,
                 )
-        yield from _list_rows(data, "steps", site)
-        yield from _list_rows(data, "calls", site)
+        yield from _list_rows(run, "steps", site)
+        yield from _list_rows(run, "calls", site)
 
 
-def _list_rows(data: RunData, table: str, site: str) -> Iterator[Slice]:
+def _list_rows(run: RunFiles, table: str, site: str) -> Iterator[Slice]:
     """The steps or the calls of a site, with a track per process and thread."""
-    found = data.tables.get(table)
+    found = run.tables.get(table)
     for row in _rows(found[found["site"] == site]) if found is not None else ():
         process = f" of process {row['process']}" if "process" in row else ""
         thread = f", thread {row['thread']}" if "thread" in row else ""
@@ -172,16 +172,16 @@ def _list_rows(data: RunData, table: str, site: str) -> Iterator[Slice]:
             track=f"{site}: {table}{process}{thread}",
             name=row.get("call", step),
             start_ns=_to_ns(row["start_s"]),
-            end_ns=_end_ns(None if duration_s is None else row["start_s"] + duration_s, data),
+            end_ns=_end_ns(None if duration_s is None else row["start_s"] + duration_s, run),
             kind=table[:-1],
             values=row,
         )
 
 
-def _list_transfers(data: RunData) -> Iterator[Slice]:
+def _list_transfers(run: RunFiles) -> Iterator[Slice]:
     """Every transfer on every link of its path, as `tables/links.csv` counts them."""
-    conditions = Conditions.of(data.history, data.scenario.topology)
-    moved = transfers(data.history.tasks, conditions.least_delays_ms())
+    conditions = Conditions.of(run.history, run.scenario.topology)
+    moved = transfers(run.history.tasks, conditions.least_delays_ms())
     for each in conditions.on_links(moved):
         yield Slice(
             track=f"{each.src} -> {each.dst}",
@@ -194,13 +194,13 @@ def _list_transfers(data: RunData) -> Iterator[Slice]:
         )
 
 
-def _add_rates(links: Group, data: RunData) -> None:
+def _add_rates(links: Group, run: RunFiles) -> None:
     """What links carried in each step in a run of programs, whose transfers are not known."""
-    count = len(data.scenario.topology.links)
+    count = len(run.scenario.topology.links)
     steps = min(STEPS, max(MIN_STEPS, MAX_VALUES // max(1, count)))
-    rates = tabulate_link_rates(data, find_edges_ns(data, steps=steps))
+    rates = tabulate_link_rates(run, find_edges_ns(run, steps=steps))
     times_ns = [_to_ns(t_s) for t_s in rates.index]
-    for link in data.scenario.topology.links:
+    for link in run.scenario.topology.links:
         before = 0.0
         for t_ns, rate_mbps in zip(times_ns, rates[link.src, link.dst], strict=True):
             if rate_mbps != before:
@@ -209,14 +209,15 @@ def _add_rates(links: Group, data: RunData) -> None:
             before = rate_mbps
 
 
-def _add_evaluations(tasks: Group, data: RunData) -> None:
-    for row in _rows(data.tables["accuracy"]):
+def _add_evaluations(tasks: Group, run: RunFiles) -> None:
+    for row in _rows(run.tables["accuracy"]):
         for column in ("accuracy_percent", "loss"):
-            tasks.add_count(column, _to_ns(row["t_s"]), {row["site"]: row[column]})
+            if column in row:
+                tasks.add_count(column, _to_ns(row["t_s"]), {"value": row[column]})
 
 
-def _add_faults(faults: Group, data: RunData) -> None:
-    for row in _rows(data.tables["faults"]):
+def _add_faults(faults: Group, run: RunFiles) -> None:
+    for row in _rows(run.tables["faults"]):
         for moment, words in (("start_s", ""), ("end_s", "end of ")):
             if moment in row:
                 name = f"{words}{row['text']}"
@@ -237,6 +238,6 @@ def _to_ns(time_s: float) -> int:
     return round(time_s * 1e9)
 
 
-def _end_ns(time_s: float | None, data: RunData) -> int:
+def _end_ns(time_s: float | None, run: RunFiles) -> int:
     """The end of something; without one, the time when all sites had finished."""
-    return data.history.active_end_ns if time_s is None else _to_ns(time_s)
+    return run.history.active_end_ns if time_s is None else _to_ns(time_s)

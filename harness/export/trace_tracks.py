@@ -6,13 +6,16 @@ chrome://tracing read it. Times are microseconds, with three digits after the po
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 TraceEvent = dict[str, Any]
 """An event of a trace, ready for JSON."""
+
+
+ROUNDING_NS = 1000
+"""Tables have microseconds: slices that overlap by no more follow each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +71,23 @@ class Group:
         flow can pass through it.
         """
         given = list(slices)
-        free_ns: defaultdict[int, int] = defaultdict(int)
+        last: dict[int, tuple[int, int, TraceEvent]] = {}  # the last slice of each lane
         for each in given:
             self.add_track(each.track)
         for each in sorted(given, key=lambda each: each.start_ns):
-            lanes = (lane for lane in self._lanes[each.track] if free_ns[lane] <= each.start_ns)
-            tid = next(lanes, None) or self._add_lane(each.track)
-            free_ns[tid] = max(each.end_ns, each.start_ns + 1)
-            event = self._make("X", tid, each.start_ns, each.name, each.values)
-            event |= {"dur": to_us(free_ns[tid] - each.start_ns), "cat": each.kind}
+            start_ns, end_ns = each.start_ns, max(each.end_ns, each.start_ns + 1)
+            lanes = self._lanes[each.track]
+            tid = next((lane for lane in lanes if _is_free(last.get(lane), start_ns)), None)
+            tid = tid or self._add_lane(each.track)
+            if tid in last:
+                begun_ns, ended_ns, before = last[tid]
+                before["dur"] = to_us(min(ended_ns, start_ns) - begun_ns)
+            event = self._make("X", tid, start_ns, each.name, each.values)
+            event |= {"dur": to_us(end_ns - start_ns), "cat": each.kind}
             self.events.append(event)
+            last[tid] = start_ns, end_ns, event
             if each.task is not None:
-                yield each.task, Place(each.start_ns, self.pid, tid)
+                yield each.task, Place(start_ns, self.pid, tid)
 
     def add_instant(self, track: str, name: str, t_ns: int, values: Mapping[str, Any]) -> None:
         """Add a moment that a viewer marks on all tracks."""
@@ -109,6 +117,14 @@ class Group:
     ) -> TraceEvent:
         event = {"ph": phase, "pid": self.pid, "tid": tid, "ts": to_us(t_ns), "name": name}
         return {**event, "args": dict(values)} if values else event
+
+
+def _is_free(last: tuple[int, int, TraceEvent] | None, start_ns: int) -> bool:
+    """Whether a lane with this last slice can take one that starts then."""
+    if last is None:
+        return True
+    begun_ns, ended_ns, _ = last
+    return ended_ns <= start_ns or (begun_ns < start_ns and ended_ns <= start_ns + ROUNDING_NS)
 
 
 def make_flow(number: int, name: str, places: Iterable[Place]) -> Iterator[TraceEvent]:

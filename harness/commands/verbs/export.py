@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         _check_target(name, path)
 
     from trunkline.harness.export import exported_files
+    from trunkline.harness.export.run_files import RunFiles
     from trunkline.harness.record.run_folder import RunFolder
-    from trunkline.harness.report import outputs
 
     if not RunFolder(folder).has_events():
         raise terminal.UsageError(f"{folder}: this run has no events: expected one that began")
@@ -63,19 +63,19 @@ def run(arguments: argparse.Namespace) -> int:
         if package is not None and find_spec(package) is None:
             install = f"pip install 'trunkline[{name}]'"
             raise terminal.UsageError(f"--{name}: needs the package {package}; remedy: {install}")
-    data = outputs.read(folder)
+    files = RunFiles(folder)
     for name, path in wanted.items():
-        exported_files.WRITERS[name](data, path)
+        exported_files.WRITERS[name](files, path)
         print(path)
     return 0
 
 
 def _check_target(name: str, path: Path) -> None:
-    """Raises UsageError if there is something that would be overwritten, or no folder for it."""
-    if not path.parent.is_dir():
-        raise terminal.UsageError(f"--{name} {path}: {path.parent}: there is no such folder")
-    if FORMATS[name][0] == "FILE":
-        if path.exists():
-            raise terminal.UsageError(f"--{name} {path}: expected a name that no file has yet")
-    elif path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise terminal.UsageError(f"--{name} {path}: expected an empty folder, or a new one")
+    """Raises UsageError if something would be overwritten, or a file has no folder."""
+    if FORMATS[name][0] == "DIR":
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise terminal.UsageError(f"--{name} {path}: expected an empty folder, or a new one")
+    elif path.exists():
+        raise terminal.UsageError(f"--{name} {path}: expected a name that no file has yet")
+    elif not path.parent.is_dir():
+        raise terminal.UsageError(f"--{name} {path}: there is no folder {path.parent}")
