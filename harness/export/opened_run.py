@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
+from trunkline.harness.config import document
 from trunkline.harness.export.rates_over_time import (
     find_edges_ns,
     tabulate_activity,
@@ -48,7 +48,8 @@ class Run(Mapping[str, pd.DataFrame]):
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The scenario with every value filled in, as in `resolved.yaml`."""
-        found: dict[str, Any] = yaml.safe_load(RunFolder(self.path).read_text("resolved.yaml"))
+        text = RunFolder(self.path).read_text("resolved.yaml")
+        found: dict[str, Any] = document.read(text, "resolved.yaml").data
         return found
 
     def link_rates(self, step_s: float | None = None) -> pd.DataFrame:

@@ -24,13 +24,14 @@ def find_edges_ns(
 ) -> NDArray[np.float64]:
     """The edges of equal steps until all sites had finished: of this length, or so many.
 
-    With a length, the last step may end later.
+    With a length, the last step may end later. Raises ValueError if it is not more than 0.
     """
+    if step_s is not None and not step_s > 0:
+        raise ValueError(f"step_s={step_s}: expected more than 0")
     end_ns = max(run.history.active_end_ns, 1)
     step_ns = end_ns / steps if step_s is None else step_s * 1e9
     count = steps if step_s is None else max(1, math.ceil(end_ns / step_ns))
-    edges_ns: NDArray[np.float64] = np.arange(count + 1) * step_ns
-    return edges_ns
+    return np.array([number * step_ns for number in range(count + 1)], dtype=np.float64)
 
 
 def tabulate_link_rates(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:

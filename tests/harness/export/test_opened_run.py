@@ -55,6 +55,8 @@ def test_rates_have_a_column_per_directed_link(agents: Path) -> None:
     carried = (rates.sum() * 0.1 * 1e6 / 8).tolist()
     assert carried == pytest.approx(run["links"]["bytes"].tolist())
     assert len(run.link_rates()) == 200
+    with pytest.raises(ValueError, match="step_s=0: expected more than 0"):
+        run.link_rates(step_s=0)
 
 
 def test_activity_has_columns_per_site_that_add_up_to_the_table_of_workers(agents: Path) -> None:
