@@ -2,7 +2,8 @@
 
 "Trace Event Format" (Duca and Sinclair, Google): the JSON object format, and of its events those
 that Trunkline writes: complete (X), instant (i), counter (C), flow (s, t, f) and metadata (M).
-Perfetto's importer adds a rule: slices of one thread nest, or one of them is lost.
+Perfetto's importer adds two rules: slices of one thread nest, or one of them is lost, and numbers
+of threads are different in the whole trace.
 """
 
 from __future__ import annotations
@@ -87,6 +88,9 @@ def _check_names(events: list[dict[str, Any]]) -> list[str]:
             errors.append(f"{event}: on a thread without a name")
         if (event["pid"], 0) not in found["process_name"]:
             errors.append(f"{event}: in a process without a name")
+    tids = [tid for _, tid in found["thread_name"]]
+    if len({*tids}) < len(tids) or {*tids} & {pid for pid, _ in found["process_name"]}:
+        errors.append("numbers of threads: expected different ones, and none of a process")
     named = [
         (event["pid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"
     ]

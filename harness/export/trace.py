@@ -11,6 +11,7 @@ time. Slices of the same track that overlap lie on further lanes (see `trace_tra
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -33,13 +34,18 @@ MAX_VALUES = 100_000
 
 MIN_STEPS = 20
 
+FIRST_LANE = 10
+"""Beyond the numbers of groups: a thread with the number of its process is its main thread."""
+
 PHASES = {Doing.COMPUTING: "compute", Doing.WAITING: "wait for a group"}
 
 
 def make_trace(run: RunFiles) -> dict[str, Any]:
     """The trace of a run, in the format's form of a JSON object."""
+    numbers = itertools.count(FIRST_LANE)
     tasks, sites, links, faults = groups = [
-        Group(number, name) for number, name in enumerate(("tasks", "sites", "links", "faults"), 1)
+        Group(pid, name, numbers)
+        for pid, name in enumerate(("tasks", "sites", "links", "faults"), 1)
     ]
     runs_programs = run.scenario.runs_programs
     for link in () if runs_programs else run.scenario.topology.links:

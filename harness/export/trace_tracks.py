@@ -51,14 +51,15 @@ class Group:
     """Tracks that stand together, such as all links; the format calls it a process.
 
     Slices of one track may overlap, those of one thread of the format may not. What overlaps goes
-    to further lanes of the track, with the track's name and a number: `n1 (2)`.
+    to further lanes of the track, with the track's name and a number: `n1 (2)`. All groups take the
+    ids of their lanes from the same `numbers`, because Perfetto expects different ones.
     """
 
     pid: int
     name: str
+    numbers: Iterator[int]
     events: list[TraceEvent] = field(default_factory=list)
     _lanes: dict[str, list[int]] = field(default_factory=dict)
-    _names: list[str] = field(default_factory=list)
 
     def add_track(self, name: str) -> int:
         """The number of the first lane of a track, which is made if there is none yet."""
@@ -102,15 +103,19 @@ class Group:
         """The events that name the group and its lanes, and tell their order."""
         yield self._make("M", 0, 0, "process_name", {"name": self.name})
         yield self._make("M", 0, 0, "process_sort_index", {"sort_index": self.pid})
-        for place, tid in enumerate(lane for lanes in self._lanes.values() for lane in lanes):
-            yield self._make("M", tid, 0, "thread_name", {"name": self._names[tid - 1]})
+        named = (
+            (tid, f"{track} ({number})" if number > 1 else track)
+            for track, lanes in self._lanes.items()
+            for number, tid in enumerate(lanes, 1)
+        )
+        for place, (tid, name) in enumerate(named):
+            yield self._make("M", tid, 0, "thread_name", {"name": name})
             yield self._make("M", tid, 0, "thread_sort_index", {"sort_index": place})
 
     def _add_lane(self, track: str) -> int:
-        lanes = self._lanes.setdefault(track, [])
-        self._names.append(f"{track} ({len(lanes) + 1})" if lanes else track)
-        lanes.append(len(self._names))
-        return lanes[-1]
+        tid = next(self.numbers)
+        self._lanes.setdefault(track, []).append(tid)
+        return tid
 
     def _make(
         self, phase: str, tid: int, t_ns: int, name: str, values: Mapping[str, Any]

@@ -53,7 +53,7 @@ def test_traces_keep_to_the_published_format(agents, programs) -> None:
 def test_the_validator_refuses_what_viewers_refuse(agents) -> None:
     changes: list[tuple[str, dict[str, Any], str]] = [
         ("X", {"dur": -1.0}, "dur: expected 0 or more"),
-        ("X", {"tid": 999}, "on a thread without a name"),
+        ("X", {"tid": 99_999}, "on a thread without a name"),
         ("X", {"ts": "0"}, "ts: wrong or missing"),
         ("i", {"s": "all"}, "s: expected g, p or t"),
         ("C", {"args": {"loss": "1"}}, "args: expected numbers"),
@@ -70,7 +70,8 @@ def test_the_validator_refuses_what_viewers_refuse(agents) -> None:
 
 def test_the_validator_refuses_slices_that_overlap_on_a_thread(agents) -> None:
     spoilt = json.loads(json.dumps(agents[1]))
-    first, second = find(spoilt, ph="X", cat="site", tid=1)[:2]
+    tid = find(spoilt, ph="X", cat="site")[0]["tid"]
+    first, second = find(spoilt, cat="site", tid=tid)[:2]
     first["dur"] = second["ts"] + second["dur"] / 2 - first["ts"]
     assert [error for error in find_errors(spoilt) if "overlaps another" in error]
 
