@@ -76,8 +76,8 @@ class Run(Mapping[str, pd.DataFrame]):
     def _repr_html_(self) -> str:
         """What a notebook shows: the verdict, the numbers of the run, and its tables."""
         (numbers,) = self["run"].to_dict("records")
-        known = {str(key): value for key, value in numbers.items() if not pd.isna(value)}
-        rows = [tag("tr", tag("th", key), tag("td", _write(known[key]))) for key in known]
+        shown = {str(key): _write(value) for key, value in numbers.items()}
+        rows = [tag("tr", tag("th", key), tag("td", text)) for key, text in shown.items() if text]
         bad = ("fail", "unknown")
         checks = [each for each in self._files.verdict["checks"] if each["outcome"] in bad]
         sizes = ", ".join(f"{name} ({len(table)})" for name, table in self.items())
@@ -118,5 +118,7 @@ def open_run(path: str | Path) -> Run:
     raise FileNotFoundError(f"{folder}: no such run: {wanted}")
 
 
-def _write(value: object) -> str:
+def _write(value: Any) -> str:
+    if pd.isna(value):
+        return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
