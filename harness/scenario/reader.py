@@ -73,6 +73,8 @@ class Reader:
         )
         section_rules.check_limits(self._source, basics)
         section_rules.check_network(self._source, basics, topology)
+        if basics["backend"] == "host":
+            section_rules.check_correlation(self._source, topology, timeline)
         if programs:
             scheme = PROGRAMS
             module = kinds[self._data["workload"]["kind"]]
