@@ -184,6 +184,31 @@ def test_graphml_is_the_same_network_as_gml():
     )
 
 
+@pytest.mark.parametrize("form", ["graphml", "gexf"])
+def test_edges_without_a_value_of_their_own_have_the_default_of_the_format(form):
+    graph = networkx.Graph()
+    graph.add_edge("a", "b", bandwidth=5.0)
+    graph.add_edge("b", "c")
+    text = "\n".join(getattr(networkx, f"generate_{form}")(graph))
+    if form == "graphml":
+        of_key = '<key id="x" for="edge" attr.name="loss" attr.type="double">'
+        of_key += "<default>1.5</default></key>"
+        text = text.replace("<graph ", f"{of_key}<graph ", 1)
+        text = text.replace(
+            'attr.type="double" />', 'attr.type="double"><default>20</default></key>'
+        )
+    else:
+        text = text.replace('title="bandwidth" type="double" />',
+                            'title="bandwidth" type="double"><default>20</default></attribute>'
+                            '<attribute id="x" title="loss" type="double"><default>1.5</default>'
+                            "</attribute>")  # fmt: skip
+    options = {"default_delay_ms": 3.0}
+    links = build({f"x.{form}": text}, file=f"x.{form}", **options).links
+    assert {(link.src, link.rate_mbps, link.loss_percent) for link in links} == {
+        ("a", 5.0, 1.5), ("b", 5.0, 1.5), ("b", 20.0, 1.5), ("c", 20.0, 1.5)
+    }  # fmt: skip
+
+
 def test_delays_are_those_of_light_in_fibre_around_the_earth():
     pole, equator = Node("pole", 90.0, 0.0), Node("equator", 0.0, 50.0)
     assert great_circle_km(pole, equator) == pytest.approx(math.pi / 2 * 6371)
