@@ -85,13 +85,16 @@ def hash_code(entries: tuple[str, ...]) -> str:
 
 
 def find_imports(entries: Iterable[str]) -> set[Path]:
-    """The files of these modules and of all Trunkline modules that they import, transitively."""
+    """The files of these modules and of all Trunkline modules that they import, transitively.
+
+    What the package itself imports opens finished runs, so it is left out.
+    """
     waiting, found = list(entries), set()
     while waiting:
         file = _find_file(waiting.pop())
         if file is not None and file not in found:
             found.add(file)
-            waiting += list_imports(file.read_text())
+            waiting += list_imports(file.read_text()) if file != PACKAGE / "__init__.py" else ()
     return found
 
 

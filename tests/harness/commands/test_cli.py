@@ -688,7 +688,7 @@ def test_a_task_that_did_not_end_is_answered_with_the_range(
     data = SimpleNamespace(
         scenario=SimpleNamespace(runs_programs=False),
         tables={"tasks": None},
-        history=SimpleNamespace(tasks=tasks),
+        history=SimpleNamespace(tasks=tasks, is_predicted=False),
     )
     monkeypatch.setattr(outputs, "read", lambda folder: data)
     for number in ("-1", "99"):

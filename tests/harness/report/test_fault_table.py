@@ -78,7 +78,7 @@ def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
     cut_off = history(added(3000, "kyiv", "round_alone", iteration=1))
     found = WorkerRow.frame(tabulate_workers(cut_off, ("oslo", "kyiv")))
     found.to_csv(tmp_path / "tables" / "workers.csv")
-    said = dict(progress._summary(tmp_path))
+    said = dict(progress._summary(tmp_path, "measured"))
     assert said["faults"] == f"{OUTAGE} at 500 ms"
     assert said["alone"] == "rounds without a controller: kyiv 1"
 
@@ -89,7 +89,7 @@ def test_the_terminal_names_the_first_entries_that_did_not_begin(tmp_path):
     FaultRow.frame(tabulate_faults(FAULTY, TIMELINE + later)).to_csv(
         tmp_path / "tables" / "faults.csv"
     )
-    assert dict(progress._summary(tmp_path))["timeline"] == (
+    assert dict(progress._summary(tmp_path, "measured"))["timeline"] == (
         f"not begun when the run ended: {OUTAGE} at 60 s; kill kyiv at 70 s; kill kyiv at 80 s; "
         "2 more"
     )
