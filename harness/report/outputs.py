@@ -215,7 +215,9 @@ def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
         close_up = plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width)
         plots.write(folder, "gantt-start", close_up)
     if len(tasks) or not scenario.runs_programs:
-        plots.write(folder, "tasks", plots.draw_task_times(tasks, history.faults, **width))
+        plots.write(
+            folder, "tasks", plots.draw_task_times(tasks, history.faults, history.took, **width)
+        )
     counted = ("tasks" if history.syncs else "the run") if scenario.runs_programs else ""
     links = plots.draw_links(data.links, scenario.topology.node_names, counted, **width)
     plots.write(folder, "links", links)

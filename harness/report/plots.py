@@ -124,11 +124,15 @@ def draw_gantt(
 
 
 def draw_task_times(
-    tasks: pd.DataFrame, faults: Sequence[Disturbance] = (), width_in: float = WIDTH_IN
+    tasks: pd.DataFrame,
+    faults: Sequence[Disturbance] = (),
+    took: str = "measured",
+    width_in: float = WIDTH_IN,
 ) -> Figure:
-    """Draw each task's measured time, estimate and bound, and below measured over expected time.
+    """Draw each task's time, estimate and bound, and below its time over the expected one.
 
-    Tasks that ran during a fault have a band. `width_in` is in inches, here and below.
+    Tasks that ran during a fault have a band. `took` says where the times come from: `measured` or
+    `predicted`. `width_in` is in inches, here and below.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
@@ -145,7 +149,7 @@ def draw_task_times(
         for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
             rows = (tasks["outcome"] == outcome).to_numpy()
             if rows.any():
-                label = "measured" if outcome == "completed" else "until abandoned"
+                label = took if outcome == "completed" else "until abandoned"
                 upper.plot(
                     order[rows],
                     tasks["duration_s"][rows],
@@ -158,7 +162,7 @@ def draw_task_times(
         upper.set(ylabel="task time (s)")
         upper.set_ylim(bottom=0)
         upper.grid(axis="y")
-        _draw_ratios(lower, tasks, 0.7 * size, width_in)
+        _draw_ratios(lower, tasks, took, 0.7 * size, width_in)
         for axes in (upper, lower):
             fault_bands.draw_task_bands(axes, faults, tasks)
         figure.legend(
@@ -313,8 +317,8 @@ def _label_time(history: History) -> str:
     return f"{clock} time (s)".strip()
 
 
-def _draw_ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) -> None:
-    """Draw measured over expected time of completed tasks, and the band of small differences."""
+def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_in: float) -> None:
+    """Draw the time of completed tasks over the expected one, and the band of small differences."""
     done = (tasks["outcome"] == "completed").to_numpy()
     ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
     axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
@@ -333,7 +337,7 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, size: float, width_in: float) 
     if len(ratio):
         inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
         words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
-        what, median = "measured / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
+        what, median = f"{took} / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
         axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 

@@ -24,8 +24,11 @@ TOLERANCE = 0.15
 ORDER = "task, in order of start"
 
 
-def draw_times(tasks: pd.DataFrame) -> Html:
-    """Draw measured times, estimates and bounds by task, and below measured over expected."""
+def draw_times(tasks: pd.DataFrame, took: str) -> Html:
+    """Draw times, estimates and bounds by task, and below times over expected ones.
+
+    `took` says where the times come from: `measured` or `predicted`.
+    """
     expected = tasks["estimate_s"] + tasks["latency_s"]
     completed = (tasks["outcome"] == "completed").to_numpy()
     known = pd.concat([tasks["duration_s"], expected, tasks["bound_s"]])
@@ -39,12 +42,13 @@ def draw_times(tasks: pd.DataFrame) -> Html:
     parts = [
         upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True),
         draw(tasks, expected, completed, upper),
-        _draw_ratios(ratio, x, many) if ratios else None,
+        _draw_ratios(ratio, x, many, took) if ratios else None,
     ]
     label = (
-        f"Measured, estimated and least possible times of {len(tasks)} tasks. {summarize(tasks)}"
+        f"{took.capitalize()}, estimated and least possible times of {len(tasks)} tasks. "
+        f"{summarize(tasks, took)}"
     )
-    entries = [("stroke-blue", "measured"), ("stroke-orange", "estimate + latency")]
+    entries = [("stroke-blue", took), ("stroke-orange", "estimate + latency")]
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
     if not completed.all():
         entries.append(("stroke-fault", "abandoned or unfinished"))
@@ -56,20 +60,20 @@ def draw_times(tasks: pd.DataFrame) -> Html:
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
     legend = charts.make_legend(shown, "dot", lines)
     return charts.make_figure(
-        charts.draw_picture(height, label, *parts), summarize(tasks) + note, legend
+        charts.draw_picture(height, label, *parts), summarize(tasks, took) + note, legend
     )
 
 
-def summarize(tasks: pd.DataFrame) -> str:
-    """Compare measured with expected times in words."""
+def summarize(tasks: pd.DataFrame, took: str) -> str:
+    """Compare times with expected ones in words."""
     done = tasks[tasks["outcome"] == "completed"]
     ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).dropna()
     if not len(ratio):
         return f"{len(done)} of {len(tasks)} tasks were completed."
     inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
     return (
-        f"Measured over expected (estimate plus latency): median {ratio.median():.3f}; {inside} of "
-        f"{len(ratio)} completed tasks within ±{TOLERANCE * 100:.0f} %."
+        f"{took.capitalize()} over expected (estimate plus latency): median {ratio.median():.3f}; "
+        f"{inside} of {len(ratio)} completed tasks within ±{TOLERANCE * 100:.0f} %."
     )
 
 
@@ -152,8 +156,8 @@ def _draw_grouped(
     ]
 
 
-def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
-    """Draw measured over expected time, and the band of small differences."""
+def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool, took: str) -> Html:
+    """Draw times over expected ones, and the band of small differences."""
     known = ratio.dropna()
     low, high = float(known.min()), float(known.max())
     log = high > 3 * low
@@ -169,7 +173,7 @@ def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool) -> Html:
     return tag(
         "g",
         charts.draw_bars([band], "fill-wait"),
-        frame.draw_axes(ORDER, "measured / expected", whole_x=True),
+        frame.draw_axes(ORDER, f"{took} / expected", whole_x=True),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
         charts.draw_dots(_place(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
     )
