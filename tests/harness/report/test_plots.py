@@ -125,7 +125,7 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     assert labels(figure) == list(lines)
     predicted = plots.draw_task_times(tasks(), took="predicted")
     assert labels(predicted)[2] == "predicted"
-    assert predicted.axes[1].get_title().startswith("predicted /")
+    assert predicted.axes[1].get_title(loc="left").startswith("predicted /")
     assert list(lower.lines[-1].get_ydata()) == pytest.approx([1.27 / 1.1, 0.78 / 1.1])
     assert lower.get_title(loc="left") == (
         "measured / (estimate + latency): median 0.932, 0 of 2 within ±15 %"
