@@ -224,12 +224,14 @@ def _read_words(
     """The attributes of each kind with their numbers, most usual names first, and problems."""
     ranked: dict[str, list[tuple[int, str, float]]] = {kind: [] for kind in kinds}
     problems: list[str] = []
+    said = _list_units(plain)
     for name, value in plain.items():
         for kind in kinds:
             if (match := _match(name, kind)) is not None:
                 rank, unit = match
                 with _noting(problems, f"{name} "):
-                    unit = _take_unit(plain, name, unit)
+                    if of_name := said.get(_squash(name)):
+                        unit = _take_unit(unit, of_name, str(plain[of_name]))
                     ranked[kind].append((rank, name, read_quantity(value, unit)))
     found = {
         kind: [(name, value, name) for _, name, value in sorted(rows)]
@@ -244,12 +246,8 @@ def _list_units(plain: Attributes) -> dict[str, str]:
     return {match[1]: name for match, name in found if match}
 
 
-def _take_unit(plain: Attributes, name: str, unit: Unit) -> Unit:
-    """The unit of an attribute's numbers, which another attribute may say."""
-    of_name = _list_units(plain).get(_squash(name))
-    if of_name is None:
-        return unit
-    given = str(plain[of_name])
+def _take_unit(unit: Unit, of_name: str, given: str) -> Unit:
+    """The unit of an attribute's numbers, which the attribute `of_name` says."""
     if unit.find_size(given) is None:
         raise TopologyError(f"has {of_name} {quote(given)}: expected a unit such as {unit.plain}")
     return replace(unit, plain=given)

@@ -48,7 +48,7 @@ def read(text: str) -> Measured:
         text.removeprefix("\ufeff").splitlines(), 1)]  # fmt: skip
     rows = [(n, [cell.strip(" \"'") for cell in re.split("[,;\t]", x)]) for n, x in lines if x]
     titles = rows.pop(0)[1] if rows and re.match("[^0-9.+-]", rows[0][1][0]) else []
-    if titles and find_column(titles) is None:
+    if titles and not {"delay", "rtt"} & {*map(find_meaning, titles)}:
         text = f"{quote(','.join(titles))}: expected a title line with a column delay or rtt"
         raise TopologyError(text)
     problems = Problems()
@@ -77,8 +77,3 @@ def _read_row(titles: list[str], cells: list[str]) -> float:
     if found is None:
         raise TopologyError(f"{quote(','.join(cells))}: expected a delay")
     return found
-
-
-def find_column(titles: list[str]) -> str | None:
-    """The title of the column of delays."""
-    return next((each for each in titles if find_meaning(each) in ("delay", "rtt")), None)

@@ -229,7 +229,7 @@ def _find_ample_mbps(network: Network) -> float | None:
 def _complete(
     edge: Edge, places: Mapping[str, Node], defaults: Defaults, ample_mbps: float | None
 ) -> Values:
-    """What the file says about an edge, with defaults in place of what it does not say."""
+    """The values of an edge: those in the file, and defaults for the others."""
     values = edge.values
     origins = dict(values.origins)
     filled: dict[str, Any] = {}

@@ -177,21 +177,8 @@ class Decider:
 
     def _start(self, new: NewTask) -> None:
         settings, start = self._settings, new.start
-        self._log(
-            task_events.TaskStarted,
-            task=new.number,
-            policy=settings.policy_name,
-            plan=settings.plan_name,
-            group=start.group,
-            weights=dict(start.weights),
-            scale=start.scale,
-            bytes=settings.model_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            tensor_bytes=settings.tensor_bytes,
-            forest=new.plan.to_json(),
-            version=self._planner.rates.version,
-            roles=start.roles,
-        )
+        values = new.describe(settings, self._planner.rates.version)
+        self._log(task_events.TaskStarted, **values)
         # A member that is not ready yet has used its last offer already. A site that waits after
         # this task may be in another one, which cannot take in the same offer.
         ready = [site for site in start.weights if site not in new.unready]

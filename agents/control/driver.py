@@ -47,6 +47,23 @@ class NewTask:
     plan: Plan
     unready: frozenset[str]
 
+    def describe(self, settings: ControllerSettings, version: int) -> dict[str, Any]:
+        """The values of its event `TaskStarted`; `version` is that of the rates of its plan."""
+        return {
+            "task": self.number,
+            "policy": settings.policy_name,
+            "plan": settings.plan_name,
+            "group": self.start.group,
+            "weights": dict(self.start.weights),
+            "scale": self.start.scale,
+            "bytes": settings.model_bytes,
+            "chunk_bytes": settings.chunk_bytes,
+            "tensor_bytes": settings.tensor_bytes,
+            "forest": self.plan.to_json(),
+            "version": version,
+            "roles": self.start.roles,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Postponed:

@@ -155,6 +155,11 @@ class Verdict:
         return cls("unknown" if worst == "none" else worst, every, remarks)
 
     @property
+    def took(self) -> str:
+        """Where the times of tasks come from, in a word."""
+        return "predicted" if self.outcome == PREDICTION else "measured"
+
+    @property
     def bad(self) -> tuple[Check, ...]:
         """The checks that failed or are unknown, failures first, and of these what was expected."""
         found = [check for check in self.checks if check.outcome in ("fail", "unknown")]

@@ -228,9 +228,9 @@ def make_printable(text: str) -> str:
     )
 
 
-def shorten(text: str) -> str:
-    """Cut a text of a user to the length that an error message may show."""
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+def shorten(text: str, most: int = MAX_SHOWN) -> str:
+    """Cut a text of a user to the length that a message may show."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def shorten_words(text: str, longest: int = 200) -> str:

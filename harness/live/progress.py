@@ -19,7 +19,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column, Table
 
-from trunkline.harness.checks.verdict import PREDICTION, Verdict
+from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
@@ -120,8 +120,7 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
 
 def summary(run_dir: Path, verdict: Verdict) -> Table:
     """The results of a run, from its tables and its verdict."""
-    took = "predicted" if verdict.outcome == PREDICTION else "measured"
-    rows = list(_summary(run_dir, took))
+    rows = list(_summary(run_dir, verdict.took))
     rows.append(("verdict", f"[bold {STYLES[verdict.outcome]}]{verdict.outcome}[/]"))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)

@@ -100,13 +100,13 @@ def may_be_new(name: str, members: Mapping[int, list[Call]]) -> bool:
     return not name or any(len({c.key[:2] for c in calls}) > 1 for calls in members.values())
 
 
-def list_same(name: str, members: Mapping[int, list[Call]]) -> Iterator[dict[int, Call]]:
+def list_same(members: Mapping[int, list[Call]], is_anew: bool) -> Iterator[dict[int, Call]]:
     """The calls of a group's members that are one call, by rank.
 
-    They are the k-th of each rank. If the group may have been made several times, they have one
-    name and overlap in time.
+    They are the k-th of each rank. If the group may have been made several times (`is_anew`), they
+    have one name and overlap in time.
     """
-    if not may_be_new(name, members):
+    if not is_anew:
         for number in range(max(map(len, members.values()))):
             yield {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
         return
@@ -140,7 +140,7 @@ def find_meetings(history: History) -> Mapping[Key, Meeting]:
     """For each collective call that needs others' data, which of them began last."""
     found: dict[Key, Meeting] = {}
     for (name, _), members in list_groups(history).items():
-        for same in list_same(name, members):
+        for same in list_same(members, may_be_new(name, members)):
             for rank, call in same.items():
                 others = [same[each] for each in list_needed(call, rank) if each in same]
                 if others:

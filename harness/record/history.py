@@ -274,11 +274,6 @@ class History(EventsByKind):
         return bool(self.all(Predicted))
 
     @property
-    def took(self) -> str:
-        """Where the times of tasks come from, in a word."""
-        return "predicted" if self.is_predicted else "measured"
-
-    @property
     def syncs(self) -> tuple[Sync, ...]:
         """The synchronizations that programs reported, in the order of their start."""
         begun: defaultdict[int, list[SyncStarted]] = defaultdict(list)

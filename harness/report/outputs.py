@@ -44,7 +44,7 @@ LAST_LINES, LAST_BYTES = 20, 4096
 """The end of a program's output that the page shows."""
 
 GANTT_SITES = 200
-"""The most sites of the Gantt charts for print: nobody can read a row for each of more."""
+"""The most sites of the Gantt charts for print: rows for more of them are too thin."""
 
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
@@ -215,9 +215,8 @@ def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
         close_up = plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width)
         plots.write(folder, "gantt-start", close_up)
     if len(tasks) or not scenario.runs_programs:
-        plots.write(
-            folder, "tasks", plots.draw_task_times(tasks, history.faults, history.took, **width)
-        )
+        times = plots.draw_task_times(tasks, history.faults, data.verdict.took, **width)
+        plots.write(folder, "tasks", times)
     counted = ("tasks" if history.syncs else "the run") if scenario.runs_programs else ""
     links = plots.draw_links(data.links, scenario.topology.node_names, counted, **width)
     plots.write(folder, "links", links)

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.processes.lines import Lines, decode
+from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.settings import Scenario
 
 GRACE_S = 20.0
 """What a run gets to end cleanly, in seconds: more than the embedded kernel takes at most."""
@@ -52,6 +54,10 @@ class Job:
     seed: int
     identity: str
     plots: bool = False
+
+    def load(self) -> Scenario:
+        """The scenario of the run. Raises ScenarioErrors."""
+        return parse(self.text, self.file, self.overrides, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

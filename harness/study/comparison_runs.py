@@ -305,7 +305,7 @@ def _check_machine(spec: Comparison, folder: Path) -> None:
     there = find_finished(spec, folder)
     job = next((t.job for t in spec.trials if t.job.identity not in there), None)
     if job is not None:
-        spec.kind.check_machine(parse(job.text, job.file, job.overrides, job.seed))
+        spec.kind.check_machine(job.load())
 
 
 def _make_job(

@@ -13,7 +13,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
-from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison_runs import Comparison, Trial
@@ -92,7 +91,7 @@ def _predict_trial(
     model: Callable[[Scenario], Mapping[str, float]] | None, trial: Trial
 ) -> dict[str, Any]:
     job = trial.job
-    scenario = parse(job.text, job.file, job.overrides, job.seed)
+    scenario = job.load()
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
     if model:
         row |= model(scenario)

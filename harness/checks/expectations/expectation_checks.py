@@ -31,6 +31,7 @@ from trunkline.harness.checks.verdict import (
     note,
     unfinished,
 )
+from trunkline.harness.config.document import shorten
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.sections.capture_section import find_links
 from trunkline.harness.scenario.sections.expectations import Expectation
@@ -217,7 +218,7 @@ def _missed(history: History, expected: Expectation, text: str) -> Finding:
 
 
 def _show(line: str) -> str:
-    return repr(line if len(line) <= SHOWN_LETTERS else line[: SHOWN_LETTERS - 3] + "...")
+    return repr(shorten(line, SHOWN_LETTERS))
 
 
 def _until_ns(expected: Expectation) -> float:

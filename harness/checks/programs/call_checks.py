@@ -85,8 +85,9 @@ def collectives_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     groups = list_groups(history)
     yield from _judge_ranks(history, groups)
     for (name, _), members in groups.items():
-        for same in list_same(name, members):
-            yield from _judge_collective(same, members, history, paths, may_be_new(name, members))
+        is_anew = may_be_new(name, members)
+        for same in list_same(members, is_anew):
+            yield from _judge_collective(same, members, history, paths, is_anew)
 
 
 def _judge_pairs(history: History) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ def write_steps(steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]]) ->
 
 
 def describe_stragglers(stragglers: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A sentence on the sites for which others waited longest; none if nobody waited."""
+    """A sentence on the sites for which others waited longest; none if no site waited."""
     if stragglers:
         named = ", ".join(f"{time_s:.3f} s for {site}" for site, time_s in stragglers[:SHOWN])
         left = len(stragglers) - SHOWN

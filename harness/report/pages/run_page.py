@@ -137,7 +137,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
             note += ", by the rates before any change"
         if _loses_packets(data):
             note += ", without losses"
-        yield f"{data.history.took} / expected", f"{ratio:.3f}", note
+        yield f"{data.verdict.took} / expected", f"{ratio:.3f}", note
     if pd.notna(run["bound_s"]) and run["task_s"] > 0:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
@@ -202,7 +202,7 @@ def _write_tasks(data: RunData) -> list[Child]:
         *tasks_section.list_tasks(found),
         file="tables/tasks.csv" if len(found) > MAX_PRINTED_ROWS else None,
     )
-    return [tag("p", words), tasks_section.draw_times(found, data.history.took), numbers]
+    return [tag("p", words), tasks_section.draw_times(found, data.verdict.took), numbers]
 
 
 def _draw_timeline(data: RunData) -> list[Child]:

@@ -74,7 +74,7 @@ def check_virtual_time(source: Document, basics: Mapping[str, Any]) -> None:
     """Note keys of programs that only a virtual clock understands."""
     if basics["backend"] == "embedded" and basics["clock"] != "real":
         return
-    for key in ("charge", "poll"):
+    for key in ("charge", "poll"):  # a resolved scenario has their defaults
         if source.get(("workload", key)) not in (MISSING, {}, None):
             source.refuse(("workload", key), "only with a virtual clock")
 

@@ -19,6 +19,7 @@ from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_tasks import FluidChunk, Offer
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.agent_settings import ControllerSettings
+from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.prediction.fluid_steps import HandOut
 
@@ -60,43 +61,14 @@ class FluidLog:
 
     def begin(self, scenario: Scenario) -> None:
         """Log the start of the run."""
-        scheme = scenario.scheme
-        self.add(
-            run_events.RunStarted,
-            RUNNER,
-            scenario=scenario.name,
-            seed=scenario.seed,
-            backend=scenario.backend,
-            clock=scenario.clock,
-            sites=scenario.topology.site_names,
-            model_bytes=scenario.model_bytes,
-            chunk_bytes=scheme.chunk_bytes,
-            policy=scheme.policy.kind,
-            plan=scheme.plan.kind,
-        )
+        self.events.append(make_header(scenario))
         self.add(run_events.Predicted, RUNNER, model=MODEL)
-        for server in scheme.servers:
+        for server in scenario.scheme.servers:
             self.add(task_events.ServerBegan, server, digest="", fingerprint=())
 
     def start_task(self, new: NewTask, settings: ControllerSettings, version: int) -> None:
         """Log that the controller starts a task."""
-        start = new.start
-        self.add(
-            task_events.TaskStarted,
-            CONTROLLER,
-            task=new.number,
-            policy=settings.policy_name,
-            plan=settings.plan_name,
-            group=start.group,
-            weights=dict(start.weights),
-            scale=start.scale,
-            bytes=settings.model_bytes,
-            chunk_bytes=settings.chunk_bytes,
-            tensor_bytes=settings.tensor_bytes,
-            forest=new.plan.to_json(),
-            version=version,
-            roles=start.roles,
-        )
+        self.add(task_events.TaskStarted, CONTROLLER, **new.describe(settings, version))
 
     def join_task(self, new: NewTask, find_iteration: Callable[[str], int]) -> None:
         """Log that the members hear of a task, and that those which are ready contribute."""

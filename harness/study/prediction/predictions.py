@@ -25,7 +25,7 @@ from trunkline.harness.runs import provenance
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.runs.run_process import RECORD, hash_log, make_record
 from trunkline.harness.runs.runner import RunResult
-from trunkline.harness.scenario.loading import parse, resolve
+from trunkline.harness.scenario.loading import resolve
 from trunkline.harness.scenario.settings import Outputs, Scenario
 from trunkline.harness.study.comparison import METRICS
 from trunkline.harness.study.comparison_runs import Comparison, Kind, Trial
@@ -107,13 +107,11 @@ PREDICTIONS = Kind(identify, list_obstacles, lambda scenario: None, carry_out)
 
 
 def _predict_trial(trial: Trial) -> Mapping[str, float]:
-    job = trial.job
-    return predict_numbers(parse(job.text, job.file, job.overrides, job.seed))
+    return predict_numbers(trial.job.load())
 
 
 def _carry_out_job(job: Job, runs_dir: Path) -> Finished:
-    scenario = parse(job.text, job.file, job.overrides, job.seed)
-    named = replace(scenario, name=job.name, outputs=Outputs(plots=job.plots))
+    named = replace(job.load(), name=job.name, outputs=Outputs(plots=job.plots))
     result = predict(named, Path(job.file), runs_dir)
     record = make_record(job.identity, hash_log(result.run_dir), None)
     RunFolder(result.run_dir).write_json(RECORD, record)

@@ -1,4 +1,4 @@
-"""Files of traces as users have them: what packets meet is what each file says.
+"""Files of traces as users have them: packets have the rates, delays and losses in each file.
 
 One network in the embedded kernel, under the virtual clock: a hub, and a site for each file, whose
 link follows the file through three phases. Bursts of packets cross the links meanwhile.
