@@ -87,10 +87,8 @@ def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: i
     """Run as the forked process; never returns."""
     code = FAILED
     try:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        end_with(parent, handlers)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-        _die_with(parent)
         code = act()
     except BaseException:
         traceback.print_exc()
@@ -98,8 +96,10 @@ def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: i
         os._exit(code)
 
 
-def _die_with(parent: int) -> None:
-    """Have the kernel kill this process when the one that forked it ends."""
+def end_with(parent: int, handlers: Mapping[int, Any] = HANDLERS) -> None:
+    """Have the kernel kill this forked process when its parent ends; set its signal handlers."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     _prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     # The first process of a namespace sees no parent. Any other has a new one: ours has ended.
     if os.getppid() not in (parent, 0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from trunkline.harness.processes.worker_processes import worker_processes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison_runs import Comparison, Trial
@@ -34,7 +34,7 @@ def predict(
     given. Values that the model cannot predict are NaN.
     """
     rows = []
-    with ProcessPoolExecutor(at_once) as processes:
+    with worker_processes(at_once) as processes:
         for row in processes.map(partial(_predict_trial, model), spec.trials):
             rows.append(row)
             on_progress(len(rows))

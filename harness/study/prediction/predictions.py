@@ -8,7 +8,7 @@ The event `Predicted` marks its log. So its verdict is `prediction` wherever the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ import pandas as pd
 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.harness.checks.verdict import PREDICTION
+from trunkline.harness.processes.worker_processes import worker_processes
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder, environment
 from trunkline.harness.report import outputs
@@ -70,7 +71,7 @@ def predict_beside(
     spec: Comparison, at_once: int, on_progress: Callable[[int], None]
 ) -> Mapping[str, Mapping[str, float]]:
     """The numbers of each trial that can be predicted, by its identity."""
-    with ProcessPoolExecutor(at_once) as processes:
+    with worker_processes(at_once) as processes:
         found: dict[str, Mapping[str, float]] = {}
         for trial, row in zip(spec.trials, processes.map(_predict_trial, spec.trials), strict=True):
             found |= {trial.job.identity: row} if row else {}
@@ -91,15 +92,11 @@ def carry_out(
     on_progress: Callable[[float], None],
 ) -> None:
     """Predict all jobs, `at_once` in parallel; see `run_pool.run`."""
-    with ProcessPoolExecutor(at_once) as processes:
+    with worker_processes(at_once) as processes:
         started = [processes.submit(_carry_out_job, job, runs_dir) for job in jobs]
-        try:
-            for done, each in enumerate(as_completed(started), 1):
-                on_finished(each.result())
-                on_progress(done)
-        except BaseException:
-            processes.shutdown(cancel_futures=True)
-            raise
+        for done, each in enumerate(as_completed(started), 1):
+            on_finished(each.result())
+            on_progress(done)
 
 
 PREDICTIONS = Kind(identify, list_obstacles, lambda scenario: None, carry_out)
