@@ -11,12 +11,12 @@ import pytest
 from trunkline.harness.processes.worker_processes import worker_processes
 
 PROGRAM = """
-import signal, sys, time
+import os, signal, sys, time
 from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.worker_processes import worker_processes
 
 def work(number):
-    print("works", flush=True)
+    os.write(1, b"works\\n")
     time.sleep(600)
 
 end_by(signal.SIGTERM)
