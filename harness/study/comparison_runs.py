@@ -17,7 +17,6 @@ import contextlib
 import fcntl
 import json
 import re
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,9 +30,9 @@ from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
-from trunkline.harness.runs import provenance, run_pool, runner
+from trunkline.harness.runs import finished_runs, provenance, run_pool, runner
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.runs.run_process import RECORD, combine_outcome, hash_log, make_record
+from trunkline.harness.runs.run_process import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
 from trunkline.harness.study import comparison, comparison_plots, expectation_maps
@@ -168,15 +167,7 @@ def plan(
 
 def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     """Identity -> run folder of the trials that have finished; damaged runs are left out."""
-    wanted = {trial.job.identity for trial in spec.trials}
-    found = {}
-    for run_dir in sorted((folder / "runs").glob("*/*")):
-        if run_dir.is_symlink():
-            continue
-        said = _read_record(run_dir)
-        if said is not None and said["identity"] in wanted and _is_whole(run_dir, said):
-            found[said["identity"]] = run_dir
-    return found
+    return finished_runs.find(folder / "runs", {trial.job.identity for trial in spec.trials})
 
 
 def is_of_others(spec: Comparison, folder: Path) -> bool:
@@ -218,12 +209,12 @@ def run(
     with _lock(folder):
         there = find_finished(spec, folder)
         for number, run_dir in enumerate(there.values(), 1):
-            _judge_again(run_dir)
+            finished_runs.judge_again(run_dir)
             on_progress(number, 0.0)
         in_turn = sorted(spec.trials, key=lambda trial: trial.number)
         missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
         for job in missing.values():
-            _clear(folder / "runs" / job.name)
+            finished_runs.clear(folder / "runs" / job.name)
         errors: dict[str, str] = {}
         done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
@@ -304,42 +295,6 @@ def _lock(folder: Path) -> Iterator[None]:
                 f"{folder}: another comparison is using it: wait, or choose another --out"
             ) from None
         yield
-
-
-def _judge_again(run_dir: Path) -> None:
-    """Write a run's tables and verdict again if the code of the report has changed."""
-    said = _read_record(run_dir)
-    assert said is not None
-    new = make_record(said["identity"], said["log"], said["error"])
-    if new != said:
-        outputs.build(run_dir)
-        RunFolder(run_dir).write_json(RECORD, new)
-
-
-def _clear(folder: Path) -> None:
-    """Remove unfinished runs of a job, and runs with a damaged log."""
-    for path in folder.glob("*"):
-        if path.is_symlink():
-            path.unlink()
-        elif (said := _read_record(path)) is None or not _is_whole(path, said):
-            shutil.rmtree(path)
-
-
-def _read_record(run_dir: Path) -> dict[str, Any] | None:
-    """The content of a finished run's `run.json`; None if there is none."""
-    try:
-        said: dict[str, Any] = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
-        return said if {"identity", "log", "error"} <= said.keys() else None
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
-    """Whether the log is unchanged since the run ended; this reads the whole log."""
-    try:
-        return bool(said["log"] == hash_log(run_dir))
-    except OSError:
-        return False
 
 
 def _write_tables(

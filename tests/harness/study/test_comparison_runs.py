@@ -19,7 +19,7 @@ from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
 from trunkline.harness.record.run_folder import RunFolder, StoreError
-from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import comparison_runs
@@ -221,7 +221,7 @@ def test_a_changed_scenario_or_code_is_run_again_and_a_new_description_is_not(
     run(scenario, "scheme.plan=crew")
     assert len(started()) == 1
     monkeypatch.setattr(provenance, "hash_code", lambda entries: "another")
-    monkeypatch.setattr(comparison_runs, "_judge_again", lambda run_dir: None)
+    monkeypatch.setattr(finished_runs, "judge_again", lambda run_dir: None)
     run(scenario, "scheme.plan=crew")
     assert len(started()) == 1
 
