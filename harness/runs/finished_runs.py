@@ -5,15 +5,42 @@ Whatever carried a run out, and however that ended, these folders are what a stu
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs
+from trunkline.harness.runs.run_pool import Finished
 from trunkline.harness.runs.run_process import RECORD, hash_log, make_record
+
+TRIES = "tries.json"
+"""How often runs were started, in the folder of a study: identity -> number, if that is not 1."""
+
+
+@contextlib.contextmanager
+def lock(folder: Path, share: str = "") -> Iterator[None]:
+    """Lock a study's folder against other commands, or for one share of it beside other shares.
+
+    Raises StoreError if it is locked.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, kind in (
+            (".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX),
+            *([(f".lock-{share}", fcntl.LOCK_EX)] if share else []),
+        ):
+            file = stack.enter_context((folder / name).open("a+"))  # NFS wants both
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except OSError:
+                raise StoreError(
+                    f"{folder}: another comparison is using it: wait, or choose another --out"
+                ) from None
+        yield
 
 
 def find(runs_dir: Path, wanted: Collection[str]) -> dict[str, Path]:
@@ -45,6 +72,39 @@ def clear(folder: Path) -> None:
             path.unlink()
         elif (said := _read_record(path)) is None or not _is_whole(path, said):
             shutil.rmtree(path)
+
+
+def note_tries(folder: Path, result: Finished) -> None:
+    """Note that a run was started more than once."""
+    output = RunFolder(folder)
+    known = output.read_json(TRIES, missing={})
+    output.write_json(TRIES, {**known, result.job.identity: result.tries})
+    clear(folder / "runs" / result.job.name)
+
+
+def read_tries(folder: Path, identities: Sequence[str]) -> list[int]:
+    """How often each run was started; nothing if each was started once."""
+    known = RunFolder(folder).read_json(TRIES, missing={})
+    tries = [int(known.get(each, 1)) for each in identities]
+    return tries if {*tries} - {1} else []
+
+
+def describe_machine(run_dir: Path) -> dict[str, str]:
+    """Columns of a trial: its host, processor, versions, and why its result depends on them."""
+    found = RunFolder(run_dir).read_json("environment.json", missing={})
+    host = found.get("host", {})
+    if "name" not in host:
+        return {}
+    packages = found["packages"]
+    versions = [f"trunkline {found['version']}", f"Python {found['python']}"]
+    versions += [f"{name} {packages[name]}" for name in ("numpy", "torch") if packages.get(name)]
+    matters = {"processor_matters": "; ".join(found.get("processor_matters", ()))}
+    return {
+        "host": host["name"],
+        "processor": host["processor"],
+        "versions": ", ".join(versions),
+        **({} if not matters["processor_matters"] else matters),
+    }
 
 
 def _read_record(run_dir: Path) -> dict[str, Any] | None:

@@ -2,8 +2,9 @@
 
 Standard input has one JSON object: the fields of `harness.runs.run_pool.Job`, and `runs_dir`.
 Standard output has one JSON object per line: `{"share": 0.5}` is the progress. The last one is
-`{"run_dir": ..., "outcome": ..., "error": ...}`, or `{"refused": text}` if there is no run to
-judge. A finished run's folder has `run.json`.
+`{"run_dir": ..., "outcome": ..., "error": ...}`, or `{"refused": text, "unfit": bool}` if there is
+no run to judge: `unfit` says that another machine may be able to carry it out. A finished run's
+folder has `run.json`.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ def main() -> int:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
         if provenance.identify_run(scenario) != job["identity"]:
-            _print_json(refused="Trunkline's code has changed since the start: start again")
+            said = "Trunkline's code, Python or a package has changed since the start: start again"
+            _print_json(refused=said, unfit=True)
             return 1
         _run(scenario, job)
     except (CannotRunError, KernelError, StoreError) as error:
-        _print_json(refused=str(error))
+        _print_json(refused=str(error), unfit=isinstance(error, KernelError))
         return 1
     return 0
 

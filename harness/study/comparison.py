@@ -33,6 +33,7 @@ from trunkline.harness.report.pages.comparison.means_section import (
     format_ratio,
 )
 from trunkline.harness.study.grid import NONE, SCENARIO
+from trunkline.harness.study.mixed_machines import MACHINE
 
 CONFIDENCE = 0.95
 
@@ -97,7 +98,7 @@ VARIANT = "variant"
 EXPECTATIONS = "expectations"
 """The column that says of a trial whether it is `met` or `missed` (`expectation_maps`)."""
 
-FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", "run", "error")
+FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", *MACHINE, "run", "error")
 """Columns of a trial that are neither keys nor numbers to average."""
 
 

@@ -13,8 +13,6 @@ code or with a damaged log are repeated.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import re
 from collections import defaultdict
@@ -27,15 +25,15 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.config.document import Problem, ScenarioErrors
-from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
 from trunkline.harness.runs import finished_runs, provenance, run_pool, runner
-from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.runs.run_pool import Finished, Job, Pool
 from trunkline.harness.runs.run_process import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
-from trunkline.harness.study import comparison, comparison_plots, expectation_maps
+from trunkline.harness.study import comparison, comparison_plots, expectation_maps, mixed_machines
 from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
     Axis,
@@ -193,8 +191,11 @@ def run(
     at_once: int,
     on_progress: OnProgress,
     on_identical: Callable[[Sequence[str]], None] = lambda lines: None,
+    pool: Pool | None = None,
 ) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
+
+    `pool` carries them out in place of this machine, and says itself how many go on at a time.
 
     The first trials of all cells come before the second ones. Once all cells have two, and if more
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
@@ -203,18 +204,16 @@ def run(
     StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
     machine lacks something.
     """
-    _check_machine(spec, folder)
+    if pool is None:
+        _check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
-    with _lock(folder):
+    with finished_runs.lock(folder):
         there = find_finished(spec, folder)
         for number, run_dir in enumerate(there.values(), 1):
             finished_runs.judge_again(run_dir)
             on_progress(number, 0.0)
-        in_turn = sorted(spec.trials, key=lambda trial: trial.number)
-        missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
-        for job in missing.values():
-            finished_runs.clear(folder / "runs" / job.name)
+        missing = _list_missing(_list_in_turn(spec), folder, there)
         errors: dict[str, str] = {}
         done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
@@ -223,6 +222,8 @@ def run(
         def on_finished(result: Finished) -> None:
             nonlocal done
             done += 1
+            if result.tries > 1:
+                finished_runs.note_tries(folder, result)
             if result.run_dir is None:
                 errors[result.job.identity] = result.error or ""
             if result.job.identity in waited_for:
@@ -234,7 +235,8 @@ def run(
             on_progress(done, work / max(1, len(missing)))
 
         try:
-            run_pool.run(missing.values(), folder / "runs", at_once, on_finished, on_work)
+            carry_out = pool or run_pool.run
+            carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
         except KeyboardInterrupt:
             _write_tables(spec, output, errors)
             raise
@@ -243,6 +245,47 @@ def run(
         _write_figures(output, *shown)
         _write_page(spec, output, *shown)
     return trials
+
+
+def run_share(
+    spec: Comparison, folder: Path, share: tuple[int, int], at_once: int, on_progress: OnProgress
+) -> tuple[int, int]:
+    """Run the missing trials of share n of so many; other shares may run at the same time.
+
+    It writes no tables: `run` does, when all shares are over. Returns the number of its trials, and
+    that of those which could not be carried out. Raises as `run` does.
+    """
+    number, count = share
+    output = RunFolder(folder)
+    output.prepare("runs")
+    with finished_runs.lock(folder, f"{number}-of-{count}"):
+        trials = _list_in_turn(spec)[number - 1 :: count]
+        there = find_finished(spec, folder)
+        missing = _list_missing(trials, folder, there)
+        if missing:
+            _check_machine(spec, folder)
+        results: list[Finished] = []
+
+        def on_work(work: float) -> None:
+            on_progress(len(trials) - len(missing) + len(results), work / len(missing))
+
+        run_pool.run(missing.values(), folder / "runs", at_once, results.append, on_work)
+    return len(trials), sum(result.run_dir is None for result in results)
+
+
+def _list_in_turn(spec: Comparison) -> list[Trial]:
+    """The first trials of all cells, then the second ones."""
+    return sorted(spec.trials, key=lambda trial: trial.number)
+
+
+def _list_missing(
+    trials: Sequence[Trial], folder: Path, there: Mapping[str, Path]
+) -> dict[str, Job]:
+    """Identity -> job of the trials that are not there; their unfinished folders are removed."""
+    missing = {t.job.identity: t.job for t in trials if t.job.identity not in there}
+    for job in missing.values():
+        finished_runs.clear(folder / "runs" / job.name)
+    return missing
 
 
 def _check_machine(spec: Comparison, folder: Path) -> None:
@@ -284,19 +327,6 @@ def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterat
         yield replace(problem, allowed=problem.allowed + where)
 
 
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """Lock the folder against other comparisons. Raises StoreError if it is locked."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(
-                f"{folder}: another comparison is using it: wait, or choose another --out"
-            ) from None
-        yield
-
-
 def _write_tables(
     spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -304,6 +334,8 @@ def _write_tables(
     rows = [
         _make_row(each, there.get(each.job.identity), errors, output.path) for each in spec.trials
     ]
+    if tries := finished_runs.read_tries(output.path, [t.job.identity for t in spec.trials]):
+        rows = [{**row, "tries": n} for row, n in zip(rows, tries, strict=True)]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
@@ -354,6 +386,7 @@ def _make_row(
     if row.get("by_hand") and row["verdict"] == "pass":  # it no longer represents its cell
         row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
         row |= {EXPECTATIONS: ""} if EXPECTATIONS in row else {}
+    row |= finished_runs.describe_machine(run_dir)
     return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 
 
@@ -375,7 +408,7 @@ def _write_page(
     }
     shown = list(there)[: page.DRAWN]
     if shown:
-        listed = comparison.list_problems, comparison.list_identical
+        listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
         heads, rows = comparison.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,
