@@ -10,7 +10,6 @@ folder has `run.json`.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import signal
 import sys
@@ -25,15 +24,9 @@ from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
+from trunkline.harness.runs.run_record import RECORD, combine_outcome, hash_log
 from trunkline.harness.scenario.loading import CannotRunError, parse
 from trunkline.harness.scenario.settings import Outputs, Scenario
-
-RECORD = "run.json"
-"""The last file of a run's folder: it marks the run as complete.
-
-It has the run's identity, the hash of its log, the hash of the code of its report (`judged_by`),
-and why the session failed, if it did (`error`).
-"""
 
 SAY_PERIOD_S = 0.5
 
@@ -63,17 +56,6 @@ def make_record(identity: str, log: str, error: str | None) -> dict[str, str | N
         "judged_by": provenance.hash_code(provenance.REPORT),
         "error": error,
     }
-
-
-def hash_log(run_dir: Path) -> str:
-    """A hash of a run's log, to notice later changes. Raises OSError."""
-    with (run_dir / "events.jsonl").open("rb") as log:
-        return hashlib.file_digest(log, "sha256").hexdigest()
-
-
-def combine_outcome(verdict: str, error: str | None) -> str:
-    """The outcome of a run: a session that failed cannot `pass`."""
-    return "fail" if error and verdict == "pass" else verdict
 
 
 def _run(scenario: Scenario, job: dict[str, Any]) -> None:

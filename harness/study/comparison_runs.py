@@ -28,9 +28,9 @@ from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
-from trunkline.harness.runs import finished_runs, provenance, run_pool, runner
+from trunkline.harness.runs import finished_runs, provenance, run_pool, run_record, runner
 from trunkline.harness.runs.run_pool import Finished, Job, Pool
-from trunkline.harness.runs.run_process import RECORD, combine_outcome
+from trunkline.harness.runs.run_record import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
 from trunkline.harness.study import comparison, comparison_plots, expectation_maps, mixed_machines
@@ -165,7 +165,7 @@ def plan(
 
 def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     """Identity -> run folder of the trials that have finished; damaged runs are left out."""
-    return finished_runs.find(folder / "runs", {trial.job.identity for trial in spec.trials})
+    return run_record.find(folder / "runs", {trial.job.identity for trial in spec.trials})
 
 
 def is_of_others(spec: Comparison, folder: Path) -> bool:

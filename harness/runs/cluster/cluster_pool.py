@@ -112,12 +112,13 @@ class _Sweep:
         self, on_finished: Callable[[Finished], None], on_progress: Callable[[float], None]
     ) -> None:
         self.on_finished = on_finished
-        room, looked_s = 0, -POLL_S
+        room, looked_s, waited = 0, -POLL_S, False
         while True:
             if time.monotonic() >= looked_s + POLL_S:
-                waited, room, looked_s = not room, self._count_threads(), time.monotonic()
-                if waited and not room and not self.done:
+                room, looked_s = self._count_threads(), time.monotonic()
+                if not room and not waited:
                     self.pool.tell(f"waiting for workers of {self.pool.where}")
+                waited = not room
                 on_progress(self.done + sum(each.share for each in self.asked.values()))
                 self.pool.mend()
             while len(self.asked) < room and (following := self._take()):

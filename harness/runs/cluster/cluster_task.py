@@ -16,7 +16,7 @@ from pathlib import Path
 
 from distributed import Status, get_worker
 
-from trunkline.harness.runs import run_pool
+from trunkline.harness.runs import run_pool, run_record
 from trunkline.harness.runs.run_pool import Finished, Job
 
 
@@ -68,7 +68,8 @@ def carry_out(request: Request) -> Answer:
     tell(start=worker.address)
     shared = Path(request.runs_dir)
     if _is_there(shared / request.token, request.token):
-        done = _run(request.job, shared, on_progress)
+        # A lost worker may have finished it, and only not have said so.
+        done = _find(request.job, shared) or _run(request.job, shared, on_progress)
         return Answer(platform.node(), worker.address, done)
     with tempfile.TemporaryDirectory(prefix="trunkline-") as folder:
         runs_dir = Path(folder, "runs")
@@ -78,6 +79,14 @@ def carry_out(request: Request) -> Answer:
         packed = _pack(done.run_dir)
         at = done.run_dir.relative_to(runs_dir.resolve())
         return Answer(platform.node(), worker.address, replace(done, run_dir=at), packed)
+
+
+def _find(job: Job, runs_dir: Path) -> Finished | None:
+    found = run_record.find(runs_dir, {job.identity}, job.name).get(job.identity)
+    said = found and run_record.read(found)
+    if not found or not said:
+        return None
+    return Finished(job, run_record.read_outcome(found, said), found, said["error"])
 
 
 def _run(job: Job, runs_dir: Path, on_progress: Callable[[float], None]) -> Finished:

@@ -47,7 +47,6 @@ SETTINGS: Mapping[str, Any] = {
 
 ONE_RUN: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0}
 HERE = "127.0.0.1"
-START_S = 60
 MEND_S = 30.0
 """How often jobs of SLURM that have ended are replaced."""
 
@@ -88,7 +87,7 @@ def _start(
     mend: Callable[[], None] = lambda: None  # noqa: E731
     if isinstance(spec, Address):
         given = {"security": _read_tls(spec.tls)} if spec.tls else {}
-        client = stack.enter_context(Client(spec.address, timeout=START_S, **given))
+        client = stack.enter_context(Client(spec.address, **given))
         return client, spec.address, mend
     if isinstance(spec, Local):
         cluster = stack.enter_context(_start_local(spec.runs or at_once))
@@ -144,6 +143,7 @@ def _start_slurm(spec: Slurm, folder: Path, stack: contextlib.ExitStack) -> Any:
 
     folder.mkdir(parents=True, exist_ok=True)
     private = stack.enter_context(tempfile.TemporaryDirectory(prefix=".tls-", dir=folder))
+    security = _read_tls(_make_tls(Path(private).resolve()))
     logs = folder / "jobs"
     logs.mkdir(exist_ok=True)
     lifetime_s = round(spec.walltime_s * (1 - MARGIN))
@@ -157,9 +157,8 @@ def _start_slurm(spec: Slurm, folder: Path, stack: contextlib.ExitStack) -> Any:
         queue=spec.queue,
         account=spec.account,
         interface=spec.interface,
-        security=Security.temporary(),
+        security=security,
         protocol="tls://",
-        shared_temp_directory=str(Path(private).resolve()),
         log_directory=str(logs.resolve()),
         job_name="trunkline",
         job_extra_directives=list(spec.directives),
@@ -182,6 +181,14 @@ def _read_tls(files: Tls) -> Security:
         for part in ("cert", "key")
     }
     return Security(tls_ca_file=files.ca, require_encryption=True, **roles)
+
+
+def _make_tls(folder: Path) -> Tls:
+    """Write new certificates into a folder that only this user can read."""
+    made = Security.temporary().get_tls_config_for_role("worker")
+    for name in ("ca_file", "cert", "key"):
+        (folder / name).write_text(made[name], encoding="ascii")
+    return Tls(*(str(folder / name) for name in ("ca_file", "cert", "key")))
 
 
 class _Mender:
