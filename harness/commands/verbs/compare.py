@@ -216,6 +216,8 @@ def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     from trunkline.harness.study import comparison_runs
 
     number, count = arguments.share
+    if arguments.on_cluster is not None:
+        raise terminal.UsageError(f"--share {number}/{count}: expected without --on-cluster")
     with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
         total, lost = comparison_runs.run_share(
             spec,

@@ -138,7 +138,7 @@ class _Sweep:
         if self.pool.client.status != "running":
             raise self._explain_loss()
         try:
-            found = sum(self.pool.client.nthreads().values())
+            found: int = sum(self.pool.client.nthreads().values())
         except (OSError, TimeoutError, ValueError) as error:
             raise self._explain_loss() from error
         if self.unfit and not found:

@@ -47,6 +47,9 @@ SETTINGS: Mapping[str, Any] = {
 
 ONE_RUN: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0}
 HERE = "127.0.0.1"
+IDLE = "60s"
+"""When a scheduler on another machine ends by itself, which outlives a command that is killed."""
+
 MEND_S = 30.0
 """How often jobs of SLURM that have ended are replaced."""
 
@@ -132,7 +135,12 @@ def _start_ssh(spec: Ssh, stack: contextlib.ExitStack) -> Any:
         [spec.hosts[0], *spec.hosts],
         connect_options=given,
         worker_options={**ONE_RUN, "n_workers": spec.runs, **place},
-        scheduler_options={"port": 0, "dashboard_address": f"{HERE}:0", **place},
+        scheduler_options={
+            "port": 0,
+            "dashboard_address": f"{HERE}:0",
+            "idle_timeout": IDLE,
+            **place,
+        },
         remote_python=spec.python,
         security=security,
     )

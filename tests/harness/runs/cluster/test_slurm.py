@@ -38,8 +38,8 @@ def slurm() -> Iterator[SlurmMachine]:
         yield machine
 
 
-def list_jobs(slurm: SlurmMachine, name: str = "%A") -> list[str]:
-    return slurm.says("squeue", "--noheader", "--array", f"--format={name}", "--state=R").split()
+def list_jobs(slurm: SlurmMachine) -> list[str]:
+    return slurm.says("squeue", "--noheader", "--array", "--format=%A", "--state=R").split()
 
 
 def compare(here: Machines, *words: str) -> subprocess.Popen[bytes]:
@@ -68,7 +68,7 @@ def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(tmp_
         done = compare(here, "--on-cluster", "slurm.yaml")
         wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) == 4)
         for job in list_jobs(slurm)[:2]:
-            slurm.says("scancel", "--signal=KILL", "--full", job)
+            slurm.kill(job)
         ended = here.count("end")
         wait_until(lambda: here.count("end") >= ended + 4)
         done.send_signal(signal.SIGKILL)  # with it the scheduler
@@ -90,10 +90,10 @@ def test_a_job_array_continues_what_is_missing(tmp_path, slurm):
         assert written.wait(WAIT_S) == 0, here.read(written)
         array, whole = here.read(written).splitlines()[-2:]
         submit = ["bash", "-euc", f"{array}; echo $array"]
-        first = slurm_says(here, submit)
-        wait_until(lambda: here.count("end") >= 4)
-        for task in ("1", "3"):
-            slurm.says("scancel", "--signal=KILL", "--full", f"{first}_{task}")
+        slurm_says(here, submit)
+        wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) >= 2)
+        for job in list_jobs(slurm)[:2]:
+            slurm.kill(job)
         wait_until(lambda: not slurm.says("squeue", "--noheader"))
         assert here.count("end") < 2 * TRIALS
         slurm_says(here, ["bash", "-euc", f"{array}; {whole}"])
