@@ -22,7 +22,7 @@ workload: {kind: synthetic, model: 1 MB, compute: 0.1 s}
 scheme: {policy: preduce, plan: crew, p: 2}
 stop: {tasks: 3}
 """
-WAIT_S = 120
+WAIT_S = int(os.environ.get("CLUSTER_WAIT_S", "120"))
 
 
 @dataclass
