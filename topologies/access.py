@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trunkline.topologies.links import Link, TopologyError, compute_queue_bytes
 from trunkline.topologies.model import Topology
@@ -34,6 +35,8 @@ class AccessLink:
         queue_bytes: the queue of each direction; by default one bandwidth-delay product with the
             longest round trip from the site to another one in the overlay, at least 64 KiB.
         burst: how many packets in a row are lost on average.
+        duplicate_percent: the share of packets that arrive twice.
+        corrupt_percent: the share of packets with a wrong bit.
     """
 
     up_mbps: float
@@ -43,11 +46,21 @@ class AccessLink:
     loss_percent: float = 0.0
     queue_bytes: int | None = None
     burst: float = 1.0
+    duplicate_percent: float = 0.0
+    corrupt_percent: float = 0.0
 
     def links(self, site: str, gateway: str) -> tuple[Link, Link]:
         """The two directions between a site and its gateway."""
-        rest = self.delay_ms, 0.0, self.loss_percent, self.queue_bytes, self.burst
-        return Link(site, gateway, self.up_mbps, *rest), Link(gateway, site, self.down_mbps, *rest)
+        rest: dict[str, Any] = {
+            "delay_ms": self.delay_ms,
+            "loss_percent": self.loss_percent,
+            "queue_bytes": self.queue_bytes,
+            "burst": self.burst,
+            "duplicate_percent": self.duplicate_percent,
+            "corrupt_percent": self.corrupt_percent,
+        }
+        up = Link(site, gateway, self.up_mbps, **rest)
+        return up, Link(gateway, site, self.down_mbps, **rest)
 
 
 def add_access_links(

@@ -49,6 +49,9 @@ _WORDS: Mapping[str, tuple[Unit, str]] = {
         "packetloss packetlossrate packetlossratio lossrate lossratio lossprobability plr "
         "droprate dropprobability",
     ),
+    "reorder": (PERCENT, "reorder reordering"),
+    "duplicate": (PERCENT, "duplicate duplicates duplication"),
+    "corrupt": (PERCENT, "corrupt corruption"),
     "queue": (QUEUE, "queue queuesize queuelimit buffer buffersize"),
     "packets": (PACKETS, "maxqueuesize queuelength queuelen qlen"),
     "up": (
@@ -63,7 +66,8 @@ _WORDS: Mapping[str, tuple[Unit, str]] = {
 }
 """What a word means -> the unit of its numbers, and the words, most usual first."""
 
-_EDGE = ("rate", "delay", "rtt", "length", "jitter", "loss", "share", "queue", "packets")
+_RARE = ("reorder", "duplicate", "corrupt")
+_EDGE = ("rate", "delay", "rtt", "length", "jitter", "loss", "share", "queue", "packets", *_RARE)
 _NODE = ("up", "down")
 
 SPEED_UNITS = {"K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s"}
@@ -101,6 +105,9 @@ class Values:
     jitter_ms: float | None = None
     loss_percent: float | None = None
     queue_bytes: int | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
+    corrupt_percent: float | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     unused: Unused = ()
 
@@ -143,7 +150,8 @@ def read_link(attributes: Attributes) -> Values:
         if value != chosen
     ]
     keys = {"rate": "rate_mbps", "delay": "delay_ms", "jitter": "jitter_ms",
-            "loss": "loss_percent", "queue": "queue_bytes"}  # fmt: skip
+            "loss": "loss_percent", "queue": "queue_bytes",
+            **{kind: f"{kind}_percent" for kind in _RARE}}  # fmt: skip
     values: dict[str, Any] = {keys[kind]: value for kind, (_, value, _) in first.items()}
     if "queue_bytes" in values:
         values["queue_bytes"] = round(values["queue_bytes"])

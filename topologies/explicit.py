@@ -6,9 +6,11 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from trunkline.topologies.link_defaults import read_links
 from trunkline.topologies.link_options import Sites, parse_sites
 from trunkline.topologies.links import Link, TopologyError
 from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import ReadFile
 
 
 def build(
@@ -21,6 +23,7 @@ def build(
     racks: dict[str, str] | None = None,
     places: dict[str, tuple[float, float]] | None = None,
     name: str = "explicit",
+    read: ReadFile | None = None,
 ) -> Topology:
     """The topology of exactly these sites and links; `rng` is not used.
 
@@ -46,7 +49,7 @@ def build(
     names = [site.name for site in placed]
     for site in (racks or {}).keys() - set(names):
         raise TopologyError(f"racks: {site!r}: expected one of {', '.join(names)}", key="racks")
-    return Topology(name, placed, tuple(links), tuple(routers or ()), tuple(ends), known)
+    return Topology(name, placed, read_links(links, read), tuple(routers or ()), tuple(ends), known)
 
 
 def options(topology: Topology) -> dict[str, Any]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from trunkline.topologies import distributions
 
 MIN_QUEUE_BYTES = 64 * 1024
 
@@ -23,6 +26,13 @@ MAX_DELAY_MS = 60_000.0
 
 MAX_JITTER_MS = 2000.0
 """The kernel draws from twice the jitter, in 32 bits of nanoseconds: up to 2147 ms."""
+
+UNIFORM = "uniform"
+
+MAX_CORRELATION_PERCENT = 99.0
+
+MAX_SHOWN = 40
+"""The characters of a distribution that an error shows."""
 
 MAX_BURST = 10_000
 """The longest mean burst of losses, in packets."""
@@ -65,6 +75,13 @@ class Link:
         queue_bytes: the bottleneck queue; by default one bandwidth-delay product, at least 64 KiB.
         burst: how many packets in a row are lost on average, in bursts (Gilbert's model); 1 for
             losses that do not depend on each other.
+        reorder_percent: the share of packets that leave out the delay, and so overtake others.
+        duplicate_percent: the share of packets that arrive twice.
+        corrupt_percent: the share of packets with one wrong bit, which a checksum finds.
+        distribution: how delays spread around the delay: `uniform`, or in units of the jitter as
+            `normal`, `pareto`, `paretonormal`, or as the delays in a CSV file.
+        correlation_percent: how likely a packet shares the fate of the one before: its jitter,
+            reordering, duplicate or corruption. Losses have `burst`.
     """
 
     src: str
@@ -75,14 +92,67 @@ class Link:
     loss_percent: float = 0.0
     queue_bytes: int | None = None
     burst: float = field(default=1.0, metadata={"omit": 1.0})
+    reorder_percent: float = field(default=0.0, metadata={"omit": 0.0})
+    duplicate_percent: float = field(default=0.0, metadata={"omit": 0.0})
+    corrupt_percent: float = field(default=0.0, metadata={"omit": 0.0})
+    distribution: str = field(default="uniform", metadata={"omit": "uniform"})
+    correlation_percent: float = field(default=0.0, metadata={"omit": 0.0})
 
     @property
     def has_bursts(self) -> bool:
         """Whether losses come in bursts."""
         return self.burst > 1 and 0 < self.loss_percent < 100
 
+    @property
+    def is_lossy(self) -> bool:
+        """Whether packets do not arrive, or arrive so that their receiver drops them."""
+        return self.loss_percent > 0 or self.corrupt_percent > 0
 
-CHANGEABLE = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent", "burst")
+    @property
+    def slows_tcp(self) -> bool:
+        """Whether TCP may take packets for lost."""
+        return self.is_lossy or self.reorder_percent > 0 or self.duplicate_percent > 0
+
+    @property
+    def arriving(self) -> float:
+        """The share of packets that arrive whole."""
+        return (1 - self.loss_percent / 100) * (1 - self.corrupt_percent / 100)
+
+    @property
+    def lost_percent(self) -> float:
+        """The share of packets that are lost, or dropped because they are wrong."""
+        return 100 * (1 - self.arriving) if self.corrupt_percent else self.loss_percent
+
+    @property
+    def least_delay_ms(self) -> float:
+        """The shortest time on the wire."""
+        least = distributions.shape(self.distribution)[0]
+        least = -1.0 if self.distribution == UNIFORM else least
+        return 0.0 if self.reorder_percent else max(0.0, self.delay_ms + least * self.jitter_ms)
+
+    @property
+    def most_delay_ms(self) -> float:
+        """The longest time on the wire."""
+        most = distributions.shape(self.distribution)[-1]
+        most = 1.0 if self.distribution == UNIFORM else most
+        return self.delay_ms + most * self.jitter_ms
+
+    @property
+    def most_deviation_ms(self) -> float:
+        """By how much a packet may come earlier or later than after the delay."""
+        return max(self.most_delay_ms - self.delay_ms, self.delay_ms - self.least_delay_ms)
+
+
+IMPAIRMENTS = (
+    "reorder_percent",
+    "duplicate_percent",
+    "corrupt_percent",
+    "distribution",
+    "correlation_percent",
+)
+"""What links seldom have."""
+
+CHANGEABLE = ("rate_mbps", "delay_ms", "jitter_ms", "loss_percent", "burst", *IMPAIRMENTS)
 """The fields of a link that may change while it is in use."""
 
 
@@ -92,8 +162,9 @@ class LinkOverride:
 
     Options:
         link: `a -> b` for one direction, `a <-> b` for both.
-        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes, burst: replaces the builder's
-            value.
+        rate_mbps, delay_ms, jitter_ms, loss_percent, queue_bytes: replaces the builder's value.
+        burst, reorder_percent, duplicate_percent, corrupt_percent: replaces that of all links.
+        distribution, correlation_percent: replaces that of all links.
     """
 
     link: str
@@ -103,6 +174,11 @@ class LinkOverride:
     loss_percent: float | None = None
     queue_bytes: int | None = None
     burst: float | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
+    corrupt_percent: float | None = None
+    distribution: str | None = None
+    correlation_percent: float | None = None
 
     def ends(self) -> tuple[tuple[str, str], ...]:
         """The directed pairs (src, dst) that `link` names. Raises TopologyError if none."""
@@ -130,7 +206,7 @@ def check_values(where: str, link: Link) -> None:
 
     def refuse(name: str, allowed: str) -> None:
         what, unit = _WORDS[name]
-        shown = f"{what} {_show(getattr(link, name))} {unit}"
+        shown = f"{what} {_show(getattr(link, name))} {unit}".rstrip()
         raise TopologyError(f"{where}: {shown}: expected {allowed}", key=name)
 
     slowest, fastest = RATES_MBPS
@@ -150,10 +226,53 @@ def check_values(where: str, link: Link) -> None:
         # A packet arrives between two bursts.
         what = f"up to {most:.4g} % with bursts of {link.burst:g} packets, or 100 %"
         refuse("loss_percent", what)
+    _check_impairments(link, refuse)
     longest_bytes = _longest_queue_bytes(link.rate_mbps)
     if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
         drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
         refuse("queue_bytes", f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}")
+
+
+def _check_impairments(link: Link, refuse: Callable[[str, str], None]) -> None:
+    for name in ("reorder_percent", "duplicate_percent", "corrupt_percent"):
+        if not 0 <= getattr(link, name) <= 100:
+            refuse(name, "0 to 100 %")
+    if link.reorder_percent and not link.delay_ms:
+        refuse("reorder_percent", "a delay above 0 ms, which these packets leave out")
+    if problem := distributions.find_problem(link.distribution):
+        refuse("distribution", problem)
+    if link.distribution != UNIFORM and not link.jitter_ms:
+        refuse("distribution", "a jitter above 0 ms, the standard deviation of the delays")
+    if not 0 <= link.correlation_percent <= MAX_CORRELATION_PERCENT:
+        refuse("correlation_percent", f"0 to {MAX_CORRELATION_PERCENT:g} %")
+    if link.correlation_percent and not is_random(link):
+        what = "jitter, reorder, duplicate or corrupt above 0; `burst` says how losses depend"
+        refuse("correlation_percent", what)
+
+
+def is_random(link: Link) -> bool:
+    """Whether the link has something that a correlation concerns."""
+    return bool(
+        link.jitter_ms or link.reorder_percent or link.duplicate_percent or link.corrupt_percent
+    )
+
+
+def fit(link: Link, kept: Collection[str] = ()) -> Link:
+    """The link without what its delay and its jitter no longer allow, except for these fields."""
+
+    def change(name: str, value: Any) -> None:
+        nonlocal link
+        if name not in kept:
+            link = replace(link, **{name: value})
+
+    change("jitter_ms", min(link.jitter_ms, link.delay_ms))
+    if not link.delay_ms:
+        change("reorder_percent", 0.0)
+    if not link.jitter_ms:
+        change("distribution", UNIFORM)
+    if not is_random(link):
+        change("correlation_percent", 0.0)
+    return link
 
 
 _WORDS = {
@@ -163,12 +282,32 @@ _WORDS = {
     "loss_percent": ("loss", "%"),
     "burst": ("burst", "packets"),
     "queue_bytes": ("queue", "B"),
+    "reorder_percent": ("reorder", "%"),
+    "duplicate_percent": ("duplicate", "%"),
+    "corrupt_percent": ("corrupt", "%"),
+    "distribution": ("distribution", ""),
+    "correlation_percent": ("correlation", "%"),
 }
 """The fields of a link -> what users call them, and their units."""
 
 
-def _show(number: float) -> str:
-    return f"{number:.15g}"
+def _show(value: float | str) -> str:
+    if isinstance(value, str):
+        return value if len(value) < MAX_SHOWN else f"{value[:MAX_SHOWN]}..."
+    return f"{value:.15g}"
+
+
+def describe_impairments(link: Link) -> str:
+    """What the link has of `IMPAIRMENTS`, such as `reorder 2 %, distribution normal`."""
+    words = []
+    for name in IMPAIRMENTS:
+        value = getattr(link, name)
+        what, unit = _WORDS[name]
+        if isinstance(value, str) and value != UNIFORM:
+            words.append(f"{what} {value if value in distributions.NAMES else 'as measured'}")
+        elif not isinstance(value, str) and value:
+            words.append(f"{what} {_show(value)} {unit}")
+    return ", ".join(words)
 
 
 def compute_queue_bytes(rate_mbps: float, round_trip_ms: float) -> int:

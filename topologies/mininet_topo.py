@@ -28,7 +28,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trunkline.topologies.links import PACKET_BYTES, Link, TopologyError
+from trunkline.topologies.links import (
+    PACKET_BYTES,
+    Link,
+    TopologyError,
+    describe_impairments,
+)
 from trunkline.topologies.model import Topology
 
 MAX_RATE_MBPS = 1000.0
@@ -194,6 +199,9 @@ def _tc_params(topology: Topology, link: Link) -> dict[str, Any]:
             f"{MAX_RATE_MBPS:g} Mbit/s or less",
             key="rates_mbps",
         )
+    if impairments := describe_impairments(link):
+        text = f"link {link.src} -> {link.dst}: {impairments}: stock Mininet has no such options"
+        raise TopologyError(text, key="links")
     # netem's limit counts the packets in flight as well as the queued ones.
     in_flight_bytes = link.rate_mbps * 125.0 * (link.delay_ms + link.jitter_ms)
     held_bytes = in_flight_bytes + topology.queue_bytes(link)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, permutations
+from typing import Any
 
 from trunkline.topologies.links import (
     MAX_JITTER_MS,
@@ -246,15 +247,18 @@ class Topology:
         """The overlay link src -> dst."""
         links = [self._links[hop] for hop in pairwise(self.path(src, dst))]
         slowest = min(links, key=lambda link: link.rate_mbps)
-        arrives = math.prod(1 - link.loss_percent / 100 for link in links)
+        names = ("loss_percent", "reorder_percent", "duplicate_percent", "corrupt_percent")
+        shares: dict[str, Any] = {
+            name: _join_shares(getattr(link, name) for link in links) for name in names
+        }
         return Link(
             src,
             dst,
             slowest.rate_mbps,
             math.fsum(link.delay_ms for link in links),
             min(MAX_JITTER_MS, math.fsum(link.jitter_ms for link in links)),
-            100 * (1 - arrives) if any(link.loss_percent for link in links) else 0.0,
-            self.queue_bytes(slowest),
+            queue_bytes=self.queue_bytes(slowest),
+            **shares,
         )
 
     def _check_pairs(self) -> None:
@@ -357,6 +361,12 @@ def check_link_count(count: int) -> None:
         raise TopologyError(f"{count} directed links: expected {allowed}", key="sites")
 
 
+def _join_shares(percents: Iterable[float]) -> float:
+    """The share of packets that one of several links concerns."""
+    found = tuple(percents)
+    return 100 * (1 - math.prod(1 - each / 100 for each in found)) if any(found) else 0.0
+
+
 def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
     check_link_count(len(links))
     names = {*nodes}
@@ -375,9 +385,10 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
             raise TopologyError(f"{where}: given twice", key="links")
         pairs.add((link.src, link.dst))
         check_values(where, link)
-        if link.loss_percent == 100:
-            what = "loss 100 %: expected below 100 %; an outage stops a link"
-            raise TopologyError(f"{where}: {what}", key="loss_percent")
+        for word in ("loss", "corrupt"):
+            if getattr(link, key := f"{word}_percent") == 100:
+                what = f"{word} 100 %: expected below 100 %; an outage stops a link"
+                raise TopologyError(f"{where}: {what}", key=key)
     for link in links:
         if (link.dst, link.src) not in pairs:
             raise TopologyError(

@@ -11,6 +11,9 @@ from trunkline.topologies.links import Link, check_values
 from trunkline.topologies.matrix import Pair
 from trunkline.topologies.network_file import DEFAULT, Problems
 
+RARE = ("reorder_percent", "duplicate_percent", "corrupt_percent")
+"""What few files have, and what then needs no default."""
+
 Origins = dict[Pair, Mapping[str, str]]
 
 
@@ -28,7 +31,9 @@ def make_links(
         assert values.rate_mbps is not None
         assert values.delay_ms is not None
         rest = values.jitter_ms or 0.0, values.loss_percent or 0.0, values.queue_bytes
-        links.append(Link(src, dst, rate_factor * values.rate_mbps, values.delay_ms, *rest))
+        link = Link(src, dst, rate_factor * values.rate_mbps, values.delay_ms, *rest)
+        rare = {name: getattr(values, name) for name in RARE if getattr(values, name)}
+        links.append(replace(link, **rare))
         with problems.noting():
             check_values(f"link {src} -> {dst}", _keep_own(links[-1], values))
     problems.refuse()

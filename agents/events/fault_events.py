@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 from trunkline.agents.events.event import By, Count, Event
 
@@ -38,7 +38,8 @@ class FaultEnded(Event, by=By.RUNNER):
 class LinkChanged(Event, by=By.RUNNER):
     """From now on the link src -> dst has these values; `cuts` say how it is cut.
 
-    `burst` is the mean number of packets in a row that are lost.
+    `burst` is the mean number of packets in a row that are lost. What is as on most links is left
+    out. Measured delays are their quantiles in the field `distribution`.
     """
 
     src: str
@@ -49,10 +50,16 @@ class LinkChanged(Event, by=By.RUNNER):
     loss_percent: float
     cuts: tuple[str, ...]
     burst: float = 1.0
+    reorder_percent: float = 0.0
+    duplicate_percent: float = 0.0
+    corrupt_percent: float = 0.0
+    distribution: str = "uniform"
+    correlation_percent: float = 0.0
 
     def omitted_keys(self) -> tuple[str, ...]:
         """See `Event`."""
-        return ("burst",) if self.burst == 1.0 else ()
+        usual = (each for each in fields(self) if each.default is not MISSING)
+        return tuple(each.name for each in usual if getattr(self, each.name) == each.default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ class AgentExited(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedOutput(Event, by=By.SITE):
+class ExpectedOutput(Event, by=By.RUNNER):
     """The program `who` wrote the line that an entry of `expect:` waits for; the first is 0."""
 
     who: str
@@ -161,7 +161,7 @@ class ExpectedOutput(Event, by=By.SITE):
 
 
 @dataclass(frozen=True, slots=True)
-class OutputOutOfBounds(Event, by=By.SITE):
+class OutputOutOfBounds(Event, by=By.RUNNER):
     """The pattern of an entry of `expect:` was in `lines` lines of a program that has exited.
 
     The number in them was never within its bounds, or was no number; `line` came nearest. The lines

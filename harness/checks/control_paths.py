@@ -64,7 +64,7 @@ class Paths:
     def _least_ms(self) -> Mapping[tuple[str, str], float]:
         spells = Conditions.of(self.history, self.rules.topology).spells
         return {
-            ends: max(0.0, min(spell.link.delay_ms - spell.link.jitter_ms for spell in found))
+            ends: min(spell.link.least_delay_ms for spell in found)
             for ends, found in spells.items()
         }
 

@@ -30,7 +30,7 @@ from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.access import ORIGINS
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import IMPAIRMENTS, Link, describe_impairments
 from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import NOTED, list_some
 
@@ -156,6 +156,7 @@ def list_sites(topology: Topology, servers: Sequence[str] = ()) -> Table:
 def list_links(topology: Topology) -> Table:
     """A table of pairs of neighbours, with the values of both directions."""
     bursts = any(link.burst != 1.0 for link in topology.links)
+    impaired = any(map(describe_impairments, topology.links))
     table = _make_table(f"{topology.name}: {len(topology.links)} directed links")
     table.caption = "x / y: x from a to b, y from b to a"
     for name in ("a", "b"):
@@ -164,11 +165,18 @@ def list_links(topology: Topology) -> Table:
         table.add_column(name, justify="right")
     if bursts:
         table.add_column("burst", justify="right")
+    if impaired:
+        table.add_column("impairments", overflow="fold")
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
             back = topology.link(link.dst, link.src)
             lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
-            table.add_row(*_format_link(link, back), *([" / ".join(lengths)] if bursts else ()))
+            rare = dict.fromkeys(describe_impairments(each) or "none" for each in (link, back))
+            table.add_row(
+                *_format_link(link, back),
+                *([" / ".join(lengths)] if bursts else ()),
+                *([" / ".join(rare)] if impaired else ()),
+            )
     return table
 
 
@@ -179,14 +187,16 @@ def list_origins(topology: Topology) -> Table | None:
     table = _make_table(f"{topology.name}: where values come from")
     for name in ("value", "from", "links"):
         table.add_column(name, overflow="fold")
-    for field in ORIGINS:
+    for field in (*ORIGINS, *IMPAIRMENTS):
         found: dict[str, list[tuple[str, str]]] = {}
         for ends, origins in topology.origins.items():
-            found.setdefault(origins[field], []).append(ends)
+            if field in origins or field in ORIGINS:
+                found.setdefault(origins[field], []).append(ends)
         for origin, links in found.items():
             name, _ = split_name(field)
             texts = _name_links(links)
-            some = f"{len(links)}: {list_some(texts, NOTED)}" if len(found) > 1 else "all"
+            is_all = len(links) == len(topology.origins)
+            some = "all" if is_all else f"{len(links)}: {list_some(texts, NOTED)}"
             table.add_row(name, origin, some)
     return table
 

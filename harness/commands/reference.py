@@ -274,8 +274,11 @@ _TOPOLOGY = """\
 `topology: NAME` is `topology: {builder: NAME}`. A name that ends in `.py` is a file of your own
 beside the scenario ([tutorial](../tutorial.md)). Every builder also takes `overrides`, `access`
 (access links that all of a site's traffic shares; a list, or the name of [a
-table](../bring_your_network.md#access-links)) and `burst` (the mean number of packets in a row
-that every link loses; 1 by default)."""
+table](../bring_your_network.md#access-links)), and for all links `burst` (the mean number of
+packets in a row that are lost; 1 by default), `reorder`, `duplicate`, `corrupt`, `correlation`
+(shares of packets; 0 % by default) and `distribution` (of delays; `uniform` by default, or
+`normal`, `pareto`, `paretonormal`, or a CSV file): see
+[networks.md](../networks.md#packets-that-overtake-come-twice-or-are-wrong)."""
 
 _WORKLOAD = """\
 `workload: NAME` is `workload: {kind: NAME}`. A name that ends in `.py` is a file of your own beside

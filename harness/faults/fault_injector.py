@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from trunkline.agents.events import fault_events
 from trunkline.agents.events.event import Log
@@ -163,5 +163,5 @@ class FaultInjector:
         self._log(fault_events.LinkChanged, src=src, dst=dst, **values, cuts=cuts)
 
 
-def _values(link: Link) -> dict[str, float]:
+def _values(link: Link) -> dict[str, Any]:
     return {name: getattr(link, name) for name in CHANGEABLE}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trunkline.harness.config.units import TIME_S, Dimension
+from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
+
+ALL = "all"
+"""Instead of the second end of a link: all links of a site."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both)."""
+    """Two sites with a link: `a b`, or with a direction `a -> b` (one-way) or `a <-> b` (both).
+
+    With `all`, the second one may be `all`: all links of the site.
+    """
+
+    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,4 +85,26 @@ class Sites:
     field: str
 
 
-Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Sites
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """`key=normal`, another distribution of delays, or a file of measured ones."""
+
+    key: str
+    field: str
+
+
+Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Delays | Sites
+
+LINK_VALUES = (
+    Setting("rate", "rate_mbps", RATE_MBPS),
+    Setting("delay", "delay_ms", TIME_MS),
+    Setting("jitter", "jitter_ms", TIME_MS),
+    Setting("loss", "loss_percent", SHARE_PERCENT),
+    Setting("burst", "burst"),
+    Setting("reorder", "reorder_percent", SHARE_PERCENT),
+    Setting("duplicate", "duplicate_percent", SHARE_PERCENT),
+    Setting("corrupt", "corrupt_percent", SHARE_PERCENT),
+    Delays("distribution", "distribution"),
+    Setting("correlation", "correlation_percent", SHARE_PERCENT),
+)
+"""What a fault may set of a link."""

@@ -19,8 +19,10 @@ from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
 from trunkline.harness.faults import availability, link_values, traces
 from trunkline.harness.faults.fault_parts import (
+    ALL,
     Choice,
     Clause,
+    Delays,
     Ends,
     Groups,
     Hint,
@@ -31,8 +33,11 @@ from trunkline.harness.faults.fault_parts import (
     Track,
 )
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
+from trunkline.topologies import delay_file, distributions
 from trunkline.topologies.access import GATEWAY
+from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
+from trunkline.topologies.network_file import NOTED
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
@@ -90,6 +95,8 @@ def write(fault: Fault) -> str:
                 words.append(f"{part.word} {units.render(value, part.dimension)}")
             case Setting() if (value := getattr(fault, part.field)) is not None:
                 words.append(f"{part.key}={_write_setting(value, part)}")
+            case Delays() if (value := getattr(fault, part.field)) is not None:
+                words.append(f"{part.key}={value}")
             case Sites() if names := getattr(fault, part.field):
                 words.append(f"{part.key}={','.join(names)}")
     return " ".join(words)
@@ -126,7 +133,7 @@ def describe_part(part: Part) -> str:
     """The form of a part in a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
     match part:
         case Ends():
-            return "SITE SITE"
+            return "SITE SITE|all" if part.all else "SITE SITE"
         case Name(agents=agents, programs=programs):
             words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
             return "|".join(words)
@@ -143,6 +150,8 @@ def describe_part(part: Part) -> str:
         case Setting(key=key, dimension=dimension, is_range=is_range):
             noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
             return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
+        case Delays(key=key):
+            return f"{key}=NAME|FILE"
         case Sites(key=key):
             return f"{key}=SITE,..."
 
@@ -157,7 +166,7 @@ class _Reader:
     """Parses one word after the other; `values` are the fields of the fault so far.
 
     `errors` has all wrong names, and all wrong optional words. `file` is the file of a trace, which
-    is read as `hints` say.
+    is read as `hints` say; `measured` the delay and the jitter of a file of delays.
     """
 
     words: list[str]
@@ -168,6 +177,7 @@ class _Reader:
     cls: Any = None
     values: dict[str, Any] = field(default_factory=dict)
     errors: list[FaultError] = field(default_factory=list)
+    measured: dict[str, float] = field(default_factory=dict)
     file: str = ""
     hints: dict[str, str] = field(default_factory=dict)
 
@@ -201,7 +211,7 @@ class _Reader:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
                 raise FaultError(f"{describe_part(part)} is missing: {self._form()}", self.unused())
         try:
-            fault = self.cls(**self.values)
+            fault = self.cls(**{**self.measured, **self.values})
             if self.topology:
                 link_values.check(fault, self.topology)
             return fault
@@ -221,7 +231,7 @@ class _Reader:
     def _needed(self, part: Any) -> None:
         match part:
             case Ends():
-                self._ends()
+                self._ends(part)
             case Name():
                 self.values[part.field] = self._name(self._list_targets(part))
             case Groups():
@@ -266,6 +276,9 @@ class _Reader:
                     raise FaultError(f"{word}: expected {part.key}={part.word} once")
                 self.hints[key] = self._join_unit(rest, rest)
                 return
+            if isinstance(part, Delays) and equals and key == part.key:
+                self._set(part.field, self._distribution(rest), key)
+                return
             if isinstance(part, Sites) and equals and key == part.key:
                 self._set(part.field, self._several(rest), key)
                 return
@@ -277,7 +290,7 @@ class _Reader:
             raise FaultError(f"{word}: given twice: expected once")
         self.values[name] = value
 
-    def _ends(self) -> None:
+    def _ends(self, part: Ends) -> None:
         if self.topology and self.words[self.position : self.position + 1] == [ACCESS]:
             self._find_access()
         a = self._name(self.topology.node_names if self.topology else ())
@@ -289,7 +302,7 @@ class _Reader:
         others = self.topology.neighbours(a) if self.topology and not self.errors else ()
         if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
             self.words[self.position] = f"{a}{GATEWAY}"
-        self.values |= {"a": a, "b": self._name(others)}
+        self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
 
     def _find_access(self) -> None:
         """Name the gateway in `access -> SITE`."""
@@ -305,6 +318,17 @@ class _Reader:
             if self.words[self.position : self.position + 1] != ["|"]:
                 return tuple(groups)
             self.position += 1
+
+    def _distribution(self, word: str) -> str:
+        """A name, or the delays of a file, which are the link's where no jitter is given."""
+        if not delay_file.is_file(word):
+            return word
+        try:
+            found = delay_file.read(self._file(word, "a name or quantiles"))
+        except TopologyError as error:
+            raise FaultError(f"{word}: {'; '.join(error.problems[:NOTED])}") from None
+        self.measured = {"delay_ms": found.delay_ms, "jitter_ms": found.jitter_ms}
+        return found.distribution
 
     def _several(self, names: str) -> tuple[str, ...]:
         return tuple(self._known(name, self._sites()) for name in names.split(","))
@@ -326,9 +350,9 @@ class _Reader:
             self.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
         return name
 
-    def _file(self, name: str) -> str:
+    def _file(self, name: str, instead: str = "the steps of a trace") -> str:
         if self.read is None:
-            raise FaultError(f"{name}: expected the steps of a trace: no file can be read here")
+            raise FaultError(f"{name}: expected {instead}: no file can be read here")
         return self.read(name)
 
     def _quantity(self, text: str, part: Clause | Setting) -> Any:
@@ -365,6 +389,8 @@ def _list_starts(part: Any) -> tuple[str, ...]:
             return (part.word,)
         case Setting() | Sites() | Hint():
             return (f"{part.key}=",)
+        case Delays():
+            return tuple(f"{part.key}={name}" for name in distributions.NAMES)
     return ()
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 from trunkline.harness.config.document import shorten_words
-from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S
+from trunkline.harness.config.units import TIME_S
 from trunkline.harness.faults.fault_parts import (
+    LINK_VALUES,
     Choice,
     Clause,
     Ends,
@@ -45,20 +46,13 @@ _DIRECTION = Choice("direction", get_args(Direction))
 _HOW = Choice("how", get_args(Cut))
 _FOR = Clause("for", "for_s")
 _EVERY = Clause("every", "every_s")
-_VALUES = (
-    Setting("rate", "rate_mbps", RATE_MBPS),
-    Setting("delay", "delay_ms", TIME_MS),
-    Setting("jitter", "jitter_ms", TIME_MS),
-    Setting("loss", "loss_percent", SHARE_PERCENT),
-    Setting("burst", "burst"),
-)
 _FROM = Hint("from", "first|TIME|DATE")
 _STEP = Hint("step", "TIME")
 _COLUMNS = Hint("columns", "NAME,...")
 _DRAWN = tuple(
     Setting(part.key, part.field, part.dimension, is_range=True)
-    for part in _VALUES
-    if part.key not in ("jitter", "burst")
+    for part in LINK_VALUES
+    if isinstance(part, Setting) and part.key in ("rate", "delay", "loss")
 )
 
 
@@ -123,10 +117,10 @@ class Flap:
 
 @dataclass(frozen=True, slots=True)
 class SetLink:
-    """Changes values of a link; without `for` they stay until `mend`."""
+    """Changes values of a link, or of all links of a site; without `for` they stay until `mend`."""
 
     VERB: ClassVar = "setlink"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, *_VALUES, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True), _DIRECTION, *LINK_VALUES, _FOR)
     a: str
     b: str
     direction: Direction = "both"
@@ -135,14 +129,19 @@ class SetLink:
     jitter_ms: float | None = None
     loss_percent: float | None = None
     burst: int | None = None
+    reorder_percent: float | None = None
+    duplicate_percent: float | None = None
+    corrupt_percent: float | None = None
+    distribution: str | None = None
+    correlation_percent: float | None = None
     for_s: float | None = None
 
     def __post_init__(self) -> None:
-        _check_given(self, _VALUES)
+        _check_given(self, LINK_VALUES)
 
-    def values(self) -> dict[str, float]:
+    def values(self) -> dict[str, Any]:
         """The values that change, by their argument of `Network.set_link`."""
-        return _given(self, _VALUES)
+        return _given(self, LINK_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +308,7 @@ class Mend:
     """Undoes every outage, flap and setlink of a link."""
 
     VERB: ClassVar = "mend"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(),)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True),)
     a: str
     b: str
 

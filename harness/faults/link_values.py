@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.faults.fault_parts import ALL
 from trunkline.harness.faults.fault_types import (
     Direction,
     Fault,
@@ -18,13 +19,21 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.topologies.links import TopologyError, check_values
+from trunkline.topologies.links import TopologyError, check_values, fit
 from trunkline.topologies.model import Topology
 
 
 def directed_links(a: str, b: str, direction: Direction) -> tuple[Directed, ...]:
     """The directed links that a fault between two sites affects."""
     return ((a, b), (b, a)) if direction == "both" else ((a, b),)
+
+
+def links_of(fault: SetLink, links: Iterable[Directed]) -> tuple[Directed, ...]:
+    """The directed links whose values a fault sets; one-way, a site's links are those from it."""
+    if fault.b != ALL:
+        return directed_links(fault.a, fault.b, fault.direction)
+    both = fault.direction == "both"
+    return tuple(ends for ends in links if ends[0] == fault.a or (both and ends[1] == fault.a))
 
 
 def links_between(groups: Sequence[Sequence[str]], links: Iterable[Directed]) -> list[Directed]:
@@ -53,9 +62,8 @@ def check(fault: Fault, topology: Topology) -> None:
                     "with links to other sites"
                 )
             return
-        case SetLink(a=a, b=b, direction=direction):
-            pairs = directed_links(a, b, direction)
-            changes = [fault.values()]
+        case SetLink():
+            pairs, changes = links_of(fault, topology.rates_mbps()), [fault.values()]
         case Trace(a=a, b=b, direction=direction):
             pairs, changes = directed_links(a, b, direction), _list_extremes(fault)
         case Redraw():
@@ -67,11 +75,8 @@ def check(fault: Fault, topology: Topology) -> None:
         link = topology.link(src, dst)
         link = replace(link, queue_bytes=topology.queue_bytes(link))
         for values in changes:
-            changed = replace(link, **values)
-            if "jitter_ms" not in values:
-                changed = replace(changed, jitter_ms=min(changed.jitter_ms, changed.delay_ms))
             try:
-                check_values(f"link {src} -> {dst}", changed)
+                check_values(f"link {src} -> {dst}", fit(replace(link, **values), values))
             except TopologyError as error:
                 raise FaultError(str(error)) from None
 

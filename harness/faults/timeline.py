@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.churn import CHURN_KINDS, draw_fault
+from trunkline.harness.faults.fault_parts import ALL
 from trunkline.harness.faults.fault_types import (
     Availability,
     Churn,
@@ -36,9 +37,9 @@ from trunkline.harness.faults.fault_types import (
     SetLink,
     Trace,
 )
-from trunkline.harness.faults.link_values import directed_links, links_between
+from trunkline.harness.faults.link_values import directed_links, links_between, links_of
 from trunkline.harness.network.interface import Cut
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import Link, fit
 from trunkline.topologies.model import Topology
 
 
@@ -255,8 +256,8 @@ class Timeline:
                 active.cuts = {ends: how for ends in self._links if site in ends}
             case Partition(groups=groups, how=how):
                 active.cuts = dict.fromkeys(links_between(groups, self._links), how)
-            case SetLink(a=a, b=b, direction=direction) as fault:
-                active.values = dict.fromkeys(directed_links(a, b, direction), fault.values())
+            case SetLink() as fault:
+                active.values = dict.fromkeys(links_of(fault, self._links), fault.values())
             case Trace(a=a, b=b, direction=direction):
                 active.touches = directed_links(a, b, direction)
             case Availability(site=site):
@@ -342,12 +343,9 @@ class Timeline:
             case Heal():
                 return list(self._active)
             case Mend(a=a, b=b):
-                return [
-                    number
-                    for number, each in self._active.items()
-                    if isinstance(each.fault, Outage | Flap | SetLink)
-                    and {each.fault.a, each.fault.b} == {a, b}
-                ]
+                mended, active = (Outage, Flap, SetLink), self._active.items()
+                found = [(n, each.fault) for n, each in active if isinstance(each.fault, mended)]
+                return [number for number, each in found if {a, b} <= {each.a, each.b, ALL}]
 
     def _release(self, kind: Any, members: Sequence[str]) -> list[FaultStep]:
         """Let the faults of a kind stop these programs no more; they end if they stop no other."""
@@ -390,7 +388,7 @@ class Timeline:
                 cuts |= {each.cuts[ends]} if ends in each.cuts else set()
             link = replace(self._topology.link(*ends), **values)
             # A lower delay takes the jitter with it: no packet arrives before it was sent.
-            after = replace(link, jitter_ms=min(link.jitter_ms, link.delay_ms))
+            after = fit(link)
             before, cuts_before, cuts_after = self._links[ends], self._cuts[ends], frozenset(cuts)
             if (after, cuts_after) != (before, cuts_before):
                 steps.append(LinkStep(before, after, cuts_before, cuts_after))

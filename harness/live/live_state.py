@@ -26,7 +26,7 @@ from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.harness.record.lives import LivesSoFar
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import Link, describe_impairments
 from trunkline.topologies.model import Topology
 
 WINDOW_S = 5.0
@@ -312,6 +312,7 @@ def describe_links(
             for name, dimension in _VALUES
             if getattr(link, name) or name == "rate_mbps"
         ]
+        values += [rare] if (rare := describe_impairments(link)) else []
         former = (f"as built: {key} {before}" for key, _, before in _list_changes(given, link))
         changes = [*sorted(cuts), *former]
         state = f" ({', '.join(changes)})" if changes else ""
@@ -384,3 +385,6 @@ def _list_changes(given: Link, link: Link) -> Iterator[tuple[str, str, str]]:
         if value != before:
             key = name.rpartition("_")[0]
             yield key, render(value, dimension), render(before, dimension)
+    rare, before = (describe_impairments(each) or "none" for each in (link, given))
+    if rare != before:
+        yield "impairments", rare, before

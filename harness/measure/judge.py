@@ -15,10 +15,22 @@ from scipy.stats import binom, norm
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict, judged, note
 from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
+from trunkline.harness.measure.impaired import (
+    PERCENTILES,
+    Shares,
+    Spread,
+    find_percentile,
+    find_sigmas,
+    in_order,
+    inflate,
+    sum_delays,
+    swing_ms,
+)
 from trunkline.harness.measure.measurement_plan import PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Observation
 from trunkline.harness.network.interface import NetworkOptions, payload_share
-from trunkline.topologies.links import Link
+from trunkline.topologies.distributions import interpolate
+from trunkline.topologies.links import UNIFORM, Link
 from trunkline.topologies.model import Topology
 
 UNITS_OF = {
@@ -26,9 +38,13 @@ UNITS_OF = {
     "rate": "Mbit/s",
     "delay": "ms",
     "jitter": "ms",
+    **{f"p{percent}": "ms" for percent in PERCENTILES},
     "order": "packets",
     "loss": "%",
     "burst": "packets",
+    "reorder": "%",
+    "duplicate": "%",
+    "corrupt": "%",
     "queue": "bytes",
     "ping": "ms",
     "iperf3": "Mbit/s",
@@ -58,6 +74,9 @@ class Bars:
     queue: float
     slack_s: float = 0.0
 
+
+MOST_RATE_BAR = 0.25
+"""A rate is not judged if it may be off by more than this share."""
 
 BARS: Mapping[str, Bars] = {
     "virtual": Bars(goodput=0.01, iperf3=0.02, delay_ms=0.1, queue=0.02),
@@ -99,7 +118,7 @@ def judge(
     any false alarm is that of a single link at three sigma.
     """
     by_ends = {ends: plan for plan in plans for ends in ((plan.a, plan.b), (plan.b, plan.a))}
-    lossy = max(1, sum(1 for link in topology.links if link.loss_percent))
+    lossy = max(1, sum(1 for link in topology.links if link.slows_tcp))
     sigmas = float(norm.isf((1 - (1 - 2 * norm.sf(SIGMAS)) ** (1 / lossy)) / 2))
     readings: list[Reading] = []
     for seen in observations:
@@ -188,9 +207,15 @@ class _Judge:
         ):
             if name not in reasons and (train := trains.get(stage)):
                 found.append(judge_it(train, self.seen.trains[stage]))
-        if self.link.has_bursts and "loss" not in reasons and trains.get("loss"):
+        is_single = not (self.link.corrupt_percent or self.link.duplicate_percent)
+        if self.link.has_bursts and is_single and "loss" not in reasons and trains.get("loss"):
             found.append(self._judge_bursts(self.seen.trains["loss"]))
-        found.append(self._judge_order())
+        if "loss" in trains and self.seen.trains.get("loss"):
+            found += self._judge_packets(self.seen.trains["loss"], reasons)
+        if self.link.distribution != UNIFORM and "delay" not in reasons and trains.get("delay"):
+            found += self._judge_percentiles(trains["delay"], self.seen.trains["delay"])
+        if not self.link.reorder_percent:
+            found.append(self._judge_order())
         found += [self._judge_ping()] if self.seen.pings else []
         found += [self._judge_iperf3()] if self.seen.iperf3_mbps is not None else []
         return sorted(found, key=lambda row: QUANTITIES.index(row.quantity))
@@ -252,7 +277,7 @@ class _Judge:
             return self._make_reading("goodput", expected)
         measured = moved.bytes * 8e-6 / moved.seconds
         # Jitter moves the first and the last counted packet, each by up to jitter_ms either way.
-        bar = self.bars.goodput + 2e-3 * self.link.jitter_ms / moved.seconds
+        bar = self.bars.goodput + 2e-3 * swing_ms(self.link) / moved.seconds
         return self._judge_relative("goodput", expected, measured, bar)
 
     def _judge_rate(self, train: Train, came: Arrivals) -> Reading:
@@ -260,23 +285,31 @@ class _Judge:
         if not came.counted_ns:
             return self._report_no_packets("rate")
         measured = came.counted * train.wire_bytes * 8e3 / came.counted_ns
-        jitter_ns = 2e6 * self.link.jitter_ms
+        jitter_ns = 2e6 * swing_ms(self.link)
         bar = self.bars.goodput + jitter_ns / came.counted_ns
+        if bar > MOST_RATE_BAR:
+            return self._make_reading("rate", note=f"jitter may move it by {bar:.0%}")
         return self._judge_relative("rate", self.link.rate_mbps, measured, bar)
 
     def _propagation_ms(self, train: Train, came: Arrivals) -> list[float]:
-        """The packets' delays in ms without their transmission time."""
+        """The packets' delays in ms without their transmission time, of those with a delay."""
         sending_ms = train.wire_bytes * 8e-3 / self.link.rate_mbps
-        return [delay_ns / 1e6 - sending_ms for delay_ns in came.delays_ns]
+        found = [delay_ns / 1e6 - sending_ms for delay_ns in came.delays_ns]
+        least_ms = (
+            in_order(self.link).least_delay_ms / 2 if self.link.reorder_percent else -math.inf
+        )
+        return [each for each in found if each > least_ms]
 
     def _judge_delay(self, train: Train, came: Arrivals) -> Reading:
         delays_ms = self._propagation_ms(train, came)
         if not delays_ms:
             return self._report_no_packets("delay")
-        expected, jitter_ms = self.link.delay_ms, self.link.jitter_ms
-        if jitter_ms:
+        spread = Spread.of(self.link)
+        expected = spread.mean_ms
+        if self.link.jitter_ms:
             measured = statistics.fmean(delays_ms)
-            chance_ms = SIGMAS * jitter_ms / math.sqrt(3 * len(delays_ms))
+            packets = len(delays_ms) / inflate(self.link)
+            chance_ms = SIGMAS * spread.deviation_ms / math.sqrt(packets)
         else:
             measured = max(delays_ms, key=lambda ms: abs(ms - expected))
             chance_ms = 0.0
@@ -288,12 +321,14 @@ class _Judge:
         delays_ms = self._propagation_ms(train, came)
         if len(delays_ms) < 2:
             return self._report_no_packets("jitter")
-        expected = self.link.jitter_ms / math.sqrt(3)
+        spread, link = Spread.of(self.link), in_order(self.link)
+        expected = spread.deviation_ms
         measured = statistics.pstdev(delays_ms)
         # The fourth moment of a uniform distribution is 1.8 times its squared variance.
-        chance_ms = SIGMAS * expected * math.sqrt(0.8 / (4 * len(delays_ms)))
+        packets = len(delays_ms) / inflate(self.link)
+        chance_ms = SIGMAS * expected * math.sqrt((spread.kurtosis - 1) / (4 * packets))
         bar = self.bars.delay_ms + chance_ms
-        outside_ms = max(abs(ms - self.link.delay_ms) for ms in delays_ms) - self.link.jitter_ms
+        outside_ms = max(max(delays_ms) - link.most_delay_ms, link.least_delay_ms - min(delays_ms))
         error = measured - expected
         if outside_ms > max(self.bars.delay_ms, abs(error)):
             return self._make_reading(
@@ -301,25 +336,60 @@ class _Judge:
             )
         return self._make_reading("jitter", expected, measured, error, bar)
 
+    def _judge_percentiles(self, train: Train | None, came: Arrivals) -> Iterator[Reading]:
+        """Judge percentiles of the delays against those of the asked distribution."""
+        assert train is not None
+        delays_ms = sorted(self._propagation_ms(train, came))
+        for percent in PERCENTILES:
+            name, expected = f"p{percent}", find_percentile(self.link, percent)
+            if len(delays_ms) < 2:
+                yield self._report_no_packets(name)
+                continue
+            packets = len(delays_ms) / inflate(self.link)
+            chance = SIGMAS * math.sqrt(percent * (100 - percent) / packets)
+            limits = (find_percentile(self.link, percent + sign * chance) for sign in (-1, 1))
+            bar = self.bars.delay_ms + max(abs(limit - expected) for limit in limits)
+            measured = interpolate(delays_ms, percent / 100)
+            yield self._make_reading(name, expected, measured, measured - expected, bar)
+
+    def _judge_packets(self, came: Arrivals, reasons: Mapping[str, str]) -> Iterator[Reading]:
+        """Judge the shares of packets that overtake, arrive twice or are corrupted."""
+        link, asked = self.link, Shares.of(self.link)
+        if link.reorder_percent and "reorder" not in reasons:
+            yield self._judge_share("reorder", asked.overtaking, came.overtook, came.sent)
+        if link.duplicate_percent:
+            yield self._judge_share("duplicate", asked.twice, came.copies, came.sent)
+        if link.corrupt_percent and link.loss_percent:
+            yield self._make_reading("corrupt", note="its packets are lost, as others are")
+
+    def _judge_share(self, name: str, share: float, count: int, sent: int) -> Reading:
+        """Judge a count of packets that a share concerns; with correlation, by its variance."""
+        error = find_sigmas(count, sent, share)
+        if self.link.correlation_percent:
+            spread = math.sqrt(sent * share * (1 - share) * inflate(self.link))
+            error = (count - sent * share) / spread
+        note = f"{count} of {sent}"
+        measured = 100 * count / sent
+        return self._make_reading(name, 100 * share, measured, error, self.sigmas, "sigma", note)
+
     def _judge_order(self) -> Reading:
         count = float(sum(train.disordered for train in self.seen.trains.values()))
+        if not self.link.duplicate_percent:
+            count += sum(train.copies for train in self.seen.trains.values())
         return self._make_reading("order", 0.0, count, count, 0.0)
 
     def _judge_loss(self, train: Train, came: Arrivals) -> Reading:
-        lost, share = came.sent - came.arrived, self.link.loss_percent / 100
-        expected, measured = self.link.loss_percent, 100 * lost / came.sent
+        lost, share = came.sent - came.arrived, Shares.of(self.link).missing
+        expected, measured = 100 * share, 100 * lost / came.sent
+        if not self.link.loss_percent and share:
+            return self._judge_share("corrupt", share, lost, came.sent)
         if not share:
             return self._make_reading("loss", 0.0, measured, float(lost), 0.0, "packets")
         if self.link.has_bursts:
             error = (lost - came.sent * share) / self._compute_burst_spread(came.sent)
             note = f"{lost} of {came.sent}"
             return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
-        below, above = binom.cdf(lost, came.sent, share), binom.sf(lost - 1, came.sent, share)
-        chance = min(0.5, float(min(below, above)))
-        sign = 1.0 if lost > share * came.sent else -1.0
-        error = sign * max(0.0, float(norm.isf(max(chance, 1e-300))))
-        note = f"{lost} of {came.sent}"
-        return self._make_reading("loss", expected, measured, error, self.sigmas, "sigma", note)
+        return self._judge_share("loss", share, lost, came.sent)
 
     def _compute_burst_spread(self, packets: int) -> float:
         """The standard deviation of the number of losses, if they come in bursts.
@@ -343,7 +413,7 @@ class _Judge:
     def _judge_queue(self, train: Train, came: Arrivals) -> Reading:
         """Judge the queue by the arrived bytes of a burst, less those sent during the burst."""
         wire_bytes, expected = train.wire_bytes, self.topology.queue_bytes(self.link)
-        share = self.link.loss_percent / 100
+        share = Shares.of(self.link).missing
         passed_bytes = self.link.rate_mbps * 125_000 * came.sent_ns / 1e9
         measured = came.arrived / (1 - share) * wire_bytes - passed_bytes
         sent = round((expected + passed_bytes) / wire_bytes)
@@ -364,10 +434,11 @@ class _Judge:
         """Judge the round trip: the delays of both directions together."""
         both = (self.link, self.topology.link(self.link.dst, self.link.src))
         size = PING_PAYLOAD_BYTES + PING_HEADER_BYTES
-        expected = sum(at.delay_ms + size * 8e-3 / at.rate_mbps for at in both)
+        mean_ms, variance = sum_delays(both)
+        expected = mean_ms + sum(size * 8e-3 / at.rate_mbps for at in both)
         if self.seen.ping_ms is None:
             return self._report_no_packets("ping")
-        spread_ms = math.sqrt(sum(at.jitter_ms**2 for at in both) / (3 * self.seen.pings))
+        spread_ms = math.sqrt(variance / self.seen.pings)
         bar = 2 * self.bars.delay_ms + SIGMAS * spread_ms
         return self._make_reading(
             "ping", expected, self.seen.ping_ms, self.seen.ping_ms - expected, bar

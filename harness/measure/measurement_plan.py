@@ -12,7 +12,8 @@ a *train* of numbered UDP packets, which measures one quantity:
   takes a place in the queue, but no transmission time, so a longer overload would arrive at less
   than the rate.
 - `loss`: packets at half the rate, so that the queue drops none. There are enough for a hundred
-  losses, as far as the effort allows.
+  losses, as far as the effort allows; also for a hundred packets that overtake others, arrive twice
+  or are corrupted.
 
 A quantity that cannot be measured on a link is skipped, with the reason.
 
@@ -27,12 +28,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.measure.impaired import in_order, swing_ms
 from trunkline.harness.network.interface import (
     ETHERNET_HEADER_BYTES,
     TCP_IP_HEADER_BYTES,
     NetworkOptions,
 )
-from trunkline.topologies.links import Link
+from trunkline.topologies.links import UNIFORM, Link
 from trunkline.topologies.model import Topology
 
 UDP_IP_HEADER_BYTES = 28
@@ -67,6 +69,8 @@ IPERF3_PERIOD_S = 60.0
 """The longest period of iperf3's reports."""
 
 WINDOW_QUEUE_SHARE = 0.5
+LEAST_DELAY_MS = 2.0
+"""With longer delays, packets that leave out the delay stand out."""
 MAX_PROBES = 1000
 MAX_BURST_PACKETS = 100_000
 MAX_LOAD_PACKETS = 20_000
@@ -184,7 +188,7 @@ class PairPlan:
 
 def plan(topology: Topology, options: NetworkOptions, effort: Effort) -> tuple[PairPlan, ...]:
     """Plan the measurements of each pair of links, in the topology's order of links."""
-    lossy = sum(1 for link in topology.links if link.loss_percent)
+    lossy = sum(1 for link in topology.links if link.slows_tcp)
     loss_packets = min(effort.loss_packets, effort.all_loss_packets // max(lossy, 1))
     return tuple(
         _plan_pair(
@@ -210,7 +214,7 @@ def _plan_pair(
     loads = dict(_plan_load(links, queues, options.mtu, effort))
     stages = {
         "delay": delays,
-        "order": {ends: _plan_order(link) for ends, link in links.items() if link.jitter_ms},
+        "order": {ends: _plan_order(link) for ends, link in links.items() if jumbles(link)},
         "queue": {e: burst for e, burst in bursts.items() if burst.packets <= MAX_BURST_PACKETS},
         "load": loads,
         "loss": {
@@ -228,6 +232,7 @@ def _plan_pair(
             "delay": _explain_no_delay(link, delays[ends]),
             "jitter": _explain_no_delay(link, delays[ends]),
             "queue": _explain_no_queue(link, queues[ends], bursts[ends]),
+            "reorder": _explain_no_reorder(link, stages["loss"][ends]),
             "rate": _explain_no_rate(link, queues[ends], loads[ends], effort),
             "goodput": _explain_no_flow(link, reverse, queues[ends], flow, options),
         }
@@ -253,13 +258,20 @@ def _compute_length_s(trains: Mapping[Directed, Train], drains: Mapping[Directed
 
 def _compute_drain_s(link: Link, queue_bytes: int) -> float:
     """The seconds in which a link with a full queue becomes idle."""
-    return queue_bytes / _bytes_per_s(link) + (link.delay_ms + link.jitter_ms) / 1e3
+    return queue_bytes / _bytes_per_s(link) + link.most_delay_ms / 1e3
+
+
+def jumbles(link: Link) -> bool:
+    """Whether packets could change their order, and must not."""
+    return bool(link.jitter_ms and not link.reorder_percent)
 
 
 def _plan_delay(link: Link, effort: Effort) -> Train:
     """Packets that never meet. With jitter 400 packets, which give its spread to 2 %."""
-    probe = Train(400 if link.jitter_ms else 20, PROBE_BYTES, 1, 0.0)
-    apart_s = effort.gap_s + 2 * link.jitter_ms / 1e3 + 2 * _transmission_s(link, probe.wire_bytes)
+    usual = 400 if link.distribution == UNIFORM else MAX_PROBES
+    probe = Train(usual if link.jitter_ms else 20, PROBE_BYTES, 1, 0.0)
+    range_ms = 2 * in_order(link).most_deviation_ms
+    apart_s = effort.gap_s + range_ms / 1e3 + 2 * _transmission_s(link, probe.wire_bytes)
     packets = min(math.ceil(probe.packets / _compute_survival(link)), MAX_PROBES)
     return Train(packets, PROBE_BYTES, 1, apart_s)
 
@@ -288,12 +300,12 @@ def _plan_load(
     payload_bytes = mtu - UDP_IP_HEADER_BYTES
     wire_bytes = Train(1, payload_bytes, 1, 0.0).wire_bytes
     each_s = {ends: _transmission_s(link, wire_bytes) for ends, link in links.items()}
-    jitter_s = max(link.jitter_ms for link in links.values()) / 1e3
+    jitter_s = max(swing_ms(link) for link in links.values()) / 1e3
     wanted_s = max(_LOAD_PACKETS * max(each_s.values()), 400 * jitter_s, effort.load_s)
     duration_s = min(wanted_s, MAX_LOAD_PACKETS * min(each_s.values()))
     for ends, link in links.items():
         fitting = queues[ends] // wire_bytes
-        if link.loss_percent:
+        if link.is_lossy:
             packets = max(1, min(fitting, MAX_LOAD_PACKETS))
             yield ends, Train(packets, payload_bytes, packets, 0.0)
             continue
@@ -303,8 +315,10 @@ def _plan_load(
 
 
 def _plan_loss(link: Link, queue_bytes: int, most_packets: int) -> Train:
-    share = link.loss_percent / 100
-    packets = min(math.ceil(100 * link.burst / share), most_packets) if share else 1000
+    shares = [link.loss_percent / link.burst, link.reorder_percent]
+    shares += [link.duplicate_percent, link.corrupt_percent]
+    share = min(filter(None, shares), default=0.0) / 100
+    packets = min(math.ceil(100 / share), most_packets) if share else 1000
     each_s = 2 * _transmission_s(link, Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
     group = _choose_group(each_s, queue_bytes // Train(1, PROBE_BYTES, 1, 0.0).wire_bytes)
     return Train(packets, PROBE_BYTES, group, group * each_s)
@@ -316,24 +330,31 @@ def _choose_group(each_s: float, queue_packets: int) -> int:
 
 
 def _compute_survival(link: Link) -> float:
-    """The share of packets that random loss does not drop."""
-    return max(1 - link.loss_percent / 100, 1e-9)
+    """The share of packets that are neither lost at random nor corrupted."""
+    return max(link.arriving, 1e-9)
 
 
 def _explain_no_delay(link: Link, train: Train) -> str:
     """Why this train cannot measure the delay, or an empty text; so do the next functions."""
     if train.packets * _compute_survival(link) < MIN_PACKETS:
         return f"too few of {train.packets} packets would arrive"
+    if link.reorder_percent and in_order(link).least_delay_ms < LEAST_DELAY_MS:
+        return "packets that overtake look like those with a short delay"
+    return ""
+
+
+def _explain_no_reorder(link: Link, train: Train) -> str:
+    if link.reorder_percent and link.delay_ms < 3e3 * train.period_s:
+        return f"in {link.delay_ms:g} ms there is nothing to overtake"
     return ""
 
 
 def _explain_no_queue(link: Link, queue_bytes: int, train: Train) -> str:
     if train.packets > MAX_BURST_PACKETS:
         return f"overflowing it would take {train.packets} packets"
-    if (
-        queue_bytes // train.wire_bytes * _compute_survival(link) < MIN_PACKETS
-        and link.loss_percent
-    ):
+    if link.corrupt_percent and link.correlation_percent:
+        return "too few packets for corruption that comes in groups"
+    if queue_bytes // train.wire_bytes * _compute_survival(link) < MIN_PACKETS and link.is_lossy:
         return f"too few of the packets that {queue_bytes} bytes hold would arrive"
     return ""
 
@@ -341,7 +362,7 @@ def _explain_no_queue(link: Link, queue_bytes: int, train: Train) -> str:
 def _explain_no_rate(link: Link, queue_bytes: int, train: Train, effort: Effort) -> str:
     if _transmission_s(link, train.wire_bytes) < MIN_UDP_PACKET_S:
         return f"{link.rate_mbps:g} Mbit/s are too fast for the clock"
-    if link.loss_percent:
+    if link.is_lossy:
         if train.packets * _compute_survival(link) < 2 * MIN_PACKETS:
             return f"too few of the packets that {queue_bytes} bytes hold would arrive"
         if train.packets * _transmission_s(link, train.wire_bytes) < effort.load_s / 10:
@@ -359,6 +380,8 @@ def _explain_no_flow(
         return f"{link.rate_mbps:g} Mbit/s are too fast for TCP in the kernel's clock"
     if link.loss_percent:
         return "random loss slows TCP down"
+    if link.slows_tcp or reverse.reorder_percent or reverse.duplicate_percent:
+        return "packets that are reordered, doubled or corrupted slow TCP down"
     if reverse.rate_mbps < ACKNOWLEDGEMENT_SHARE * link.rate_mbps:
         return f"acknowledgements do not fit into {reverse.rate_mbps:g} Mbit/s"
     least = max(MIN_QUEUE_PACKETS, options.initial_window)
@@ -387,11 +410,11 @@ def _explain_no_iperf3(link: Link, reverse: Link, times: Iperf3, effort: Effort)
 def _plan_flow(link: Link, reverse: Link, queue_bytes: int, mtu: int, effort: Effort) -> Flow:
     segment, wire_bytes = mtu - TCP_IP_HEADER_BYTES, mtu + ETHERNET_HEADER_BYTES
     share, rate = segment / wire_bytes, _bytes_per_s(link)
-    round_trip_s = sum(at.delay_ms + at.jitter_ms for at in (link, reverse)) / 1e3
+    round_trip_s = sum(at.most_delay_ms for at in (link, reverse)) / 1e3
     in_flight = round_trip_s * rate + WINDOW_QUEUE_SHARE * queue_bytes
     window_bytes = max(round(in_flight * share), 4 * segment)
     # With 400 times the jitter, it moves the result by 0.5 % at most.
-    steady = min(round(0.4 * link.jitter_ms * rate * share), MAX_LOAD_PACKETS * segment)
+    steady = min(round(0.4 * swing_ms(link) * rate * share), MAX_LOAD_PACKETS * segment)
     counted = max(window_bytes, 1000 * segment, round(effort.flow_s * rate * share), steady)
     # Slow start doubles the window every round trip: four windows and a few packets suffice.
     return Flow(

@@ -14,7 +14,10 @@ LOSSES_PERCENT = (0, 0.02, 1)
 
 
 def write_small() -> str:
-    """The text of a star: slow, asymmetric, jittery, lossy, bursty, short queue, fast."""
+    """The text of a star: slow, asymmetric, jittery, lossy, bursty, impaired, short queue, fast."""
+    away = {"rate": "100 Mbit/s", "delay": "40 ms", "jitter": "5 ms", "duplicate": "0.5 %"}
+    away |= {"distribution": "paretonormal", "corrupt": "0.2 %"}
+    back = {"rate": "100 Mbit/s", "delay": "40 ms", "reorder": "2 %", "correlation": "25 %"}
     fast = {"rate": "1000 Mbit/s", "delay": "0 ms"}
     links: list[dict[str, str | int]] = [
         *_link_both_ways("hub", "slow", {"rate": "5 Mbit/s", "delay": "25 ms"}),
@@ -27,6 +30,8 @@ def write_small() -> str:
         *_link_both_ways(
             "hub", "bursty", {"rate": "100 Mbit/s", "delay": "5 ms", "loss": "2 %", "burst": 5}
         ),
+        {"src": "hub", "dst": "impaired", **away},
+        {"src": "impaired", "dst": "hub", **back},
         *_link_both_ways("hub", "short", {"rate": "5 Mbit/s", "delay": "30 ms", "queue": "6056 B"}),
         *_link_both_ways("hub", "fast", fast),
     ]

@@ -27,6 +27,8 @@ class Arrivals:
         delays_ns: arrival minus sending time, in order of arrival; empty for long trains.
         missing: the numbers that did not arrive; empty if there are too many.
         bursts: how many runs of consecutive numbers did not arrive.
+        copies: packets that arrived although they had arrived before; nothing else counts them.
+        overtook: packets that arrived before one with a lower number.
     """
 
     sent: int
@@ -38,11 +40,16 @@ class Arrivals:
     delays_ns: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     bursts: int = 0
+    copies: int = 0
+    overtook: int = 0
 
     @classmethod
     def of(cls, packets: NDArray[np.int64], sent: int, sent_ns: int) -> Arrivals:
         """Count rows of (number, sending time, arrival time) in order of arrival; times in ns."""
+        firsts = np.sort(np.unique(packets[:, 0], return_index=True)[1])
+        copies, packets = len(packets) - len(firsts), packets[firsts]
         numbers, left_ns, came_ns = packets.T
+        least_later = np.minimum.accumulate(numbers[::-1])[::-1]
         missing = np.setdiff1d(np.arange(sent), numbers)
         middle = len(packets) // 2
         return cls(
@@ -55,6 +62,8 @@ class Arrivals:
             delays_ns=_list_if_short((came_ns - left_ns).tolist()),
             missing=_list_if_short(missing.tolist()),
             bursts=int((np.diff(missing, prepend=-2) > 1).sum()),
+            copies=copies,
+            overtook=int((numbers > least_later).sum()),
         )
 
 

@@ -20,6 +20,7 @@ from trunkline.harness.report import plots
 from trunkline.harness.runs.runner import describe_environment, run_command
 from trunkline.harness.scenario.loading import resolve
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.topologies.links import IMPAIRMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def tabulate(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:
             "delay_ms": link.delay_ms,
             "jitter_ms": link.jitter_ms,
             "loss_percent": link.loss_percent,
+            **{name: getattr(link, name) for name in IMPAIRMENTS},
             "queue_bytes": scenario.topology.queue_bytes(link),
         }
         found = asdict(reading)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.topologies.links import Link, TopologyError, check_values
@@ -143,18 +143,8 @@ class Network(Protocol):
     def device(self, src: str, dst: str) -> str:
         """The interface at `src` towards a node that it has a link or an overlay link to."""
 
-    def set_link(
-        self,
-        src: str,
-        dst: str,
-        *,
-        rate_mbps: float | None = None,
-        delay_ms: float | None = None,
-        jitter_ms: float | None = None,
-        loss_percent: float | None = None,
-        burst: float | None = None,
-    ) -> None:
-        """Changes values of the directed link src -> dst; None keeps a value.
+    def set_link(self, src: str, dst: str, **values: Any) -> None:
+        """Changes values of the directed link src -> dst, by their names in `CHANGEABLE`.
 
         Packets in the queue and under way are kept. The size of the queue cannot change.
         """
@@ -210,7 +200,7 @@ class InMemoryNetwork:
         """See `Network`."""
         return first_device(self.topology, src, dst)
 
-    def set_link(self, src: str, dst: str, **values: float | None) -> None:
+    def set_link(self, src: str, dst: str, **values: Any) -> None:
         """Changes the link in `topology`."""
         new = change_link(self.topology.link(src, dst), **values)
         links = (new if (at.src, at.dst) == (src, dst) else at for at in self.topology.links)
@@ -242,29 +232,15 @@ class InMemoryNetwork:
         return ((src, dst), (dst, src)) if how == "carrier" else ((src, dst),)
 
 
-def change_link(
-    link: Link,
-    rate_mbps: float | None = None,
-    delay_ms: float | None = None,
-    jitter_ms: float | None = None,
-    loss_percent: float | None = None,
-    burst: float | None = None,
-) -> Link:
-    """A copy of the link with some values replaced; None keeps a value.
+def change_link(link: Link, **values: Any) -> Link:
+    """A copy of the link with some values replaced.
 
     A loss of 100 % is allowed here, although a topology cannot have it.
 
     Raises:
         NetworkError: an impossible value.
     """
-    new = replace(
-        link,
-        rate_mbps=link.rate_mbps if rate_mbps is None else rate_mbps,
-        delay_ms=link.delay_ms if delay_ms is None else delay_ms,
-        jitter_ms=link.jitter_ms if jitter_ms is None else jitter_ms,
-        loss_percent=link.loss_percent if loss_percent is None else loss_percent,
-        burst=link.burst if burst is None else burst,
-    )
+    new = replace(link, **values)
     try:
         check_values(f"link {link.src} -> {link.dst}", new)
     except TopologyError as error:

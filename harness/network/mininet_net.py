@@ -136,21 +136,11 @@ class MininetNetwork:
         """The interface at `src` towards a node that it has a link or an overlay link to."""
         return first_device(self.topology, src, dst)
 
-    def set_link(
-        self,
-        src: str,
-        dst: str,
-        *,
-        rate_mbps: float | None = None,
-        delay_ms: float | None = None,
-        jitter_ms: float | None = None,
-        loss_percent: float | None = None,
-        burst: float | None = None,
-    ) -> None:
-        """Changes values of the directed link src -> dst; None keeps a value."""
+    def set_link(self, src: str, dst: str, **values: Any) -> None:
+        """Changes values of the directed link src -> dst, by their names in `CHANGEABLE`."""
         self.topology.link(src, dst)
         old = self._links[src, dst]
-        new = change_link(old, rate_mbps, delay_ms, jitter_ms, loss_percent, burst)
+        new = change_link(old, **values)
         index = device_index(self.topology.rank(dst))
         channel = self._namespace(src).channel
         channel.perform(self._shaper.change(old, new, index))

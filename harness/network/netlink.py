@@ -12,7 +12,6 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 from trunkline.harness.network.interface import NetworkError
@@ -31,6 +30,8 @@ _ATTRIBUTE = struct.Struct("=HH")
 
 _BATCH = 128
 """Requests per system call. Even if all of them fail, the answers fit the receive buffer."""
+_BATCH_BYTES = 180_000
+"""A datagram is sent once it is so long; the send buffer holds 208 KiB."""
 _RECEIVE_BYTES = 1 << 18
 
 
@@ -91,8 +92,7 @@ class Channel:
 
         Later requests in the same system call are carried out all the same.
         """
-        iterator = iter(requests)
-        while batch := list(islice(iterator, _BATCH)):
+        for batch in _gather(requests):
             first = self._sequence + 1
             self._sequence += len(batch)
             last = self._sequence
@@ -131,6 +131,20 @@ class Channel:
         """(sequence number, kind, flags, body) of every message in the next datagram."""
         for message in read_messages(self._socket.recv(_RECEIVE_BYTES)):
             yield message.number, message.kind, message.flags, message.body
+
+
+def _gather(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    """Requests that go into one datagram: at most `_BATCH`, and few that are long."""
+    batch: list[Request] = []
+    size = 0
+    for request in requests:
+        batch.append(request)
+        size += len(request.body)
+        if len(batch) == _BATCH or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def attribute(kind: int, *values: bytes) -> bytes:

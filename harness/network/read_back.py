@@ -160,14 +160,28 @@ def _describe_netem(options: bytes) -> Iterator[str]:
     for name, key in (("delay", 10), ("jitter", 11)):
         (value_ns,) = struct.unpack("=q", found.get(key, bytes(8)))
         yield f"{name} {value_ns / 1e6:g} ms"
-    yield f"loss {loss / 2**32 * 100:g} %"
+    yield f"loss {_percent(loss):g} %"
     if burst := attributes(found.get(5, b"")).get(2):
         yield f"bursts {struct.unpack_from('=2I', burst)}"
-    reorder, corrupt = (struct.unpack_from("=I", found.get(key, bytes(4)))[0] for key in (3, 4))
-    others: Mapping[str, int] = {"duplicates": duplicate, "reordering": reorder or gap}
-    for name, value in {**others, "corruption": corrupt}.items():
+    of_delay, of_loss, of_copies = struct.unpack_from("=3I", found.get(1, bytes(12)))
+    reorder, of_reorder = struct.unpack_from("=2I", found.get(3, bytes(8)))
+    corrupt, of_corrupt = struct.unpack_from("=2I", found.get(4, bytes(8)))
+    for name, value, correlation in (
+        ("duplicates", duplicate, of_copies),
+        ("reordering", gap and reorder, of_reorder),
+        ("corruption", corrupt, of_corrupt),
+        ("correlation of delays", of_delay, 0),
+        ("correlation of losses", of_loss, 0),
+    ):
         if value:
-            yield f"{name} {value / 2**32 * 100:g} %"
+            rest = f" (correlation {_percent(correlation):g} %)" if correlation else ""
+            yield f"{name} {_percent(value):g} %{rest}"
+    if gap > 1:
+        yield f"gaps of {gap} packets"
+
+
+def _percent(threshold: int) -> float:
+    return threshold / 2**32 * 100
 
 
 def _wide(wide: bytes | None, narrow: int) -> int:

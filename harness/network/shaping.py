@@ -7,17 +7,19 @@ The model of a link is a bottleneck router in front of a wire. On the interface 
   still fits. Packets that do not fit vanish without notice to the sender's kernel, as at a distant
   router. A drop with notice would throttle TCP at once, and TCP would never see a loss;
 - a *netem* that holds the packets that fit. It sends them one after the other at the rate, delays
-  them by `delay_ms`, and loses `loss_percent` of them, one by one or in bursts, by random numbers
-  from a generator with its own seed. Its limit would also count packets in flight, so the limit is
-  set out of reach.
+  them by `delay_ms`, and loses, duplicates and corrupts shares of them, by random numbers from a
+  generator with its own seed. A share leaves out the delay and so overtakes others. Its limit would
+  also count packets in flight, so the limit is set out of reach.
 
 A packet leaves for the wire when the packet before it has left and its own bits are out, and
 arrives one delay later. To the nanosecond, this is a FIFO queue and a wire. A token bucket instead
 of netem would let the first packets of every burst out without their transmission time.
 
-Jitter is uniform, +- `jitter_ms`, and never reorders packets: a packet with a short delay arrives
-together with the packet before it. netem without the embedded kernel's patch lets it arrive one
-transmission time later, so that jitter, or a delay that was just lowered, slows down a busy link.
+Jitter is uniform, +- `jitter_ms`, or has a table for its distribution. It never reorders packets: a
+packet with a short delay arrives together with the packet before it. netem without the embedded
+kernel's patch lets it arrive one transmission time later, so that jitter, or a delay that was just
+lowered, slows down a busy link. There, duplicates take rate, and packets that overtake
+others do not wait for the link. Its correlation changes shares, so it is refused.
 
 In kernels without netem, `TokenBucket` shapes links without delay, jitter and loss.
 
@@ -36,10 +38,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
+from trunkline.harness.kernel.guest import WAITED
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, LinkCounters, NetworkError
 from trunkline.harness.network.netlink import (
     CHANGE,
@@ -53,7 +58,8 @@ from trunkline.harness.network.netlink import (
     attributes,
     number,
 )
-from trunkline.topologies.links import Link
+from trunkline.topologies import distributions
+from trunkline.topologies.links import CHANGEABLE, UNIFORM, Link
 
 _NEW_QDISC, _DELETE_QDISC, _GET_QDISC, _NEW_FILTER, _DELETE_FILTER, _NEW_ACTION, _GET_ACTION = (
     36,
@@ -124,7 +130,7 @@ def choose(channel: Channel, links: tuple[Link, ...], mtu: int) -> Shaper:
         if refused.code != errno.ENOENT:
             raise
         for link in links:
-            if link.delay_ms or link.jitter_ms or link.loss_percent:
+            if _needs_netem(link):
                 raise _missing_modules(link, refused) from refused
         return TokenBucket(mtu)
     finally:
@@ -141,16 +147,18 @@ class RouterAndWire:
         police = attribute(_OPTIONS, attribute(2, _police_action(link, index)))
         body = _tc_message(index, 1, _EGRESS, _ALL_PACKETS) + attribute(_KIND, b"matchall\0")
         yield Request(what, _NEW_FILTER, CREATE | EXCLUSIVE, body + police)
+        _require_exact(link)
         options = netem_options(link, seed)
         yield _qdisc(what, CREATE | EXCLUSIVE, index, _ROOT, _SHAPER_HANDLE, b"netem\0", options)
 
     def change(self, old: Link, new: Link, index: int) -> Iterator[Request]:
         """See `Shaper`."""
         what = f"link {new.src} -> {new.dst}"
+        _require_exact(new)
         if (old.rate_mbps, old.queue_bytes) != (new.rate_mbps, new.queue_bytes):
             actions = attribute(1, _police_action(new, index))
             yield Request(what, _NEW_ACTION, CREATE | REPLACE, bytes(4) + actions)
-        options = netem_options(new)
+        options = netem_options(new, before=old)
         yield _qdisc(what, CHANGE, index, _ROOT, _SHAPER_HANDLE, b"netem\0", options)
 
     def swallow(self, link: Link, index: int) -> Iterator[Request]:
@@ -198,8 +206,8 @@ class TokenBucket:
         return self._set(link, index, CREATE | EXCLUSIVE)
 
     def change(self, old: Link, new: Link, index: int) -> Iterator[Request]:
-        """See `Shaper`. Refuses delay, jitter and loss."""
-        if new.delay_ms or new.jitter_ms or new.loss_percent:
+        """See `Shaper`. Refuses all but a rate."""
+        if _needs_netem(new):
             raise _missing_modules(new, None)
         return self._set(new, index, CHANGE)
 
@@ -247,17 +255,23 @@ def bytes_per_s(rate_mbps: float) -> int:
     return max(1, round(rate_mbps * 125_000))
 
 
-def loss_threshold(loss_percent: float) -> int:
-    """Convert a loss to netem's threshold for random 32-bit numbers: it drops those up to it."""
-    return min(_UINT32_MAX, round(loss_percent / 100 * (_UINT32_MAX + 1)))
+def threshold(percent: float) -> int:
+    """Convert a share to netem's threshold for random 32-bit numbers: it takes those up to it."""
+    return min(_UINT32_MAX, round(percent / 100 * (_UINT32_MAX + 1)))
 
 
-def netem_options(link: Link, seed: int | None = None) -> bytes:
-    """The parameters of netem (struct tc_netem_qopt); without a seed its generator continues."""
+def netem_options(link: Link, seed: int | None = None, before: Link | None = None) -> bytes:
+    """The parameters of netem (struct tc_netem_qopt); without a seed its generator continues.
+
+    netem keeps some parameters that it is not told, so those that the link had `before` are there.
+    """
     rate = bytes_per_s(link.rate_mbps)
+    loss, duplicate = threshold(link.loss_percent), threshold(link.duplicate_percent)
+    gap = 1 if link.reorder_percent else 0  # every packet may overtake
     return b"".join(
         (
-            struct.pack("=6I", 0, _LIMIT_PACKETS, loss_threshold(link.loss_percent), 0, 0, 0),
+            struct.pack("=6I", 0, _LIMIT_PACKETS, loss, gap, duplicate, 0),
+            *_impairments(link, before or link),
             attribute(5, attribute(2, burst_options(link))) if link.has_bursts else b"",
             attribute(6, struct.pack("=IiIi", min(rate, _UINT32_MAX), 0, 0, 0)),
             attribute(8, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b"",
@@ -265,6 +279,30 @@ def netem_options(link: Link, seed: int | None = None) -> bytes:
             attribute(11, struct.pack("=q", round(link.jitter_ms * 1e6))),
             attribute(14, struct.pack("=Q", seed)) if seed is not None else b"",
         )
+    )
+
+
+def _impairments(link: Link, before: Link) -> Iterator[bytes]:
+    """Correlation, distribution, reordering and corruption, if the link has them or had them."""
+    rho = threshold(link.correlation_percent)
+    if rho or before.correlation_percent:
+        yield attribute(1, struct.pack("=3I", rho, 0, rho))
+    if link.distribution != UNIFORM or before.distribution != UNIFORM:
+        yield attribute(2, delay_table(link))
+    if link.reorder_percent or before.reorder_percent:
+        yield attribute(3, struct.pack("=2I", threshold(link.reorder_percent), rho))
+    if link.corrupt_percent or before.corrupt_percent:
+        yield attribute(4, struct.pack("=2I", threshold(link.corrupt_percent), rho))
+
+
+def delay_table(link: Link) -> bytes:
+    """The deviations from the delay in 8192ths of the jitter; no delay is below 0."""
+    least = -math.inf
+    if link.jitter_ms:
+        least = -math.floor(distributions.ONE * link.delay_ms / link.jitter_ms)
+    shape = distributions.shape(link.distribution)
+    return struct.pack(
+        f"={len(shape)}h", *(max(least, round(each * distributions.ONE)) for each in shape)
     )
 
 
@@ -279,7 +317,7 @@ def burst_options(link: Link) -> bytes:
     share = link.loss_percent / 100
     p = r * share / (1 - share)
     good, bad = 0, 0  # the losses of a good link, and what a bad one delivers
-    return struct.pack("=4I", loss_threshold(100 * p), loss_threshold(100 * r), bad, good)
+    return struct.pack("=4I", threshold(100 * p), threshold(100 * r), bad, good)
 
 
 def police_options(link: Link, index: int) -> bytes:
@@ -350,9 +388,25 @@ def _clear_loopback(channel: Channel) -> None:
                 raise
 
 
+def _needs_netem(link: Link) -> bool:
+    """Whether the link has more than a rate."""
+    plain = Link(link.src, link.dst, link.rate_mbps, burst=link.burst)
+    return any(getattr(link, name) != getattr(plain, name) for name in CHANGEABLE)
+
+
+def _require_exact(link: Link) -> None:
+    """Raise NetworkError if the link's correlation needs the embedded kernel's netem."""
+    if link.correlation_percent and not Path(WAITED).exists():
+        raise NetworkError(
+            "correlation needs the embedded kernel: others give shares that are far too small",
+            f"link {link.src} -> {link.dst}",
+            "backend: embedded",
+        )
+
+
 def _missing_modules(link: Link, cause: RefusedError | None) -> NetworkError:
     return NetworkError(
-        "delay, jitter and loss need netem and the policer, which this kernel lacks"
+        "delay, jitter, loss and the like need netem and the policer, which this kernel lacks"
         + (f" ({cause.what})" if cause else ""),
         f"link {link.src} -> {link.dst}",
         "backend: embedded, or modprobe -a sch_netem sch_ingress cls_matchall act_police",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import math
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
@@ -76,7 +77,7 @@ class Meeting:
 
 
 def list_groups(history: History) -> Mapping[Group, Mapping[int, list[Call]]]:
-    """The collective calls of each group, by rank; the k-th of each rank are one call."""
+    """The collective calls of each group, by rank."""
     groups: defaultdict[Group, defaultdict[int, list[Call]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -86,8 +87,41 @@ def list_groups(history: History) -> Mapping[Group, Mapping[int, list[Call]]]:
             groups[group][call.started.rank].append(call)
     for members in groups.values():
         for calls in members.values():
-            calls.sort(key=lambda call: call.started.call)
+            calls.sort(key=lambda call: (call.started.t_ns, call.started.call))
     return groups
+
+
+def may_be_new(name: str, members: Mapping[int, list[Call]]) -> bool:
+    """Whether a group may have been made several times, with the same name and ranks.
+
+    A program that is started again makes its groups anew. torchft gives its groups no names, and
+    makes a new one for each quorum.
+    """
+    return not name or any(len({c.key[:2] for c in calls}) > 1 for calls in members.values())
+
+
+def list_same(name: str, members: Mapping[int, list[Call]]) -> Iterator[dict[int, Call]]:
+    """The calls of a group's members that are one call, by rank.
+
+    They are the k-th of each rank. If the group may have been made several times, they have one
+    name and overlap in time.
+    """
+    if not may_be_new(name, members):
+        for number in range(max(map(len, members.values()))):
+            yield {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
+        return
+    left = {rank: deque(calls) for rank, calls in members.items()}
+    while heads := {rank: calls[0] for rank, calls in left.items() if calls}:
+        rank = min(heads, key=lambda each: heads[each].started.t_ns)
+        first = left[rank].popleft()
+        following_ns = left[rank][0].started.t_ns if left[rank] else math.inf
+        end_ns = following_ns if first.finished is None else first.finished.t_ns
+        same = {rank: first}
+        for other, call in heads.items():
+            is_one = call.started.name == first.started.name and call.started.t_ns <= end_ns
+            if other != rank and is_one:
+                same[other] = left[other].popleft()
+        yield same
 
 
 def list_needed(call: Call, rank: int) -> tuple[int, ...]:
@@ -105,9 +139,8 @@ def list_needed(call: Call, rank: int) -> tuple[int, ...]:
 def find_meetings(history: History) -> Mapping[Key, Meeting]:
     """For each collective call that needs others' data, which of them began last."""
     found: dict[Key, Meeting] = {}
-    for members in list_groups(history).values():
-        for number in range(max(map(len, members.values()))):
-            same = {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
+    for (name, _), members in list_groups(history).items():
+        for same in list_same(name, members):
             for rank, call in same.items():
                 others = [same[each] for each in list_needed(call, rank) if each in same]
                 if others:

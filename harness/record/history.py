@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar, overload
 
-from trunkline.agents.events.causes import Broken
+from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
 from trunkline.agents.events.event import Event, TaskEvent
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
@@ -337,7 +337,8 @@ class History(EventsByKind):
     @property
     def broke_off(self) -> bool:
         """Whether the run ended at once: by a user, or because an agent or a program failed."""
-        return self.interrupted or bool(self.all(AgentFailed))
+        failed = any(isinstance(event.cause, ProgramFailed) for event in self.all(RunFinished))
+        return self.interrupted or failed or bool(self.all(AgentFailed))
 
     @property
     def active_end_ns(self) -> int:

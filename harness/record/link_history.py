@@ -6,6 +6,7 @@ carry at the time of a transfer.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,9 @@ from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
 from trunkline.topologies.links import CHANGEABLE, Link
 from trunkline.topologies.model import Topology
+
+COPIES_SIGMAS = 6.0
+"""Random duplicates may be so many standard deviations more than expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +113,20 @@ class Conditions:
         The kernel delays packets after it has shaped them. So what is on the wire when a rate falls
         leaves at the old rate; if the delay changes, early and late packets leave at once.
         """
-        longest_ms = max(each.link.delay_ms + each.link.jitter_ms for each in self.spells[ends])
+        longest_ms = max(each.link.most_delay_ms for each in self.spells[ends])
         before_ns = start_ns - round(longest_ms * 1e6)
         links = [spell.link for spell, _, _ in self.within(ends, max(0, before_ns), end_ns)]
-        latest_ms = max((link.delay_ms + link.jitter_ms for link in links), default=0.0)
-        earliest_ms = min((max(0.0, link.delay_ms - link.jitter_ms) for link in links), default=0.0)
+        latest_ms = max((link.most_delay_ms for link in links), default=0.0)
+        earliest_ms = min((link.least_delay_ms for link in links), default=0.0)
         return start_ns - round(latest_ms * 1e6), end_ns - round(earliest_ms * 1e6)
+
+    def most_copies(self, ends: Directed, packets: int) -> int:
+        """How many more than so many packets may arrive because the link duplicates some."""
+        links = [spell.link for spell in self.spells[ends]]
+        share = max(link.duplicate_percent for link in links) / 100
+        rho = max(link.correlation_percent for link in links) / 100
+        spread = math.sqrt(packets * share * (1 + rho) / (1 - rho))
+        return min(packets, math.ceil(packets * share + COPIES_SIGMAS * spread))
 
     def mean_rate_mbps(self, ends: Directed, end_ns: int) -> float:
         """The link's rate, averaged from the start to that time."""

@@ -7,6 +7,7 @@ the first of computing, moving and waiting counts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -69,26 +70,47 @@ def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTi
     """The steps of each process of each site in order: from one start of computing to the next."""
     meetings = find_meetings(history)
     first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
-    exits_ns = {site_of(event.who): event.t_ns for event in history.all(AgentExited)}
+    exits_ns = defaultdict[str, list[int]](list)
+    for event in history.all(AgentExited):
+        exits_ns[site_of(event.who)].append(event.t_ns)
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
         calls[call.started.site].append(call)
     for site in sites:
-        until_ns = exits_ns.get(site, history.end_ns)
+        until_ns = exits_ns[site][-1] if exits_ns[site] else history.end_ns
         processes = _tell_apart(calls[site], history.phases.get(site, ()))
         for process, own in processes.items():
             others = [each.first_ns for each in processes.values() if each is not own]
             end_ns = _find_end(own, others, until_ns)
-            yield from _divide_steps((site, process), own, (first_ns, end_ns), meetings)
+            first = list(_find_first(own.computed, exits_ns[site]))
+            yield from _divide_steps((site, process), own, first, (first_ns, end_ns), meetings)
+
+
+def _find_first(computed: Sequence[Phase], exits_ns: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The number of each iteration, and when its first part began.
+
+    A program may report several parts of one iteration: it computes, and `compute` adds a time. One
+    that was started again counts anew.
+    """
+    before: tuple[int, int] | None = None
+    for phase in computed:
+        if isinstance(phase.begun, ComputeStarted):
+            now = phase.begun.iteration, bisect_left(exits_ns, phase.start_ns)
+            if now != before:
+                yield phase.begun.iteration, phase.start_ns
+            before = now
 
 
 def _divide_steps(
-    who: tuple[str, int | None], own: _Process, span: Interval, meetings: Mapping[Key, Meeting]
+    who: tuple[str, int | None],
+    own: _Process,
+    first: Sequence[tuple[int, int]],
+    span: Interval,
+    meetings: Mapping[Key, Meeting],
 ) -> Iterator[StepTime]:
     """The steps of a process within a span; a single one if it reported no computing."""
-    begun = [phase.begun for phase in own.computed]
-    numbers: list[int | None] = [e.iteration for e in begun if isinstance(e, ComputeStarted)]
-    starts = [phase.start_ns for phase in own.computed] or [span[0]]
+    numbers: list[int | None] = [number for number, _ in first]
+    starts = [start_ns for _, start_ns in first] or [span[0]]
     bounds = [*starts, max(span[1], starts[-1])]
     changes = _list_changes(own, meetings, (bounds[0], bounds[-1]))
     for number, step, (spent, waited_for) in zip(

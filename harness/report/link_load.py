@@ -59,12 +59,22 @@ def compute_loads(history: History, topology: Topology, steps: int, share: float
 
 
 def compute_counted_loads(history: History, topology: Topology, steps: int) -> Loads:
-    """The loads of links by the counts of their interfaces, which runs of programs log.
+    """The loads of links by the counts of their interfaces, which runs of programs log."""
+    links = tuple((link.src, link.dst) for link in topology.links)
+    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
+    conditions = Conditions.of(history, topology)
+    moved = count_counted_bytes(history, links, edges_ns)
+    room = _count_room(conditions, links, edges_ns)
+    return _make_loads(conditions, links, moved, room, edges_ns)
+
+
+def count_counted_bytes(
+    history: History, links: Sequence[Directed], edges_ns: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Per step between two edges (row) and link (column): the bytes that interfaces counted.
 
     Between two counts the bytes, headers included, are assumed to move evenly.
     """
-    links = tuple((link.src, link.dst) for link in topology.links)
-    edges_ns = np.linspace(0.0, max(history.active_end_ns, 1), steps + 1)
     times_ns = [0.0]
     whole = [np.zeros(len(links))]
     column = {ends: number for number, ends in enumerate(links)}
@@ -77,10 +87,8 @@ def compute_counted_loads(history: History, topology: Topology, steps: int) -> L
         times_ns.append(float(event.t_ns))
         whole.append(now)
     at_edges = [np.interp(edges_ns, times_ns, sizes) for sizes in np.array(whole).T]
-    moved = np.diff(np.array(at_edges).T, axis=0)
-    conditions = Conditions.of(history, topology)
-    room = _count_room(conditions, links, edges_ns)
-    return _make_loads(conditions, links, moved, room, edges_ns)
+    moved: NDArray[np.float64] = np.diff(np.array(at_edges).T, axis=0)
+    return moved
 
 
 def count_bytes(

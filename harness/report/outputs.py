@@ -102,6 +102,13 @@ def read(run_dir: Path) -> RunData:
     )
 
 
+def read_history(run_dir: Path) -> tuple[Scenario, History]:
+    """Read a run's scenario and history only; see `read`."""
+    scenario = load(run_dir / "resolved.yaml")
+    history, _ = _read_history(RunFolder(run_dir).read_text("events.jsonl"), scenario.topology)
+    return scenario, plan_checks.cut_at_wrong_plan(history, Rules.of(scenario))
+
+
 def compare(
     run_dirs: Sequence[Path],
     page_file: Path,

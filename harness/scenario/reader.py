@@ -49,12 +49,13 @@ class Reader:
         programs = self._reader.runs_programs
         scheme = None if programs else self._scheme(sites, workload)
         basics["limits"] = self._fit_task_budget(basics["limits"])
+        targets = self._find_targets(sites, workload) if programs else None
         timeline = timeline_section.read(
             self._source,
             topology,
             basics["limits"].run_s,
             self._reader.files,
-            self._find_targets(sites, workload) if programs else None,
+            targets,
         )
         if topology:
             basics["capture"] = capture_section.read(self._source, basics["capture"], topology)
@@ -68,11 +69,13 @@ class Reader:
             basics["expect"],
             sites,
             topology,
-            programs=programs,
+            targets=targets,
             evaluates=workload is None or workload.module.EVALUATES,
         )
         section_rules.check_limits(self._source, basics)
         section_rules.check_network(self._source, basics, topology)
+        if basics["backend"] == "host":
+            section_rules.check_correlation(self._source, topology, timeline)
         if programs:
             scheme = PROGRAMS
             module = kinds[self._data["workload"]["kind"]]

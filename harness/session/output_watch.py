@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import ExpectedOutput, OutputOutOfBounds
 from trunkline.harness.processes.lines import Lines
@@ -71,7 +72,7 @@ class OutputWatch:
         nearest, self.nearest = self.nearest, {}
         for number, each in sorted(nearest.items()):
             yield LoggedEvent.of(
-                OutputOutOfBounds(t_ns, self.site, self.who, number, each.lines, each.line)
+                OutputOutOfBounds(t_ns, RUNNER, self.who, number, each.lines, each.line)
             )
 
     def _take(self, line: bytes, t_ns: int) -> Iterator[LoggedEvent]:
@@ -81,7 +82,7 @@ class OutputWatch:
             if distance == 0:
                 del self.left[number]
                 self.nearest.pop(number, None)
-                yield LoggedEvent.of(ExpectedOutput(t_ns, self.site, self.who, number, text))
+                yield LoggedEvent.of(ExpectedOutput(t_ns, RUNNER, self.who, number, text))
             elif distance is not None:
                 seen = self.nearest.setdefault(number, _Nearest(0, text, distance))
                 seen.lines += 1

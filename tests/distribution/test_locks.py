@@ -8,6 +8,7 @@ from lock import EXTRAS, LOCKS, ROOT, read_blocks, read_locked
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from trunkline.harness.export.exported_files import PACKAGES
 from trunkline.harness.runs import doctor
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -16,9 +17,15 @@ FILES = sorted(LOCKS.glob("*.txt"))
 
 
 def test_every_extra_of_the_main_install_has_a_lock_file():
-    assert set(EXTRAS) == set(EXTRA_REQUIREMENTS) - {"gallery"}
+    not_installed_here = {"gallery", *PACKAGES}
+    assert set(EXTRAS) == set(EXTRA_REQUIREMENTS) - not_installed_here
     names = ["cluster", "dev", "docs", "run", "torch", "torch-cpu", "torch-libraries"]
     assert sorted(file.stem for file in FILES) == names
+
+
+def test_every_format_that_needs_a_package_has_an_extra_with_it():
+    for name, package in PACKAGES.items():
+        assert [Requirement(text).name for text in EXTRA_REQUIREMENTS[name]] == [package]
 
 
 def test_the_gallery_names_exact_versions():

@@ -4,6 +4,7 @@ Every page is a session in one folder: a block whose first line is a comment wit
 (`# mine.yaml`) is that file for all that follows on the page.
 """
 
+import json
 import os
 import re
 import shlex
@@ -13,10 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import matplotlib
 import pandas as pd
 import pytest
 from command_line import command
 from inside import run_all
+from matplotlib import pyplot
 from three_sites import LOG, SCENARIO
 
 from trunkline.agents.control.replay import replay
@@ -259,3 +262,16 @@ def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, t
             assert {Tick, Ended, Ready} <= {type(answer.event) for answer in answers}
             assert all(answer.is_same for answer in answers)
     assert timed == ["deadline.py", "turns.py"]
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "docs").glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_the_cells_of_a_notebook_can_be_carried_out(file: Path, place: Path, monkeypatch) -> None:
+    matplotlib.use("Agg")
+    monkeypatch.chdir(place)
+    names: dict[str, object] = {}
+    for cell in json.loads(file.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    pyplot.close("all")

@@ -24,6 +24,7 @@ from trunkline.harness.checks.verdict import (
     Checker,
     Finding,
     doubt,
+    excused,
     fail,
     format_time,
     judged,
@@ -177,13 +178,18 @@ def _judge_never(
 
 
 def _judge_exit(history: History, rules: Rules, _: int, expected: Expectation) -> Iterator[Finding]:
-    exits = [e for e in history.all(AgentExited) if e.t_ns <= _until_ns(expected)]
+    """The last exit of each program counts, but for those that the run has told to end."""
+    exits = {e.who: e for e in history.all(AgentExited) if e.t_ns <= _until_ns(expected)}
     for site in expected.sites or rules.programs or ():
-        own = [event for event in exits if is_of(event.who, site)]
+        every = [event for who, event in exits.items() if is_of(who, site)]
+        own = [event for event in every if not event.asked]
+        if every and not own and expected.sites is None:
+            yield excused("the run told the program to end", site)
+            continue
         yield judged()
         if not own:
-            yield _missed(history, expected, f"no program at {site} had exited")
-        for event in own[-1:]:
+            yield _missed(history, expected, f"no program at {site} had exited by itself")
+        for event in own:
             if (event.code, event.signal or 0) != (expected.exit, 0):
                 how = f"by signal {event.signal}" if event.signal else f"with code {event.code}"
                 yield fail(f"{event.who} exited {how}")

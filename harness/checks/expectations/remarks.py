@@ -14,12 +14,15 @@ from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished, SyncFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
+    ExpectedOutput,
     LinksCounted,
     ProgramsStarted,
+    ProgramStarted,
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of
 
 SILENT_SHARE = 1 / 3
@@ -83,31 +86,50 @@ def _find_unsynchronized(history: History, programs: Iterable[str]) -> Iterator[
 
 
 def _find_silent(history: History, rules: Rules) -> Iterator[str]:
-    """Programs that sent and logged nothing for a third of the run while they were alive."""
+    """Programs that sent and reported nothing for a third of the run while they were alive."""
     start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
     stop_ns = history.stop_ns
     active = _list_active(history, rules)
-    ended_ns = {event.who: event.t_ns for event in history.all(AgentExited)}
     least_ns = max(LEAST_NS, SILENT_SHARE * (stop_ns - start_ns))
     silent = defaultdict[str, list[str]](list)
     for who in rules.programs or ():
-        end_ns = min(stop_ns, ended_ns.get(who, stop_ns))
-        own = (t for site, times in active.items() if is_of(who, site) for t in times)
-        times_ns = [start_ns, *sorted(t for t in own if start_ns <= t <= end_ns), end_ns]
-        gap_ns, since_ns = max((b - a, a) for a, b in pairwise(times_ns))
+        own = sorted(t for site, times in active.items() if is_of(who, site) for t in times)
+        gaps = [
+            (b - a, a)
+            for first_ns, last_ns in _list_alive(history, who, (start_ns, stop_ns))
+            for a, b in pairwise([first_ns, *(t for t in own if first_ns <= t <= last_ns), last_ns])
+        ]
+        gap_ns, since_ns = max(gaps, default=(0, 0))
         if gap_ns > least_ns:
             span = f"from {since_ns / 1e9:.1f} s to {(since_ns + gap_ns) / 1e9:.1f} s"
             silent[span].append(who)
     for span, programs in silent.items():
-        yield f"{', '.join(programs)} sent and logged nothing {span}."
+        yield f"{', '.join(programs)} sent and reported nothing {span}."
+
+
+def _list_alive(history: History, who: str, span: Interval) -> Iterator[Interval]:
+    """When a program ran, within a span. An older log does not say when programs started."""
+    start_ns, end_ns = span
+    runs = history.programs.runs(who)
+    if not history.all(ProgramStarted):
+        ended_ns = (event.t_ns for event in history.all(AgentExited) if event.who == who)
+        runs = [(start_ns, max(ended_ns, default=end_ns))]
+    for first_ns, last_ns in runs:
+        if first_ns < min(last_ns, end_ns):
+            yield first_ns, min(last_ns, end_ns)
 
 
 def _list_active(history: History, rules: Rules) -> Mapping[str, list[int]]:
-    """By site: when it logged something, and when its links had carried SILENT_BYTES more."""
+    """When a site or a program did something: it logged an event, or wrote an expected line.
+
+    Or the links of the site had carried SILENT_BYTES more.
+    """
     found: defaultdict[str, list[int]] = defaultdict(list)
     for event in history.events:
         if event.site in rules.topology.site_names:
             found[event.site].append(event.t_ns)
+    for wrote in history.all(ExpectedOutput):
+        found[wrote.who].append(wrote.t_ns)
     before: dict[tuple[str, str], int] = {}
     for counted in history.all(LinksCounted):
         for link in counted.links:

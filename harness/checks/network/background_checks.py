@@ -71,11 +71,13 @@ class _Way:
         round_ns: the smallest round trip.
         most_ns: within so much a packet arrives, also if all queues are full.
         rate_mbps: the largest rate of its slowest link.
-        troubles: when a link of it, or of the way back, was cut or lossy: (start, end) in ns.
+        troubles: when a link of it, or of the way back, was cut, or lost, corrupted, duplicated or
+            reordered packets: (start, end) in ns.
         drops: the packets that its interfaces dropped.
         hops: its links.
         least_mbps: the smallest rate of any of its links.
         most_round_ns: the longest round trip, with full queues.
+        conditions: the values of all links over time.
     """
 
     least_ns: int
@@ -87,6 +89,13 @@ class _Way:
     hops: tuple[Directed, ...]
     least_mbps: float
     most_round_ns: int
+    conditions: Conditions
+
+    def count_most(self, packets: int) -> int:
+        """How many packets may arrive if so many are sent: links may duplicate some."""
+        for hop in self.hops:
+            packets += self.conditions.most_copies(hop, packets)
+        return packets
 
     def is_calm(self, start_ns: int, end_ns: int) -> bool:
         """Whether nothing was cut or lossy then."""
@@ -95,7 +104,8 @@ class _Way:
     @classmethod
     def of(cls, history: History, rules: Rules, paths: Paths, flow: Flow, more_ns: int) -> _Way:
         topology = rules.topology
-        spells = Conditions.of(history, topology).spells
+        conditions = Conditions.of(history, topology)
+        spells = conditions.spells
         hops = tuple(pairwise(topology.path(flow.src, flow.dst)))
         back = tuple(pairwise(topology.path(flow.dst, flow.src)))
         troubles = []
@@ -103,12 +113,12 @@ class _Way:
             for number, spell in enumerate(spells[hop]):
                 later = spells[hop][number + 1 :]
                 end_ns = later[0].start_ns if later else history.end_ns
-                if spell.is_cut or spell.link.loss_percent:
+                if spell.is_cut or spell.link.slows_tcp:
                     troubles.append((spell.start_ns, end_ns))
 
         def sum_most_ms(links: tuple[Directed, ...]) -> float:
             return sum(
-                max(spell.link.delay_ms + spell.link.jitter_ms for spell in spells[hop])
+                max(spell.link.most_delay_ms for spell in spells[hop])
                 + topology.queue_bytes(topology.link(*hop))
                 * 8e-3
                 / min(spell.link.rate_mbps for spell in spells[hop])
@@ -126,6 +136,7 @@ class _Way:
             hops,
             min(spell.link.rate_mbps for hop in hops for spell in spells[hop]),
             round(sum_most_ms((*hops, *back)) * 1e6) + 2 * more_ns,
+            conditions,
         )
 
 
@@ -212,7 +223,8 @@ def _judge_packets(flow: _Observed, late_ns: int) -> Iterator[str]:
     calm = [t for t in times[:least] if flow.way.is_calm(t, t + most_ns)]
     for into in flow.received:
         got += into.packets
-        if got > (most := bisect_right(times, into.t_ns - flow.way.least_ns + CLOCK_NS)):
+        most = flow.way.count_most(bisect_right(times, into.t_ns - flow.way.least_ns + CLOCK_NS))
+        if got > most:
             yield f"{got} packets received until {into.t_ns / 1e9:.3f} s, {most} could arrive"
             break
         if (text := _find_missing(flow, calm, got, into.t_ns)) is not None:

@@ -157,9 +157,9 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
         delay_ms = least_ms = 0.0
         for hop in pairwise(rules.topology.path(link.src, link.dst)):
             had = (spell.link for spell in spells[hop])
-            quickest = min(had, key=lambda each: each.delay_ms - each.jitter_ms)
+            quickest = min(had, key=lambda each: each.least_delay_ms)
             delay_ms += quickest.delay_ms
-            least_ms += quickest.delay_ms - quickest.jitter_ms
+            least_ms += quickest.least_delay_ms
         if took_s < least_ms * (1 - DELAY_TOLERANCE) / 1e3 - DELAY_TOLERANCE_S:
             yield doubt(
                 f"{link.src} -> {link.dst}: a first byte took {took_s * 1e3:.3f} ms,"
@@ -390,9 +390,13 @@ def _is_too_fast(
     end_ns: int,
 ) -> bool:
     """Whether `size` bytes are more than the link's rates allow from `start_ns` to `end_ns`."""
+    # Duplicates are counted, and take none of the rate.
+    packets = math.ceil(size / rules.frame_bytes)
+    size -= conditions.most_copies(ends, packets) * rules.frame_bytes
     spells = conditions.spells[ends]
-    # Jitter moves arrivals: bytes may have started before the interval in which they were seen.
-    late_ns = round(max(spell.link.jitter_ms for spell in spells) * 1e6)
+    # Jitter and overtaking move arrivals: bytes may have started before they were seen.
+    links = [spell.link for spell in spells]
+    late_ns = round(max(link.most_deviation_ms for link in links) * 1e6)
     allowed = conditions.capacity_bytes(ends, [(start_ns, end_ns + late_ns)])
     # When a rate falls, the shaper ends a frame that it began at the old rate.
     old_rate_bytes = rules.frame_bytes

@@ -214,9 +214,9 @@ def _expect_s(
         if start is not end or start.is_cut:
             return None
         links.append(start.link)
-    delay_s = sum(link.delay_ms + link.jitter_ms for link in links) / 1e3
+    delay_s = sum(link.most_delay_ms for link in links) / 1e3
     queues = map(conditions.topology.queue_bytes, links)
-    loses = any(link.loss_percent for link in links) or min(queues) < size
+    loses = any(link.slows_tcp for link in links) or min(queues) < size
     rounds = size // WINDOW_BYTES if loses else 0
     rate_mbps = min(link.rate_mbps for link in links)
     return delay_s * (1 + 2 * rounds) + (size + CONTROL_BYTES) * 8e-6 / rate_mbps

@@ -70,7 +70,7 @@ def _drain_ns(ends: Directed, losses: Losses, rules: Rules) -> int:
     Where packets are lost, they may be sent again several times, as those of messages.
     """
     links = [rules.topology.overlay.link(*way) for way in (ends, ends[::-1])]
-    is_lossy = any(link.loss_percent for link in links)
+    is_lossy = any(link.slows_tcp for link in links)
     return round((HEARD_TIMEOUTS if is_lossy else DRAINED) * losses.timeout_ns)
 
 

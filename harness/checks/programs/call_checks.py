@@ -21,14 +21,23 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
-from trunkline.harness.record.calls import PAIRS, Call, Group, list_calls, list_groups, list_needed
+from trunkline.harness.record.calls import (
+    PAIRS,
+    Call,
+    Group,
+    list_calls,
+    list_groups,
+    list_needed,
+    list_same,
+    may_be_new,
+)
 from trunkline.harness.record.history import History
 from trunkline.workloads.program_roles import site_of
 
 STOPPED = "the timing of its process stopped"
 ENDED = "its program ended first"
 CUT = "the run ended first"
-AMBIGUOUS = "several processes have one rank"
+ANEW = "its group may have been made anew, and no call of another rank overlaps with it"
 
 EQUAL = ("all_reduce", "barrier", "broadcast")
 """All members make these calls with the same number of bytes."""
@@ -70,18 +79,14 @@ def calls_follow_each_other(history: History, rules: Rules) -> Iterator[Finding]
 def collectives_take_time(history: History, rules: Rules) -> Iterator[Finding]:
     """The members of a group make the same calls; none is done before the others' data can come.
 
-    The k-th collective call of each member is the same call.
+    `calls.list_same` says which calls of the members are one.
     """
     paths = Paths(history, rules)
     groups = list_groups(history)
     yield from _judge_ranks(history, groups)
-    for (name, ranks), members in groups.items():
-        if any(len({call.key[:2] for call in calls}) > 1 for calls in members.values()):
-            yield excused(AMBIGUOUS, f"group {name} of ranks {', '.join(map(str, ranks))}")
-            continue
-        for number in range(max(map(len, members.values()))):
-            same = {rank: calls[number] for rank, calls in members.items() if number < len(calls)}
-            yield from _judge_collective(same, members, history, paths)
+    for (name, _), members in groups.items():
+        for same in list_same(name, members):
+            yield from _judge_collective(same, members, history, paths, may_be_new(name, members))
 
 
 def _judge_pairs(history: History) -> Iterator[Finding]:
@@ -139,7 +144,8 @@ def _judge_ranks(
     """The members of a group agree on its ranks, and each made calls.
 
     A program may leave its groups and make others of the same names, with other ranks. Then their
-    members agree as well, and no process goes back to the ranks that it had before.
+    members agree as well, and no process goes back to the ranks that it had before. It may do so in
+    groups without names.
     """
     if history.all(TimingStopped):
         return
@@ -157,7 +163,7 @@ def _judge_ranks(
     latest: dict[tuple[str, int, str], tuple[int, ...]] = {}
     left: set[tuple[tuple[str, int, str], tuple[int, ...]]] = set()
     for started in history.all(CallStarted):
-        if started.name in PAIRS:
+        if started.name in PAIRS or not started.group:
             continue
         group = started.site, started.process, started.group
         before = latest.setdefault(group, started.ranks)
@@ -184,7 +190,11 @@ def _judge_thread(calls: list[Call]) -> Iterator[Finding]:
 
 
 def _judge_collective(
-    same: Mapping[int, Call], members: Mapping[int, list[Call]], history: History, paths: Paths
+    same: Mapping[int, Call],
+    members: Mapping[int, list[Call]],
+    history: History,
+    paths: Paths,
+    is_anew: bool,
 ) -> Iterator[Finding]:
     """One call of a group, by the ranks of the members that made it."""
     names = {call.started.name for call in same.values()}
@@ -201,7 +211,9 @@ def _judge_collective(
             continue
         needed = list_needed(call, rank)
         if missing := [each for each in needed if each in members and each not in same]:
-            if not history.all(TimingStopped):
+            if is_anew:
+                yield excused(ANEW, _name(call))
+            elif not history.all(TimingStopped):
                 ranks = ", ".join(map(str, missing))
                 yield fail(f"{_name(call)} was done, but ranks {ranks} never began it")
             continue

@@ -153,11 +153,11 @@ class Run:
 
     def _find_lost_word(self, way: Directed, t_ns: int, left_s: float) -> Part | None:
         """A message that was probably lost then: TCP sends it again after a round trip or more."""
-        lossy = [hop for hop in self._list_hops(way) if self.conditions.at(hop, t_ns).loss_percent]
+        lossy = [hop for hop in self._list_hops(way) if self.conditions.at(hop, t_ns).lost_percent]
         trip_s = sum(self.topology.path_delay_ms(*ends) for ends in (way, way[::-1])) / 1e3
         if not lossy or left_s < trip_s:
             return None
-        percent = self.conditions.at(lossy[0], t_ns).loss_percent
+        percent = self.conditions.at(lossy[0], t_ns).lost_percent
         fault = self.faults.find({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
         return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
 
@@ -253,7 +253,7 @@ class Run:
         """The link that probably lost packets at the beginning or the end of a step."""
         span = step.start_ns, step.end_ns
         for hop in self._list_hops((step.src, step.site)):
-            lossy = max(self.conditions.at(hop, t_ns).loss_percent for t_ns in span)
+            lossy = max(self.conditions.at(hop, t_ns).lost_percent for t_ns in span)
             if lossy / 100 * self.loads.count(hop, span) / self.mtu >= LIKELY_LOSSES:
                 fault = self.faults.find({name := " -> ".join(hop)}, CHANGES, *span)
                 return Part("loss", 0.0, name, fault, text=f"loses {lossy:g} %")

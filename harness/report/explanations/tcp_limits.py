@@ -183,7 +183,7 @@ class TcpLimits:
         for hop in self._list_hops(ends):
             usual_ms = self.conditions.topology.link(*hop).delay_ms
             spells = self.conditions.spells[hop]
-            for lost, start_ns, end_ns in _merge(spells, lambda spell: spell.link.loss_percent):
+            for lost, start_ns, end_ns in _merge(spells, lambda spell: spell.link.lost_percent):
                 if lost:
                     yield Trouble("loss", hop, start_ns, end_ns, lost)
             for delay_ms, start_ns, end_ns in _merge(spells, lambda spell: spell.link.delay_ms):

@@ -42,6 +42,8 @@ import pandas as pd
 tasks = pd.read_csv("runs/quickstart/latest/tables/tasks.csv")
 ```
 
+`trunkline.open_run` opens all tables of a run, with their types ([export.md](export.md)).
+
 Times are seconds since the run's start on the run's own clock. Unknown values are empty; pandas
 reads them as NaN. Numbers have six digits after the point: microseconds, bits per second.
 The tables of a comparison are in [compare.md](compare.md#what-comes-out).

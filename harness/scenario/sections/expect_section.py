@@ -9,7 +9,6 @@ from trunkline.harness.scenario.sections.capture_section import find_links
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
-from trunkline.workloads.program_roles import site_of
 
 OF_PROGRAMS = ("output", "never", "exit")
 """What only programs do."""
@@ -21,15 +20,20 @@ def check(
     sites: Sequence[str],
     topology: Topology | None,
     *,
-    programs: bool,
+    targets: Sequence[str] | None,
     evaluates: bool,
 ) -> None:
-    """Note expectations of sites and links that do not exist, and those that can never hold."""
+    """Note expectations of sites and links that do not exist, and those that can never hold.
+
+    `targets` are the sites and programs of a run of programs, if they are known; None: of agents.
+    """
+    programs = targets is not None
     for index, entry in enumerate(entries):
         path = ("expect", index)
         for number, site in enumerate(entry.sites or ()):
-            if sites and site_of(site) not in sites:
-                source.refuse((*path, "sites", number), list_choices(sites, site))
+            known = sites if targets is None or entry.kind not in OF_PROGRAMS else targets
+            if known and site not in known:
+                source.refuse((*path, "sites", number), list_choices(known, site))
         if entry.link is not None and topology is not None:
             try:
                 find_links(entry.link, topology)

@@ -83,6 +83,10 @@ class Expectation:
             raise ValueError("link: expected the link that carries so much")
         if self.sites == ():
             raise ValueError("sites: expected at least one site")
+        if self.sites and len({*self.sites}) < len(self.sites):
+            raise ValueError("sites: expected each site once")
+        if None not in (self.at_least, self.at_most) and self.at_least > self.at_most:  # type: ignore[operator]
+            raise ValueError("at_least: expected at_most or less")
         if self.check is not None and (self.by_s is not None or not self.check):
             raise ValueError("check: expected a program and its arguments, without by")
         if self.line is not None:

@@ -26,12 +26,13 @@ from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.access import AccessLink
+from trunkline.topologies.link_defaults import impair
 from trunkline.topologies.links import LinkOverride, TopologyError
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),
     Option("access", "access", None, list[AccessLink] | str, ()),
-    Option("burst", "burst", None, float, 1.0),
+    *read_options(impair),
 )
 """The options of every topology, beside those of its builder."""
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
+from trunkline.harness.faults.fault_types import SetLink
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Stop, WarmUp
@@ -73,7 +75,7 @@ def check_virtual_time(source: Document, basics: Mapping[str, Any]) -> None:
     if basics["backend"] == "embedded" and basics["clock"] != "real":
         return
     for key in ("charge", "poll"):
-        if source.get(("workload", key)) is not MISSING:
+        if source.get(("workload", key)) not in (MISSING, {}, None):
             source.refuse(("workload", key), "only with a virtual clock")
 
 
@@ -150,6 +152,19 @@ def check_network(source: Document, basics: Mapping[str, Any], topology: Topolog
     if basics["backend"] == "host" and network.hystart is not True:
         allowed = "expected true with backend host; other values need embedded"
         source.refuse(("network", "hystart"), allowed)
+
+
+def check_correlation(
+    source: Document, topology: Topology | None, timeline: Sequence[Entry]
+) -> None:
+    """Note correlations of links, for which the host's kernel changes the shares of packets."""
+    allowed = "correlation needs backend embedded: other kernels change the shares of packets"
+    if topology and any(link.correlation_percent for link in topology.links):
+        source.refuse(("topology",), allowed, "")
+    for entry in timeline:
+        if isinstance(entry.fault, SetLink) and entry.fault.correlation_percent:
+            source.refuse(("timeline",), allowed, "")
+            break
 
 
 def check_chunk(source: Document, chunk_bytes: int, model_bytes: int | None) -> None:

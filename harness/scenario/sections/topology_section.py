@@ -10,13 +10,13 @@ from trunkline.harness.config.document import MISSING, KeyPath
 from trunkline.harness.config.options import make_model, read_options, read_values
 from trunkline.harness.scenario.sections.access_file import read_access
 from trunkline.harness.scenario.sections.section_reading import (
-    NETWORK,
     SectionReader,
     read_sound,
     takes_files,
 )
 from trunkline.topologies import explicit
 from trunkline.topologies.access import add_access_links
+from trunkline.topologies.link_defaults import impair, read_override
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 
@@ -27,7 +27,8 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
     module, options = reader.read_component("topology", "builder", builders, "build")
     if module is None or options is None:
         return None
-    overrides, access, burst = (options.pop(option.name) for option in NETWORK)
+    overrides, access = (options.pop(name) for name in ("overrides", "access"))
+    every = {option.name: options.pop(option.name) for option in read_options(impair)}
     given = {"read": reader.read_file} if takes_files(module.build) else {}
     try:
         topology: Topology = module.build(random.Random(seed), **options, **given)
@@ -35,14 +36,12 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
         for text in error.problems:
             reader.refuse_option("topology", error.key, text, options)
         return None
-    if burst != 1.0:
-        links = tuple(replace(link, burst=burst) for link in topology.links)
-        try:
-            topology = replace(topology, links=links)
-        except TopologyError as error:
-            reader.source.refuse(("topology", "burst"), str(error))
+    topology, refused = impair(topology, reader.read_file, **every)
+    for name, text in refused:
+        reader.source.refuse(("topology", units.split_name(name)[0]), text)
     for index, override in enumerate(overrides):
         try:
+            override = read_override(override, reader.read_file)
             topology = topology.with_overrides([override])
         except TopologyError as error:
             _refuse_override(reader, index, error)

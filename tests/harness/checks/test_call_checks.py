@@ -151,9 +151,28 @@ def test_a_process_whose_timing_stopped_is_named() -> None:
     assert (found.outcome, found.excuses[0].cases) == ("unknown", ("n1, process 2: no reason",))
 
 
-def test_ranks_that_are_not_unique_are_not_judged() -> None:
-    found = judge(collectives_take_time, [*GOOD, replace(GOOD[0], process=9)])
-    assert found.excuses[0].rule == "several processes have one rank"
+def of_process(events: Sequence[Event], process: int, later_ms: int) -> list[Event]:
+    return [
+        replace(each, process=process, t_ns=each.t_ns + later_ms * MS)
+        for each in events
+        if isinstance(each, CallStarted | CallFinished)
+    ]
+
+
+def test_calls_of_a_group_that_is_made_anew_are_one_if_they_overlap() -> None:
+    """n2 is killed in its first call and comes back; n1 tries again, in a group without a name."""
+    first = [begin(100, "n1", 0), end(900, "n1", 0, failed=True), begin(200, "n2", 0)]
+    again = [begin(2000, "n1", 1), end(2200, "n1", 1)]
+    back = of_process([begin(2100, "n2", 0), end(2200, "n2", 0)], 9, 0)
+    found = judge(collectives_take_time, [*first, *again, *back])
+    assert (found.outcome, found.judged, found.excused) == ("pass", 2, 0)
+    early = [begin(2000, "n1", 1), end(2105, "n1", 1)]  # n2's data need 10 ms
+    assert judge(collectives_take_time, [*first, *early, *back]).outcome == "fail"
+    alone = [begin(2000, "n1", 1), end(2050, "n1", 1)]
+    found = judge(collectives_take_time, [*first, *alone, *back])
+    assert found.excuses[0].rule.startswith("its group may have been made anew")
+    unnamed = [replace(e, group="") if isinstance(e, CallStarted) else e for e in GOOD]
+    assert judge(collectives_take_time, unnamed).outcome == "pass"
 
 
 def test_a_program_may_leave_its_group_and_make_one_of_the_same_name() -> None:

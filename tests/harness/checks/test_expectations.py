@@ -8,7 +8,7 @@ import pytest
 from hand_made import THREE_SITES, change
 from three_sites import history
 
-from trunkline.agents.events.causes import Broken
+from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import RoundFinished, SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
@@ -47,7 +47,7 @@ OF_PROGRAMS: tuple[Event, ...] = (
     SyncFinished(2 * S, "n1", 0),
     SyncFinished(3 * S, "n2", 0),
     RoundFinished(3 * S, "n1", 1),
-    ExpectedOutput(4 * S, "n1", "n1", 0, "loss=0.4"),
+    ExpectedOutput(4 * S, "runner", "n1", 0, "loss=0.4"),
     LinksCounted(4 * S, "runner", (LinkBytes("n1", "n2", 600), LinkBytes("n2", "n1", 60))),
     LinksCounted(5 * S, "runner", (LinkBytes("n1", "n2", 1000),)),
     AgentExited(6 * S, "runner", "n1", code=0, signal=0, asked=False),
@@ -120,7 +120,12 @@ def test_agents_did_what_was_expected(options: dict[str, Any], outcome: str, tex
         ({"never": "timeout"}, "pass", ""),
         ({"exit": 0}, "fail", "n2 exited with code 3"),
         ({"exit": 3, "sites": ("n2",)}, "pass", ""),
-        ({"exit": 3, "sites": ("n2",), "by_s": 6.5}, "fail", "no program at n2 had exited"),
+        (
+            {"exit": 3, "sites": ("n2",), "by_s": 6.5},
+            "fail",
+            "no program at n2 had exited by itself",
+        ),
+        ({"exit": 0, "sites": ("n1",)}, "pass", ""),
     ],
 )
 def test_programs_did_what_was_expected(options: dict[str, Any], outcome: str, text: str) -> None:
@@ -150,7 +155,7 @@ def test_nothing_that_is_missing_is_held_against_a_run_that_broke_off() -> None:
     ],
 )
 def test_numbers_out_of_bounds_are_told(site: str | None, line: str, text: str) -> None:
-    near = OutputOutOfBounds(5 * S, "n2", "n2", 0, 3, line)
+    near = OutputOutOfBounds(5 * S, "runner", "n2", 0, 3, line)
     log = [*OF_PROGRAMS[:5], near, *OF_PROGRAMS[6:]]
     sites = None if site is None else (site,)
     expected = Expectation(output=r"loss=(\S*)", at_most=0.3, sites=sites)
@@ -161,10 +166,27 @@ def test_numbers_out_of_bounds_are_told(site: str | None, line: str, text: str) 
 
 def test_a_long_line_is_cut_where_it_is_shown() -> None:
     line = "loss" + "x" * 4000
-    log = [*OF_PROGRAMS[:5], ExpectedOutput(4 * S, "n1", "n1", 0, line), *OF_PROGRAMS[6:]]
+    log = [*OF_PROGRAMS[:5], ExpectedOutput(4 * S, "runner", "n1", 0, line), *OF_PROGRAMS[6:]]
     outcome, found = judge_programs(Expectation(output="loss"), log)
     assert outcome == "pass"
     assert len(found) < 160
+
+
+def test_exit_codes_of_programs_that_the_run_has_ended_do_not_count() -> None:
+    asked = AgentExited(7 * S, "runner", "n2", code=0, signal=15, asked=True)
+    log = [*OF_PROGRAMS[:-2], asked, OF_PROGRAMS[-1]]
+    assert judge_programs(Expectation(exit=0), log)[0] == "pass"
+    of_n2 = Expectation(exit=0, sites=("n2",))
+    assert judge_programs(of_n2, log) == ("fail", "no program at n2 had exited by itself")
+    failed = RunFinished(8 * S, "runner", ProgramFailed(), TOTALS)
+    assert judge_programs(of_n2, [*log[:-1], failed])[0] == "unknown"
+
+
+def test_what_was_not_due_when_a_program_failed_is_not_known() -> None:
+    log = [*OF_PROGRAMS[:-1], RunFinished(8 * S, "runner", ProgramFailed(), TOTALS)]
+    assert judge_programs(Expectation(tasks=5), log)[0] == "unknown"
+    assert judge_programs(Expectation(tasks=5, by_s=9), log)[0] == "unknown"
+    assert judge_programs(Expectation(tasks=5, by_s=7), log)[0] == "fail"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +227,8 @@ def test_a_number_is_found_in_a_line(line: str, is_found: bool) -> None:
         ("{check: [x], by: 1 s}", "check: expected a program and its arguments, without by"),
         ("{output: '('}", "output: expected a regular expression: missing )"),
         ("{output: ''}", "output: expected a pattern that is not in every line"),
+        ("{output: 'l=(.)', at_least: 5, at_most: 3}", "at_least: expected at_most or less"),
+        ("{exit: 0, sites: [n1, n1]}", "sites: expected each site once"),
         ("{never: '^'}", "never: expected a pattern that is not in every line"),
         ("{output: x, at_most: 1}", "output: expected a group around the number"),
         ("{rounds: 1, sites: [n9]}", "expected one of n1, n2"),

@@ -53,10 +53,16 @@ def make_scenario(rate, delay):
     return parse(SCENARIO.format(rate=rate, delay=delay), "x.yaml")
 
 
-def judge(first, later, left_ns, extra=0, at=None):
-    """What the check doubts, if these frames were counted, and `extra` ones in one interval."""
+def judge(first, later, left_ns, extra=0, at=None, **values):
+    """What the check doubts, if these frames were counted, and `extra` ones in one interval.
+
+    `values` are those of the link a -> b beside its rate and its delay, from the start on.
+    """
     scenario = make_scenario(*first)
     log = [make_header(scenario)]
+    if values:
+        every = (float(first[0]), float(first[1]), 0.0, 0.0, ())
+        log.append(LinkChanged(1, "runner", "a", "b", *every, **values))
     for t_ms, (rate, delay), jitter in sorted(later):
         log.append(
             LinkChanged(t_ms * MS, "runner", "a", "b", float(rate), float(delay), jitter, 0.0, ())
@@ -100,3 +106,27 @@ def test_what_is_on_the_wire_when_the_rate_falls_leaves_at_the_old_rate():
     assert judge((50, 40), later, frames) == []
     extra = round((50 - 5) * 1e6 / 8 * 0.02 / FRAME)  # another 20 ms at the old rate
     assert judge((50, 40), later, frames, extra, 10)
+
+
+@given(first=values, share=st.sampled_from([0.01, 0.1, 0.5]), seed=st.integers(0, 99))
+def test_duplicates_are_counted_and_take_none_of_the_rate(first, share, seed):
+    draw = random.Random(seed)
+    frames = simulate(first, [], seed)
+    doubled = [t for t in frames for _ in range(1 + (draw.random() < share))]
+    assert judge(first, [], doubled, duplicate_percent=100 * share) == []
+
+
+def test_duplicates_that_were_not_asked_for_are_doubted():
+    frames = simulate((50, 10), [], 1)
+    doubled = sorted(frames + frames[::4])
+    assert judge((50, 10), [], doubled, duplicate_percent=30.0) == []
+    assert judge((50, 10), [], doubled) != []
+    assert judge((50, 10), [], doubled, duplicate_percent=5.0) != []
+
+
+@given(first=values, percent=st.sampled_from([1, 10, 50]), seed=st.integers(0, 99))
+def test_frames_that_overtake_may_be_counted_a_delay_early(first, percent, seed):
+    draw = random.Random(seed)
+    delay_ns = first[1] * MS
+    frames = [t - delay_ns * (draw.random() * 100 < percent) for t in simulate(first, [], seed)]
+    assert judge(first, [], sorted(frames), reorder_percent=float(percent)) == []

@@ -11,9 +11,11 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeStarted, SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
+    ExpectedOutput,
     LinkBytes,
     LinksCounted,
     ProgramsStarted,
+    ProgramStarted,
     RunFinished,
     Stopping,
 )
@@ -85,7 +87,23 @@ def test_links_that_are_dead_for_most_of_the_run_are_noticed() -> None:
     """A few packets without payload, as of connections that time out, are nothing."""
     tries = [carried(at_s, 2000 + 60 * at_s) for at_s in range(2, 25)]
     found = remarks([carried(1, 2000), *tries, *synchronized(1, "n1", "n2")])
-    assert found == ["n1, n2 sent and logged nothing from 1.0 s to 30.0 s.", ASKS]
+    assert found == ["n1, n2 sent and reported nothing from 1.0 s to 30.0 s.", ASKS]
+
+
+def test_only_the_time_in_which_a_program_runs_counts() -> None:
+    """n1 starts late and is killed for a time; n2 never starts."""
+    lives = [
+        ProgramStarted(9 * S, "runner", "n1", 0),
+        AgentExited(15 * S, "runner", "n1", code=0, signal=9, asked=False),
+        ProgramStarted(24 * S, "runner", "n1", 1),
+    ]
+    wrote = ExpectedOutput(20 * S, "runner", "n1", 0, "x")
+    asks = "Nothing in the log says whether the programs made progress."
+    assert remarks([carried(1, 2000), *lives, wrote]) == [asks, ASKS]
+    silent = "n1 sent and reported nothing from 9.0 s to 30.0 s."
+    assert remarks([carried(1, 2000), lives[0]]) == [silent, asks, ASKS]
+    heard = [ExpectedOutput(20 * S, "runner", "n1", 0, "x")]
+    assert remarks([carried(1, 2000), lives[0], *heard])[0].endswith("from 9.0 s to 20.0 s.")
 
 
 def test_a_program_that_has_exited_owes_nothing() -> None:

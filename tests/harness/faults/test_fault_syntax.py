@@ -50,9 +50,27 @@ SAME = [
         "flap rome 5s both carrier every 1 s for 60 s",
         Flap("rome", "5s", 1.0, "both", "carrier", 60),
     ),
+    ("setlink oslo all both rate=20Mbit/s", SetLink("oslo", "all", rate_mbps=20.0)),
+    ("mend oslo all", Mend("oslo", "all")),
     (
         "setlink oslo rome both rate=20Mbit/s delay=30ms loss=0.02%",
         SetLink("oslo", "rome", rate_mbps=20.0, delay_ms=30.0, loss_percent=0.02),
+    ),
+    (
+        "setlink oslo rome one-way reorder=1% duplicate=0.5% corrupt=0.1% correlation=25%",
+        SetLink(
+            "oslo",
+            "rome",
+            "one-way",
+            reorder_percent=1.0,
+            duplicate_percent=0.5,
+            corrupt_percent=0.1,
+            correlation_percent=25.0,
+        ),
+    ),
+    (
+        "setlink oslo rome both jitter=2ms distribution=-1.2,-0.4,0,0.5,3 for 2 s",
+        SetLink("oslo", "rome", jitter_ms=2.0, distribution="-1.2,-0.4,0,0.5,3", for_s=2.0),
     ),
     ("redraw rate=20..155Mbit/s every 180 s", Redraw(rate_mbps=(20.0, 155.0), every_s=180.0)),
     (
@@ -329,3 +347,14 @@ def test_the_manual_lists_every_verb_with_its_usage_and_help():
     rows = [line for line in text.splitlines() if line.startswith("| `")]
     escaped = {verb: usage(verb).replace("|", "\\|") for verb in VERBS}
     assert rows == [f"| `{escaped[verb]}` | {summary(verb)} |" for verb in VERBS]
+
+
+def test_a_file_of_delays_gives_delay_and_jitter_unless_the_line_does():
+    delays = "\n".join(str(20 + number % 50) for number in range(500))
+    fault = parse("setlink oslo rome distribution=d.csv", TOPOLOGY, lambda name: delays)
+    assert (fault.delay_ms, round(fault.jitter_ms, 2)) == (44.5, 14.43)
+    assert parse(write(fault), TOPOLOGY) == fault
+    fault = parse("setlink oslo rome delay=50ms distribution=d.csv", TOPOLOGY, lambda name: delays)
+    assert (fault.delay_ms, round(fault.jitter_ms, 2)) == (50.0, 14.43)
+    with pytest.raises(FaultError, match=r"d\.csv: 1 delays: expected 10 or more, one a line"):
+        parse("setlink oslo rome distribution=d.csv", TOPOLOGY, lambda name: "5")

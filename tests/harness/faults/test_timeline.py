@@ -197,6 +197,21 @@ def test_agents_are_paused_killed_and_started_again():
     ]
 
 
+def test_setlink_of_all_links_of_a_site():
+    line = timeline(
+        "0: setlink a all rate=4Mbit/s",
+        "1: setlink a all one-way rate=2Mbit/s for 1 s",
+        "3: outage b c",
+        "4: mend a all",
+    )
+    done = played(line, 9)
+    changes = {at: [words for t, words in done if t == at and "->" in words] for at, _ in done}
+    assert sorted(changes[0.0]) == ["a->b 4 10 2", "a->c 4 10 2", "b->a 4 10 2", "c->a 4 10 2"]
+    assert sorted(changes[1.0]) == ["a->b 2 10 2", "a->c 2 10 2"]
+    assert sorted(changes[2.0]) == ["a->b 4 10 2", "a->c 4 10 2"]
+    assert sorted(changes[4.0]) == ["a->b 8 10 2", "a->c 8 10 2", "b->a 8 10 2", "c->a 8 10 2"]
+
+
 def test_mend_undoes_a_links_faults_and_heal_undoes_all():
     line = timeline(
         "0: outage a b",

@@ -375,8 +375,8 @@ def test_words_are_completed(front):
     assert front.completenames("out") == ["outage ", "output "]
     assert front.completenames("st") == ["status ", "step "]
     assert front.completenames("n1") == ["n1 "]
-    line = "setlink n1 n2 r"
-    assert front.completedefault("r", line, len(line) - 1, len(line)) == ["rate="]
+    line = "setlink n1 n2 ra"
+    assert front.completedefault("ra", line, len(line) - 2, len(line)) == ["rate="]
     line = "n1 ping n"
     assert front.completedefault("n", line, 8, 9) == ["n1 ", "n2 ", "n3 ", "n4 "]
     assert front.completedefault("he", "help he", 5, 7) == ["heal ", "help "]

@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from trunkline.harness.measure import self_check
+from trunkline.harness.measure import impaired, self_check
 from trunkline.harness.measure.judge import judge, list_unjudged, make_verdict
 from trunkline.harness.measure.measurement_plan import EFFORTS, Train, plan
 from trunkline.harness.measure.networks import write_grid, write_small
@@ -142,6 +142,7 @@ def test_arrivals_count_what_is_missing_and_what_came_too_late():
         delays_ns=(5, 6, 7, 11),
         missing=(3,),
         bursts=1,
+        overtook=1,
     )
     gone = np.array([(number, 0, 1) for number in (0, 3, 4, 6)])
     assert Arrivals.of(gone, 9, 7).bursts == 3
@@ -266,7 +267,7 @@ def test_a_connection_s_pace_may_be_more_than_a_32_bit_number():
 
 
 def test_the_built_in_networks_are_scenarios():
-    assert len(parse(write_small(), "small").topology.links) == 14
+    assert len(parse(write_small(), "small").topology.links) == 16
     assert len(parse(write_grid(), "grid").topology.links) == 144
 
 
@@ -283,3 +284,38 @@ def test_while_it_measures_its_folder_is_an_unfinished_run_of_this_process(tmp_p
         self_check.check(parse(write_small(), "small"), folder, lambda *_: None, with_foreign=False)
     assert owners == [Owner.me()]
     assert not (folder.path / "verdict.json").exists()
+
+
+def test_arrivals_count_packets_that_came_twice_or_overtook_others():
+    rows = np.array([(0, 0, 1), (2, 0, 2), (1, 0, 3), (1, 0, 3), (4, 0, 4), (3, 0, 5)])
+    came = Arrivals.of(rows, 5, 7)
+    assert (came.arrived, came.copies, came.overtook, came.disordered) == (5, 1, 2, 2)
+    assert len(came.delays_ns) == 5
+
+
+@pytest.mark.parametrize(
+    ("values", "shares"),
+    [
+        ({}, (0.0, 0.0, 0.0)),
+        ({"reorder_percent": 10.0}, (0.0, 0.0, 0.1)),
+        ({"corrupt_percent": 10.0}, (0.1, 0.0, 0.0)),
+        ({"duplicate_percent": 10.0}, (0.0, 0.1, 0.0)),
+        # The original of a packet that is there twice is lost, or its copy, which may not both be.
+        ({"duplicate_percent": 100.0, "loss_percent": 10.0}, (0.0, 0.81, 0.0)),
+        ({"duplicate_percent": 100.0, "corrupt_percent": 10.0}, (0.01, 0.81, 0.0)),
+    ],
+)
+def test_shares_of_packets_that_a_link_has_to_show(values, shares):
+    found = impaired.Shares.of(Link("a", "b", 1.0, 10.0, **values))
+    assert (found.missing, found.twice, found.overtaking) == pytest.approx(shares)
+
+
+def test_the_spread_of_delays_follows_their_distribution():
+    link = Link("a", "b", 1.0, 100.0, 10.0)
+    assert impaired.Spread.of(link).deviation_ms == pytest.approx(10 / 3**0.5)
+    normal = replace(link, distribution="normal")
+    assert impaired.Spread.of(normal).deviation_ms == pytest.approx(10.0, rel=0.01)
+    assert impaired.Spread.of(normal).kurtosis == pytest.approx(3.0, rel=0.02)
+    assert impaired.find_percentile(normal, 84.13) == pytest.approx(110.0, abs=0.05)
+    half = impaired.sum_delays([replace(link, reorder_percent=50.0)])
+    assert half == pytest.approx((50.0, 0.5 * (100 / 3 + 100**2) - 50**2))

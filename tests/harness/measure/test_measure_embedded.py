@@ -3,6 +3,7 @@
 import contextlib
 from datetime import datetime
 
+import pytest
 from burning import all_processors_busy
 
 from trunkline.harness.measure import self_check
@@ -21,6 +22,38 @@ workload: {kind: synthetic}
 scheme: {policy: bsp, plan: ring}
 stop: {rounds: 1}
 """
+
+IMPAIRED = """
+name: impaired
+topology:
+  builder: explicit
+  sites: [a, b]
+  links:
+  - src: a
+    dst: b
+    rate: 50 Mbit/s
+    delay: 40 ms
+    jitter: 5 ms
+    distribution: paretonormal
+    duplicate: 0.5 %
+    corrupt: 0.2 %
+  - {src: b, dst: a, rate: 50 Mbit/s, delay: 40 ms, reorder: 2 %, correlation: 25 %}
+workload: {kind: synthetic}
+scheme: {policy: bsp, plan: ring}
+stop: {rounds: 1}
+"""
+
+
+def test_impairments_are_measured_beside_what_was_asked(embedded, tmp_path):
+    folder = RunFolder.create(tmp_path, "impaired", datetime(2026, 1, 1))
+    found = self_check.check(
+        parse(IMPAIRED, "impaired"), folder, lambda *_: None, with_foreign=False
+    )
+    assert found.verdict.outcome == "pass"
+    judged = {(row.src, row.quantity): row.expected for row in found.readings if row.outcome}
+    assert {name for src, name in judged if src == "a"} >= {"duplicate", "corrupt", "p10", "p90"}
+    assert judged["b", "reorder"] == pytest.approx(2.0)
+    assert judged["a", "duplicate"] == pytest.approx(0.5, rel=0.01)
 
 
 def test_the_table_is_the_same_on_a_busy_machine(embedded, tmp_path):

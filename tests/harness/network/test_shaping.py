@@ -74,7 +74,7 @@ def test_a_queue_that_a_token_bucket_cannot_hold_is_refused():
     ("loss_percent", "threshold"), [(0.0, 0), (0.02, 858993), (50.0, 2**31), (100.0, 2**32 - 1)]
 )
 def test_loss_is_a_share_of_32_bits(loss_percent, threshold):
-    assert shaping.loss_threshold(loss_percent) == threshold
+    assert shaping.threshold(loss_percent) == threshold
 
 
 def test_a_new_delay_leaves_the_queue_alone():
@@ -88,7 +88,9 @@ def test_a_new_rate_replaces_the_policer_and_changes_netem():
 
 
 def test_a_token_bucket_refuses_what_it_cannot_do():
-    with pytest.raises(NetworkError, match="link a -> b: delay, jitter and loss need netem"):
+    with pytest.raises(
+        NetworkError, match="link a -> b: delay, jitter, loss and the like need netem"
+    ):
         shaping.TokenBucket(1500).change(LINK, LINK, index=3)
 
 

@@ -7,7 +7,7 @@ import pytest
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
-from trunkline.agents.events.run_events import ProgramsStarted
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
 from trunkline.harness.report.calls.step_tables import (
@@ -83,9 +83,22 @@ def test_computing_counts_before_calls_and_divides_the_steps() -> None:
 
 def test_iterations_that_are_counted_anew_are_other_steps() -> None:
     """A program that was started again counts from 0."""
-    found = steps(computing("n1", 0, 0, 20), computing("n1", 0, 50, 60))
+    exits = [AgentExited(t, "runner", "n1", code=1, signal=0, asked=False) for t in (40, 60)]
+    found = steps(computing("n1", 0, 0, 20), exits, computing("n1", 0, 50, 60))
     assert [(step.start_ns, parts(step)) for step in found[:2]] == [
         (0, (20, 0, 0, 30)), (50, (10, 0, 0, 0)),
+    ]  # fmt: skip
+
+
+def test_the_parts_of_an_iteration_are_one_step() -> None:
+    """A program reports that it computes, and `compute` adds a time at its optimizer's step."""
+    found = steps(
+        computing("n1", 0, 0, 10),
+        computing("n1", 0, 30, 40),
+        computing("n1", 1, 50, 60),
+    )
+    assert [(step.number, step.start_ns, parts(step)) for step in found[:2]] == [
+        (0, 0, (20, 0, 0, 30)), (1, 50, (10, 0, 0, 0)),
     ]  # fmt: skip
 
 

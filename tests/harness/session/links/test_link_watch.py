@@ -4,6 +4,7 @@ In this machine's own kernel, whose links have rates alone; the embedded one tel
 """
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -111,3 +112,10 @@ def test_all_values_of_netem_are_in_words():
     assert words == "rate 50 Mbit/s, delay 5 ms, jitter 0.5 ms, loss 1 %"
     fast = read_back.describe("netem", netem_options(Link("a", "b", 40_000.0, 5.0)))
     assert fast.startswith("rate 40000 Mbit/s")
+    shares = {"duplicate_percent": 2.0, "reorder_percent": 3.0, "corrupt_percent": 0.1}
+    rough = replace(link, **shares, distribution="normal", correlation_percent=25.0)
+    assert read_back.describe("netem", netem_options(rough)) == (
+        f"{words}, duplicates 2 % (correlation 25 %), reordering 3 % (correlation 25 %), "
+        "corruption 0.1 % (correlation 25 %), correlation of delays 25 %"
+    )
+    assert read_back.describe("netem", netem_options(link, before=rough)) == words

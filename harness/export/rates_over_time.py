@@ -1,0 +1,75 @@
+"""What sites did and what links carried over time, with columns per site or link."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from trunkline.agents.events.lifecycle import Doing
+from trunkline.harness.export.run_files import RunFiles
+from trunkline.harness.record.transfers import union
+from trunkline.harness.report.link_load import count_bytes, count_counted_bytes
+
+STEPS = 200
+"""The steps of a run if no length is asked for."""
+
+ACTIVITIES = {Doing.COMPUTING: "computing", Doing.WAITING: "waiting", Doing.IN_TASK: "in a task"}
+
+
+def find_edges_ns(
+    run: RunFiles, step_s: float | None = None, steps: int = STEPS
+) -> NDArray[np.float64]:
+    """The edges of equal steps until all sites had finished: of this length, or so many.
+
+    With a length, the last step may end later. Raises ValueError if it is not more than 0.
+    """
+    if step_s is not None and not step_s > 0:
+        raise ValueError(f"step_s={step_s}: expected more than 0")
+    end_ns = max(run.history.active_end_ns, 1)
+    step_ns = end_ns / steps if step_s is None else step_s * 1e9
+    count = steps if step_s is None else max(1, math.ceil(end_ns / step_ns))
+    return np.array([number * step_ns for number in range(count + 1)], dtype=np.float64)
+
+
+def tabulate_link_rates(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
+    """What each directed link carried in each step, in Mbit/s: a column per link, (src, dst).
+
+    Steps lie between the edges; the index is their start in seconds. In a run of agents it is
+    payload, as `link_load` spreads it over time; in one of programs what interfaces counted,
+    headers included.
+    """
+    links = tuple((link.src, link.dst) for link in run.scenario.topology.links)
+    if run.scenario.runs_programs:
+        moved = count_counted_bytes(run.history, links, edges_ns)
+    else:
+        moved, _ = count_bytes(run.history, run.scenario.topology, links, edges_ns)
+    columns = pd.MultiIndex.from_tuples(links, names=("src", "dst"))
+    return pd.DataFrame(moved * 8e3 / np.diff(edges_ns)[:, None], _name_times(edges_ns), columns)
+
+
+def tabulate_activity(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
+    """The share of each step that each site was computing, waiting, and in a task.
+
+    There is a column per site and activity, (site, activity). Processes of a site that compute at
+    once count once.
+    """
+    shares = {}
+    for site in run.scenario.topology.site_names:
+        phases = run.history.phases.get(site, ())
+        for doing, name in ACTIVITIES.items():
+            spent_ns = np.zeros(len(edges_ns))  # until each edge
+            for start_ns, end_ns in union(
+                (p.start_ns, p.end_ns) for p in phases if p.doing is doing
+            ):
+                spent_ns += np.clip(edges_ns, start_ns, end_ns) - start_ns
+            shares[site, name] = np.diff(spent_ns) / np.diff(edges_ns)
+    columns = pd.MultiIndex.from_tuples(shares, names=("site", "activity"))
+    return pd.DataFrame(np.array([*shares.values()]).T, _name_times(edges_ns), columns)
+
+
+def _name_times(edges_ns: NDArray[np.float64]) -> pd.Index[float]:
+    """The index of tables over time: each step's start in seconds."""
+    return pd.Index(edges_ns[:-1] / 1e9, name="t_s")
