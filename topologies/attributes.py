@@ -229,12 +229,30 @@ def _read_words(
             if (match := _match(name, kind)) is not None:
                 rank, unit = match
                 with _noting(problems, f"{name} "):
+                    unit = _take_unit(plain, name, unit)
                     ranked[kind].append((rank, name, read_quantity(value, unit)))
     found = {
         kind: [(name, value, name) for _, name, value in sorted(rows)]
         for kind, rows in ranked.items()
     }
     return found, problems
+
+
+def _list_units(plain: Attributes) -> dict[str, str]:
+    """The attributes that say the unit of another one, by its word: `bandwidth_unit`."""
+    found = ((re.fullmatch(r"(.+)units?", _squash(name)), name) for name in plain)
+    return {match[1]: name for match, name in found if match}
+
+
+def _take_unit(plain: Attributes, name: str, unit: Unit) -> Unit:
+    """The unit of an attribute's numbers, which another attribute may say."""
+    of_name = _list_units(plain).get(_squash(name))
+    if of_name is None:
+        return unit
+    given = str(plain[of_name])
+    if unit.find_size(given) is None:
+        raise TopologyError(f"has {of_name} {quote(given)}: expected a unit such as {unit.plain}")
+    return replace(unit, plain=given)
 
 
 def _match(name: str, kind: str) -> tuple[int, Unit] | None:
@@ -282,6 +300,8 @@ def _read_zoo_speed(plain: Attributes) -> list[_Found]:
 
 def _list_unused(plain: Attributes, kinds: Sequence[str], spare: Sequence[str]) -> Unused:
     """The attributes that were not used, although they look like properties of a link or a node."""
+    words = {_squash(name) for name in plain if any(_match(name, kind) for kind in kinds)}
+    said = [name for word, name in _list_units(plain).items() if word in words]
     names = [
         name
         for name, value in plain.items()
@@ -289,6 +309,7 @@ def _list_unused(plain: Attributes, kinds: Sequence[str], spare: Sequence[str]) 
         or (
             not any(_match(name, kind) for kind in kinds)
             and _squash(name) not in _ZOO
+            and name not in said
             and (_looks_used(name) or has_unit(value))
             and not (_squash(name) == "weight" and str(value) in ("1", "1.0"))  # tools write that
         )

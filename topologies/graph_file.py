@@ -80,5 +80,7 @@ def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
     except Exception as reason:  # networkx raises errors of many kinds for broken files
         first = str(reason).strip().partition("\n")[0] or type(reason).__name__
         raise TopologyError(f"not {form} that networkx reads: {first[:200]}") from None
-    nodes = dict(graph.nodes(data=True))
-    return make_network(Graph(nodes, list(graph.edges(data=True)), graph.is_directed()))
+    of_node, of_edge = (graph.graph.get(f"{each}_default", {}) for each in ("node", "edge"))
+    nodes = {name: {**of_node, **data} for name, data in graph.nodes(data=True)}
+    edges = [(a, b, {**of_edge, **data}) for a, b, data in graph.edges(data=True)]
+    return make_network(Graph(nodes, edges, graph.is_directed()))

@@ -27,7 +27,7 @@ from trunkline.topologies.links import (
     compute_queue_bytes,
 )
 
-MAX_SITES = 1000
+MAX_SITES = 10_000
 
 MAX_LINKS = 50_000
 """The most directed links, a full mesh of 224 sites: `resolved.yaml` has them, and its length is
@@ -165,8 +165,11 @@ class Topology:
 
     def is_overlay_link(self, src: str, dst: str) -> bool:
         """Whether the overlay connects two sites."""
-        sites = self.site_names
-        return src in sites and dst in sites and dst in self.overlay.neighbours(src)
+        return self.is_site(src) and self.is_site(dst) and self.overlay.has_link(src, dst)
+
+    def is_site(self, name: str) -> bool:
+        """Whether a node of this name is a site."""
+        return self._ranks.get(name, len(self.sites)) < len(self.sites)
 
     def rates_mbps(self) -> dict[tuple[str, str], float]:
         """The rate in Mbit/s of each link, by (src, dst)."""
@@ -193,6 +196,11 @@ class Topology:
         """
         self.rank(src)
         return {dst: self._find_hop(src, dst) for dst in self._ranks if dst != src}
+
+    def next_hop(self, src: str, dst: str) -> str:
+        """The neighbour of `src` to which its packets for another node `dst` go."""
+        self.rank(src), self.rank(dst)
+        return self._find_hop(src, dst)
 
     def path(self, src: str, dst: str) -> tuple[str, ...]:
         """The nodes from `src` to `dst`, both included, along the `next_hops`."""
@@ -236,7 +244,10 @@ class Topology:
         return replace(self, links=tuple(links.values()), origins=origins)
 
     def _find_hop(self, src: str, dst: str) -> str:
-        return dst if (src, dst) in self._links else self._tree(dst)[0][src]
+        if (src, dst) in self._links:
+            return dst
+        near = self._neighbours[src]
+        return near[0] if len(near) == 1 else self._tree(dst)[0][src]
 
     def _tree(self, dst: str) -> tuple[dict[str, str], frozenset[str]]:
         if dst not in self._trees:
@@ -286,14 +297,25 @@ class Topology:
         Otherwise a site would carry a connection of others, which nobody asked for.
         """
         for src, dst in permutations(self.site_names, 2):
-            if (src, dst) not in self._links and src in self._tree(dst)[1]:
+            if (src, dst) not in self._links and self._crosses_site(src, dst):
                 what = f"{dst} cannot be reached from {src} through routers"
                 some = "pairs: [[a, b], ...] with the sites that have a connection"
                 remedy = f"add links of routers, or give {some}"
                 raise TopologyError(f"links: {what}: {remedy}", key="links")
 
+    def _crosses_site(self, src: str, dst: str) -> bool:
+        """Whether the path between two nodes without a link crosses a site."""
+        crossing = self._tree(dst)[1]
+        if len(self._neighbours[src]) > 1:
+            return src in crossing
+        (near,) = self._neighbours[src]
+        return self.is_site(near) or near in crossing
+
     def _tree_towards(self, dst: str) -> tuple[dict[str, str], frozenset[str]]:
         """The next hop of each node on its best path to `dst` (Dijkstra, against the links).
+
+        Nodes with a single neighbour are left out: nothing else goes through them, so that the tree
+        of a star is small.
 
         The search starts at the destination, so the cost of a node is exactly that of its next hop
         plus the delay of its link, also after rounding. Costs then fall along every path. With
@@ -312,6 +334,8 @@ class Topology:
             if self.routers and near != dst and self._ranks[near] < len(self.sites):
                 sites += 1
             for far in self._neighbours[near]:
+                if len(self._neighbours[far]) == 1:
+                    continue
                 total_ms = delay_ms + self._links[far, near].delay_ms
                 cost = (sites, total_ms, hops + 1, self._ranks[near])
                 if far not in settled and (far not in costs or cost < costs[far]):

@@ -81,6 +81,13 @@ class RunStarted(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
+class Predicted(Event, by=By.RUNNER):
+    """There was no run: this `model` predicted the events of this log, and nothing was measured."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkReady(Event, by=By.RUNNER):
     """Every link is up and shaped."""
 

@@ -44,8 +44,16 @@ from trunkline.harness.checks.protocol import (
     worker_checks,
 )
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import Check, Checker, Finding, Verdict, fail
+from trunkline.harness.checks.verdict import (
+    PREDICTION,
+    Check,
+    Checker,
+    Finding,
+    Verdict,
+    fail,
+)
 from trunkline.harness.record.history import History
+from trunkline.harness.scenario.settings import Scenario
 
 PLANS = "every plan is valid"
 CAPTURES = "captures match the interface counters"
@@ -134,7 +142,7 @@ def judge(
     digests: Mapping[Directed, str] | None = None,
     carried_out: Mapping[int, UserCheck] | None = None,
 ) -> Verdict:
-    """Run every check on one run.
+    """Run every check on one run. Of a prediction, nothing is judged.
 
     Args:
         history: the run.
@@ -142,6 +150,8 @@ def judge(
         digests: those of the capture files, if there are any.
         carried_out: the user's own checks, by their place in `expect:`.
     """
+    if history.is_predicted:
+        return Verdict(PREDICTION, (), tuple(_describe_prediction(rules.scenario)))
     of_files = [capture_checks.check_files(history, digests)] if digests else []
     expected = [
         _carry_out(*check, history, rules)
@@ -150,6 +160,22 @@ def judge(
     checks = (*judge_each(history, rules), *of_files, *expected)
     charged = charge_checks.find_remarks(history, rules)
     return Verdict.of(checks, (*charged, *find_remarks(history, rules)))
+
+
+def _describe_prediction(scenario: Scenario) -> Iterator[str]:
+    """What the model of a prediction leaves out."""
+    yield (
+        "This is a prediction by the fluid model, not a run: no packets, no TCP, no processes. "
+        "Nothing is judged (docs/predict.md)."
+    )
+    if any(link.loss_percent or link.jitter_ms for link in scenario.topology.links):
+        yield "Links of the scenario lose or delay packets at random; in the model they do not."
+    if scenario.stop.accuracy_percent is not None:
+        yield "The model trains nothing, so it does not stop at an accuracy."
+    if scenario.background:
+        yield "Background traffic takes its mean rate from the links."
+    if scenario.expect:
+        yield "The expectations of the scenario are not judged."
 
 
 def judge_each(history: History, rules: Rules) -> Iterator[Check]:

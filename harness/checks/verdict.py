@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
@@ -27,6 +27,9 @@ EXPECTED = "expected: "
 Result = Literal["none", "pass", "unknown", "fail"]
 """`fail`: a promise was broken. `unknown`: the run proves nothing either way. `none`: the run had
 no object for this check, so the check did not pass, and says nothing against the run."""
+
+PREDICTION: Final = "prediction"
+"""The outcome of what was no run: nothing is judged, so nothing can pass or fail."""
 
 SEVERITY: tuple[Result, ...] = ("none", "pass", "unknown", "fail")
 """From the best to the worst for a run."""
@@ -136,10 +139,11 @@ class Check:
 class Verdict:
     """The worst outcome of all checks, and the checks: failed ones first, then unknown ones.
 
-    `remarks` are sentences about what a user may not have expected; they change no outcome.
+    `remarks` are sentences about what a user may not have expected; they change no outcome. That of
+    a prediction is PREDICTION, without checks.
     """
 
-    outcome: Result
+    outcome: Result | Literal["prediction"]
     checks: tuple[Check, ...]
     remarks: tuple[str, ...] = ()
 
@@ -171,6 +175,8 @@ class Verdict:
     @property
     def counts(self) -> str:
         """How many checks passed, and how many objects they judged and excused, in words."""
+        if self.outcome == PREDICTION:
+            return "nothing is judged"
         passed = sum(check.outcome == "pass" for check in self.checks)
         empty = sum(check.outcome == "none" for check in self.checks)
         judged = sum(check.judged for check in self.checks)

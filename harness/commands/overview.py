@@ -35,7 +35,7 @@ from trunkline.topologies.model import Topology
 from trunkline.topologies.network_file import NOTED, list_some
 
 if TYPE_CHECKING:
-    from trunkline.harness.study.fluid_counts import Expectation
+    from trunkline.harness.study.prediction.fluid_counts import Expectation
 
 LINE_CHARACTERS = 100
 """The longest text of a program or of a timeline's entry: a trace may have thousands of letters."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trunkline.harness.scenario.loading import Here
     from trunkline.harness.scenario.settings import Scenario
 
-EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1}
+EXIT_CODES = {"pass": 0, "unknown": 2, "fail": 1, "prediction": 0}
 BAD_USAGE = 64
 INTERNAL_ERROR = 70
 INTERRUPTED = 128 + signal.SIGINT

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import shlex
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -387,12 +388,22 @@ _WORDS = re.compile(r"\s*[A-Za-z_./]\S*\s+\S")
 """A command with arguments: no quantity, no single word."""
 
 
+def _list_words(command: str) -> str:
+    """The words of a command as a list in YAML, quoted where a shell or YAML needs it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quotation mark without its end
+        words = command.split()
+    shown = (word if re.fullmatch(r"[A-Za-z_./][\w./=+-]*", word) else repr(word) for word in words)
+    return shorten(f"[{', '.join(shown)}]")
+
+
 def _make_refusal(details: ErrorDetails) -> Refusal:
     if details["type"] == "value_error":  # the message of one of our validators
         return Refusal(details["loc"], str(details["ctx"]["error"]))
     phrase, given = _PHRASES.get(details["type"], details["msg"]), details.get("input")
     if phrase == "expected a list" and isinstance(given, str) and _WORDS.match(given):
-        return Refusal(details["loc"], f"{phrase} such as [{shorten(', '.join(given.split()))}]")
+        return Refusal(details["loc"], f"{phrase} such as {_list_words(given)}")
     said = {
         name: f"{bound:.7g}" if isinstance(bound, float) else bound
         for name, bound in details.get("ctx", {}).items()

@@ -54,6 +54,8 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
         FaultError: the text is no such file, or does not name the site.
     """
     table = read_table(text, name)
+    if len(table.names) == 1 and squash(table.names[0]) in {*_ON, *_OFF} and _is_bare(table):
+        table = replace(table, names=(), rows=[(table.where, list(table.names)), *table.rows])
     check_count(name, len(table.rows))
     if reading.columns:
         table = replace(table, names=tuple(reading.columns.split(",")))
@@ -73,6 +75,11 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
     times_s = find_times(rows, columns, reading, table.where, table.rows)
     states = [_read_state(cell, where) for where, cell in list_cells(rows, place)]
     return _merge(list(zip(times_s, states, strict=True)))
+
+
+def _is_bare(table: Table) -> bool:
+    """Whether all rows are states in words, so that the first one is no header."""
+    return all(squash(row[0]) in {*_ON, *_OFF} and not row[0].isdigit() for _, row in table.rows)
 
 
 def list_sites(text: str, name: str, known: Sequence[str]) -> list[str]:

@@ -83,6 +83,8 @@ def find_columns(
     Raises:
         FaultError: two columns say the same, or none is read.
     """
+    if rate and rate not in names:  # a word of a hint has no spaces
+        rate = next((name for name in names if squash(name) == squash(rate)), rate)
     if rate and rate not in names:
         raise FaultError(f"rate={rate}: expected a column of {where}: {', '.join(names)}")
     found: dict[str, Column] = {}

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column, Table
 
-from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.checks.verdict import PREDICTION, Verdict
 from trunkline.harness.config import units
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
@@ -47,7 +47,7 @@ SHOWN_CALLS = 4
 SLOW = 1.5
 """From which median of measured over expected on the summary names `trunkline explain`."""
 
-STYLES = {"pass": "green", "unknown": "yellow", "fail": "red"}
+STYLES = {"pass": "green", "unknown": "yellow", "fail": "red", "prediction": "cyan"}
 
 
 def fraction(progress: Progress, stop: Stop, workers: int) -> float:
@@ -120,7 +120,8 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
 
 def summary(run_dir: Path, verdict: Verdict) -> Table:
     """The results of a run, from its tables and its verdict."""
-    rows = list(_summary(run_dir))
+    took = "predicted" if verdict.outcome == PREDICTION else "measured"
+    rows = list(_summary(run_dir, took))
     rows.append(("verdict", f"[bold {STYLES[verdict.outcome]}]{verdict.outcome}[/]"))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
@@ -181,7 +182,7 @@ class _Lines:
                 raise
 
 
-def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
+def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
     begun = _rows(run_dir / "tables" / "tasks.csv")
     tasks = [row for row in begun if row.get("warm_up") != "True"]
     done = [row for row in tasks if row["outcome"] == "completed"]
@@ -204,8 +205,8 @@ def _summary(run_dir: Path) -> Iterator[tuple[str, str]]:
         took_s = _numbers(done, "duration_s")
         spread = f"{short(min(took_s), TIME_S)} to {short(max(took_s), TIME_S)}"
         yield "task time", f"{short(fmean(took_s), TIME_S)} on average ({spread})"
-        yield from _against(done, "estimate", "latency_s" in done[0])
-        yield from _against(done, "bound", False)
+        yield from _against(done, took, "estimate", "latency_s" in done[0])
+        yield from _against(done, took, "bound", False)
     for run in _rows(run_dir / "tables" / "run.csv"):
         if run["by_hand"]:
             yield "by hand", _escaped(run["by_hand"])
@@ -299,9 +300,9 @@ def _describe_calls(calls: Sequence[Mapping[str, str]]) -> str:
 
 
 def _against(
-    done: Sequence[Mapping[str, str]], what: str, with_latency: bool
+    done: Sequence[Mapping[str, str]], took: str, what: str, with_latency: bool
 ) -> Iterator[tuple[str, str]]:
-    """How the measured task times compare with a forecast: ratios task by task."""
+    """How the task times, which were `measured` or not, compare with a forecast, task by task."""
     done = [row for row in done if row[f"{what}_s"]]  # programs may have none
     if not done:
         return
@@ -312,12 +313,12 @@ def _against(
         forecast_s = [a + b for a, b in zip(forecast_s, latency_s, strict=True)]
         note = f", {short(fmean(latency_s), TIME_S)} of it latency"
         what = "expected"
-    took_s = _numbers(done, "duration_s")
-    ratios = [took / told for took, told in zip(took_s, forecast_s, strict=True) if told > 0]
+    times_s = _numbers(done, "duration_s")
+    ratios = [time_s / told for time_s, told in zip(times_s, forecast_s, strict=True) if told > 0]
     text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
     if ratios:
-        text += f"; measured / {what}: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
-        if with_latency and median(ratios) >= SLOW:
+        text += f"; {took} / {what}: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
+        if with_latency and median(ratios) >= SLOW and took == "measured":
             text += "; see: trunkline explain"
     yield what, text
 

@@ -55,7 +55,7 @@ def _find_stranger(event: Event, topology: Topology) -> str | None:
         case Received(src=src) | Discarded(src=src):
             names["src"] = src
     for key, name in names.items():
-        if name not in topology.site_names:
+        if not topology.is_site(name):
             return f"{key}: {name!r}: expected a site of the topology"
     return None
 

@@ -23,6 +23,7 @@ from trunkline.agents.events.run_events import (
     AgentFailed,
     CaptureEnded,
     LinksCounted,
+    Predicted,
     RunFinished,
     RunStarted,
     Stopping,
@@ -266,6 +267,11 @@ class History(EventsByKind):
     def run(self) -> RunStarted | None:
         """The run's first event; None in a log without one."""
         return next(iter(self.all(RunStarted)), None)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether a model made the events, and no run."""
+        return bool(self.all(Predicted))
 
     @property
     def syncs(self) -> tuple[Sync, ...]:

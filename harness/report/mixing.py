@@ -14,6 +14,9 @@ import numpy as np
 Weights = Mapping[str, float]
 """Each member of a group and its weight, in any scale."""
 
+MANY_SITES = 500
+"""Above it, not all eigenvalues are computed: that takes time by the cube of the sites."""
+
 DIGITS = 9
 """Eigenvalues are rounded to that many digits, so that a 0 is 0."""
 
@@ -25,11 +28,32 @@ def compute_rho(groups: Iterable[Weights], sites: Sequence[str]) -> float:
     has all sites, and 1 if the groups leave parts that never meet; NaN without groups, with a
     single site, or if the weights of a group sum to 0.
     """
-    mean = average((group for group in groups if set(group).issubset(sites)), sites)
-    if len(sites) < 2 or np.isnan(mean).any():
+    inside = [group for group in groups if set(group).issubset(sites)]
+    if len(sites) < 2 or not inside or not all(sum(group.values()) for group in inside):
         return float("nan")
+    if all(len(group) == len(sites) for group in inside):
+        return 0.0  # all rows of E[W] are equal
+    mean = average(inside, sites)
+    if len(sites) > MANY_SITES:
+        return round(_find_second(mean), DIGITS)
     sizes = np.sort(np.abs(np.linalg.eigvals(mean)))
     return round(float(sizes[-2]), DIGITS)
+
+
+def _find_second(mean: np.ndarray) -> float:
+    """The second largest absolute eigenvalue of a large E[W], by Arnoldi's iteration.
+
+    Its rows sum to 1. Without the mean of its columns, it has all its eigenvalues but a 1, and a 0.
+    """
+    from scipy.sparse import linalg
+
+    rest = mean - mean.mean(axis=0)
+    first = np.linspace(1.0, 2.0, len(mean))  # so that the result is always the same
+    try:
+        found = linalg.eigs(rest, k=1, v0=first, return_eigenvectors=False)
+    except linalg.ArpackError:
+        return float("nan")
+    return float(np.abs(found).max())
 
 
 def average(groups: Iterable[Weights], sites: Sequence[str]) -> np.ndarray:

@@ -43,6 +43,9 @@ USER_CHECKS = "checks.json"
 LAST_LINES, LAST_BYTES = 20, 4096
 """The end of a program's output that the page shows."""
 
+GANTT_SITES = 200
+"""The most sites of the Gantt charts for print: nobody can read a row for each of more."""
+
 CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
 
@@ -205,8 +208,9 @@ def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
         scenario.topology.site_names,
         Counted.of(history, scenario.warm_up).begin_ns / 1e9,
     )
-    plots.write(folder, "gantt", plots.draw_gantt(history, sites, warm_up_s=begin_s, **width))
-    if len(tasks) > 2 * CLOSE_UP_TASKS:
+    if len(sites) <= GANTT_SITES:
+        plots.write(folder, "gantt", plots.draw_gantt(history, sites, warm_up_s=begin_s, **width))
+    if len(tasks) > 2 * CLOSE_UP_TASKS and len(sites) <= GANTT_SITES:
         until_s = tasks["end_s"].fillna(tasks["start_s"])[:CLOSE_UP_TASKS].max()
         close_up = plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width)
         plots.write(folder, "gantt-start", close_up)

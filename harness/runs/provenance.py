@@ -40,8 +40,10 @@ SESSION = (
 REPORT = ("trunkline.harness.report.outputs",)
 
 
-def identify_run(scenario: Scenario) -> str:
+def identify_run(scenario: Scenario, session: tuple[str, ...] = SESSION) -> str:
     """A hash of all inputs of a run: equal hashes mean equal events on the virtual clock.
+
+    The modules of the `session` make these events.
 
     The scenario's name, description and outputs are left out, and which of its values a command
     line gave. Raises OSError if a file of the workload cannot be read.
@@ -53,12 +55,12 @@ def identify_run(scenario: Scenario) -> str:
     parts = [
         repr(bare).encode(),
         _describe_machinery().encode(),
-        hash_code(list_entries(scenario)).encode(),
+        hash_code(list_entries(scenario, session)).encode(),
     ]
     return _hash([*parts, *(file.read_bytes() for file in files)])
 
 
-def list_entries(scenario: Scenario) -> tuple[str, ...]:
+def list_entries(scenario: Scenario, session: tuple[str, ...] = SESSION) -> tuple[str, ...]:
     """The modules that a run starts from, including those that a user's own files import."""
     scheme = scenario.scheme
     needed = (name for text in scenario.code.values() for name in list_imports(text))
@@ -66,7 +68,7 @@ def list_entries(scenario: Scenario) -> tuple[str, ...]:
         f"trunkline.agents.plans.{scheme.plan.kind}",
         f"trunkline.agents.policies.{scheme.policy.kind}",
     )
-    return (*SESSION, *chosen, *needed)
+    return (*session, *chosen, *needed)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -37,6 +38,10 @@ def with_defaults(options: Failover, topology: Topology, clock: Clock) -> Failov
     return replace(options, heartbeat_s=heartbeat_s, timeout_s=timeout_s)
 
 
+MANY_SITES = 200
+"""From which number of sites on only the farthest sites with a single link are considered."""
+
+
 def find_longest_round_trip_ms(topology: Topology) -> float:
     """The longest round trip, over both directions of the links from a site to a later one.
 
@@ -44,19 +49,38 @@ def find_longest_round_trip_ms(topology: Topology) -> float:
     """
     delays_ms = topology.delays_ms()
     sites = topology.site_names
-    hops = {node: topology.next_hops(node) for node in topology.node_names}
+    if len(sites) > MANY_SITES:
+        sites = _leave_out_near(topology, delays_ms)
     longest_ms = 0.0
     for count, dst in enumerate(sites):
         found_ms = {dst: 0.0}
         for src in sites[:count]:
             walk = [src]
             while walk[-1] not in found_ms:
-                walk.append(hops[walk[-1]][dst])
+                walk.append(topology.next_hop(walk[-1], dst))
             for there, here in pairwise(reversed(walk)):
                 hop_ms = delays_ms[here, there] + delays_ms[there, here]
                 found_ms[here] = found_ms[there] + hop_ms
             longest_ms = max(longest_ms, found_ms[src])
     return longest_ms
+
+
+def _leave_out_near(
+    topology: Topology, delays_ms: Mapping[tuple[str, str], float]
+) -> tuple[str, ...]:
+    """The sites without those with a single link to a node that has two such sites farther away."""
+    leaves: defaultdict[str, list[str]] = defaultdict(list)
+    kept: set[str] = set()
+    for site in topology.site_names:
+        near = topology.neighbours(site)
+        if len(near) == 1:
+            leaves[near[0]].append(site)
+        else:
+            kept.add(site)
+    for near_site, found in leaves.items():
+        far = sorted(found, key=lambda x: delays_ms[x, near_site] + delays_ms[near_site, x])
+        kept.update(far[-2:])
+    return tuple(site for site in topology.site_names if site in kept)
 
 
 def make_failover(scenario: Scenario) -> failover.Failover:

@@ -11,27 +11,17 @@ over the pairs, with the t interval of the logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 from scipy import stats
 
+from trunkline.harness.checks.verdict import PREDICTION
 from trunkline.harness.config.units import count_of
-from trunkline.harness.report.pages.comparison.maps_section import format_share
-from trunkline.harness.report.pages.comparison.means_section import (
-    Mean,
-    Metric,
-    format_interval,
-    format_number,
-    format_ratio,
-)
+from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.study.grid import NONE, SCENARIO
 from trunkline.harness.study.mixed_machines import MACHINE
 
@@ -39,6 +29,12 @@ CONFIDENCE = 0.95
 
 VERDICTS = ("pass", "unknown", "fail", "error", "missing")
 """The outcomes of a trial, best first; `error` was not carried out, `missing` was not started."""
+
+COUNTED = ("pass", PREDICTION)
+"""The outcomes of trials that are averaged: runs that passed, and predictions."""
+
+PREDICTED, OVER_PREDICTION = "predicted_", "_over_prediction"
+"""With predictions beside them: `predicted_task_s`, and `task_s_over_prediction`, the ratio."""
 
 METRICS: Mapping[str, str] = {
     "task_s": "task time (s)",
@@ -81,13 +77,6 @@ KEY_WORDS: Mapping[str, str] = {
 
 LONG = 40
 """Values with more letters are shortened to the part in which they differ."""
-
-RATIOS: Mapping[str, tuple[str, str]] = {
-    "task time, s": ("task times", "task_s"),
-    "rounds per worker": ("rounds", "rounds"),
-    "until the stop, s": ("times until the stop", "window_s"),
-}
-"""The title of a column of the table -> what the ratio beside it is of, and its metric."""
 
 MET, MISSED = "met", "missed"
 """A trial met all expectations of its scenario, or missed one."""
@@ -140,17 +129,19 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     expectations and of those that missed one (if there are expectations), the mean of every number
     with `_low` and `_high`, and for each of METRICS `_ratio`, `_ratio_low` and `_ratio_high`. The
     baseline of a ratio is the cell with the same values, but the first one of the first key that
-    has several; `-` equals any value.
+    has several; `-` equals any value. With predictions, METRICS also have `_over_prediction`, the
+    measured value over the predicted one.
     """
     groups = dict(_group_cells(trials, keys))
     at = next((n for n, key in enumerate(keys) if trials[key].nunique() > 1), 0)
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
     rows = []
     for values, group in groups.items():
-        passed = group[group["verdict"] == "pass"]
+        passed = group[group["verdict"].isin(COUNTED)]
         row: dict[str, Any] = dict(zip(keys, values, strict=True))
         row["trials"] = len(group)
-        row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in VERDICTS}
+        verdicts = (*VERDICTS, *[PREDICTION] * bool((trials["verdict"] == PREDICTION).any()))
+        row |= {verdict: int((group["verdict"] == verdict).sum()) for verdict in verdicts}
         if EXPECTATIONS in group:
             row |= {kind: int((group[EXPECTATIONS] == kind).sum()) for kind in (MET, MISSED)}
         for column in numbers:
@@ -158,11 +149,14 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
                 column, confidence_interval([float(value) for value in passed[column]])
             )
         first = next((v for v in groups if _is_same(_omit(v, at), _omit(values, at))), values)
-        against = groups[first][groups[first]["verdict"] == "pass"]
+        against = groups[first][groups[first]["verdict"].isin(COUNTED)]
         for column in METRICS:
             if keys and column in numbers:
                 found = compute_ratio(_by_seed(passed, column), _by_seed(against, column))
                 row |= _name_bounds(f"{column}_ratio", found)
+            if {column, predicted := f"{PREDICTED}{column}"} <= {*numbers}:
+                found = compute_ratio(_by_seed(passed, column), _by_seed(passed, predicted))
+                row |= _name_bounds(f"{column}{OVER_PREDICTION}", found)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -190,37 +184,6 @@ def name_variants(
     ]
     left = trials.drop(columns=list(keys)), cells.drop(columns=list(keys))
     return left[0].assign(**{key: of_trials}), left[1].assign(**{key: list(names)}), (key,)
-
-
-def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
-    """The summary as a table for the terminal; a line below says what is the same in all rows."""
-    heads, rows = format_cells(cells, keys)
-    same = [
-        n
-        for n in range(len(keys) + 1, len(heads))
-        if len(rows) > 1 and len({row[n] for row in rows}) == 1
-    ]
-    shown = Table(box=None, padding=(0, 2, 0, 0))
-    left = [n for n in range(len(heads)) if n not in same]
-    for n in left:
-        shown.add_column(heads[n], justify="right" if n > len(keys) else "left")
-    for row in rows:
-        shown.add_row(*(row[n].replace("[", r"\[") for n in left))
-    words = "; ".join(f"{heads[n]}: {rows[0][n]}" for n in same)
-    return Group(shown, *([Text(f"the same in all: {words}")] if same else []))
-
-
-def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The summary as titles and a row of texts per cell: keys, trials, other keys, measurements.
-
-    Columns without information, such as an accuracy that no trial has, are left out.
-    """
-    columns = [*_list_other_keys(cells, keys), *_choose_columns(cells, keys)]
-    named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
-    rows = [
-        [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
-    ]
-    return [*keys, "trials", *(title for title, _ in columns)], rows
 
 
 def shorten(texts: Sequence[str]) -> dict[str, str]:
@@ -269,7 +232,7 @@ def list_metrics(
     trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], names: Sequence[str]
 ) -> Iterator[Metric]:
     """The metrics of CHARTED that differ between trials that passed; `names` are the cells'."""
-    passed = trials[trials["verdict"] == "pass"]
+    passed = trials[trials["verdict"].isin(COUNTED)]
     of_cells = dict(_group_cells(passed, keys))
     known = passed.dropna(axis=1, how="all")
     for metric in CHARTED:
@@ -282,18 +245,19 @@ def list_metrics(
             group = of_cells.get(tuple(str(row[key]) for key in keys))
             values = () if group is None else tuple(map(float, group[metric].dropna()))
             mean, low, high = (float(row[f"{metric}{end}"]) for end in ("", "_low", "_high"))
-            means.append(Mean(name, mean, low, high, values, int(row["pass"])))
+            counted = sum(int(row.get(verdict, 0)) for verdict in COUNTED)
+            means.append(Mean(name, mean, low, high, values, counted))
         yield Metric(METRICS[metric], means)
 
 
 def find_worst(trials: pd.DataFrame) -> str:
     """The worst verdict of all trials."""
-    return max(map(str, trials["verdict"]), key=VERDICTS.index)
+    return max(map(str, trials["verdict"]), key=(PREDICTION, *VERDICTS).index)
 
 
 def has_only_missed(trials: pd.DataFrame) -> bool:
     """Whether all trials that did not pass are judged, and missed an expectation."""
-    return bool(((trials["verdict"] == "pass") | (trials[EXPECTATIONS] == MISSED)).all())
+    return bool((trials["verdict"].isin(COUNTED) | (trials[EXPECTATIONS] == MISSED)).all())
 
 
 def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
@@ -301,7 +265,7 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
 
     If several keys vary, trials that missed an expectation are in maps, and only counted.
     """
-    bad = trials[trials["verdict"] != "pass"]
+    bad = trials[~trials["verdict"].isin(COUNTED)]
     if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
         missed = bad[EXPECTATIONS] == MISSED
         if missed.any():
@@ -329,12 +293,18 @@ def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     """A line for every cell whose trials passed and have the same numbers, if it has several."""
     numbers = [str(column) for column in trials if column not in (*keys, *FACTS)]
     for values, group in _group_cells(trials, keys):
-        same = len(group) > 1 and (group["verdict"] == "pass").all()
+        same = len(group) > 1 and group["verdict"].isin(COUNTED).all()
         if same and (group[numbers].nunique(dropna=False) == 1).all():
             cell = " ".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
             what = f"{cell}: its" if cell else "all"
             said = "have identical results: nothing in it depends on the seed"
             yield f"{what} {len(group)} trials {said}"
+
+
+def list_notes(trials: pd.DataFrame) -> Iterator[str]:
+    """A line if the trials are predictions."""
+    if (trials["verdict"] == PREDICTION).any():
+        yield "These are predictions by the fluid model, not runs; nothing is judged."
 
 
 def _group_cells(
@@ -361,78 +331,3 @@ def _by_seed(trials: pd.DataFrame, column: str) -> dict[int, float]:
 
 def _name_bounds(name: str, found: Interval) -> dict[str, float]:
     return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}
-
-
-def _format_verdicts(row: Mapping[Any, Any]) -> str:
-    """`10` if all trials passed, otherwise `10: 8 pass, 2 fail`."""
-    if row["pass"] == row["trials"]:
-        return str(row["trials"])
-    return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
-
-
-Writer = Callable[[Mapping[Any, Any]], str]
-
-
-def _list_other_keys(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
-    """The keys of the grid that are not shown, because they have only one value."""
-    for column in map(str, list(cells)[: list(cells).index("trials")]):
-        if column not in keys:
-            yield column, partial(_get_text, column)
-
-
-def _get_text(column: str, row: Mapping[Any, Any]) -> str:
-    return str(row[column])
-
-
-def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
-    """Title and formatter of each column of numbers that has information."""
-    several = bool(keys) and cells[keys[0]].nunique() > 1
-    columns: list[tuple[str, str, Writer]] = [
-        ("task_s", "task time, s", make_mean_formatter("task_s")),
-        ("estimate_s", "estimate + latency, s", _format_expected),
-        ("bound_s", "bound, s", lambda row: _format(row["bound_s"])),
-        ("rounds", "rounds per worker", make_mean_formatter("rounds")),
-        ("bytes_sent", "sent, MB", lambda row: _format(row["bytes_sent"] / 1e6)),
-        ("abandoned", "abandoned", lambda row: _format(row["abandoned"])),
-        (MET, "expectations met", lambda row: format_share((row[MET], row[MET] + row[MISSED]))),
-        ("computing_percent", "computing, %", make_mean_formatter("computing_percent")),
-        ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
-        ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
-    ]
-    for column, title, text in columns:
-        if column not in cells or not cells[column].notna().any():
-            continue
-        if column in ("abandoned", "rounds") and not cells[column].fillna(0).any():
-            continue
-        yield title, text
-        what, metric = RATIOS.get(title, ("", ""))
-        if several and what and cells[f"{metric}_ratio"].notna().any():
-            yield f"ratio of {what}", make_ratio_formatter(metric)
-
-
-def make_mean_formatter(column: str) -> Writer:
-    """Make a function that formats a cell's mean of this column and half its interval."""
-
-    def text(row: Mapping[Any, Any]) -> str:
-        mean = row[column]
-        return "-" if np.isnan(mean) else format_interval(mean, row[f"{column}_high"] - mean)
-
-    return text
-
-
-def make_ratio_formatter(column: str) -> Writer:
-    """Make a function that formats a cell's ratio of this metric with its interval."""
-
-    def text(row: Mapping[Any, Any]) -> str:
-        mean, low, high = (row[f"{column}_ratio{end}"] for end in ("", "_low", "_high"))
-        return "-" if np.isnan(mean) else format_ratio(mean, low, high)
-
-    return text
-
-
-def _format_expected(row: Mapping[Any, Any]) -> str:
-    return _format(row["estimate_s"] + row["latency_s"])
-
-
-def _format(value: float) -> str:
-    return "-" if np.isnan(value) else format_number(value)

@@ -16,8 +16,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,22 +33,53 @@ from trunkline.harness.runs.run_pool import Finished, Job, Pool
 from trunkline.harness.runs.run_record import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
-from trunkline.harness.study import comparison, comparison_plots, expectation_maps, mixed_machines
+from trunkline.harness.study import (
+    comparison,
+    comparison_plots,
+    comparison_tables,
+    expectation_maps,
+    mixed_machines,
+)
 from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
     Axis,
     Cell,
     GridError,
+    add_cells,
     combine,
     combine_beside,
     is_shared,
+    name_option,
     refuse_conflicts,
 )
 
 PAGE = "comparison.html"
+Changes = tuple[str, ...]
 
 OnProgress = Callable[[int, float], None]
 """Gets the number of finished trials, and the share of the missing work that is done, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How trials come about: what determines their results, what they need, who carries them out.
+
+    `list_obstacles` says why a scenario cannot be carried out at all.
+    """
+
+    identify: Callable[[Scenario], str]
+    list_obstacles: Callable[[Scenario], Iterable[str]]
+    check_machine: Callable[[Scenario], None]
+    carry_out: Callable[..., None]
+
+
+RUNS = Kind(
+    lambda scenario: provenance.identify_run(scenario),
+    lambda _: (),
+    lambda scenario: runner.check_machine(scenario),
+    lambda *arguments: run_pool.run(*arguments),
+)
+"""Trials are runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +102,8 @@ class Comparison:
             other.
         elsewhere: the other scenarios whose network differs from the first one's.
         labels: a name for each cell, in their order; empty for the varied values.
+        kind: how its trials come about.
+        predicted: the numbers that a model predicts of each trial, by its identity.
     """
 
     name: str
@@ -78,6 +111,8 @@ class Comparison:
     real_time: bool
     elsewhere: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    kind: Kind = RUNS
+    predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -100,6 +135,7 @@ def plan(
     draw: bool = False,
     beside: Sequence[str | Path] = (),
     on_progress: Callable[[int, int], None] = lambda planned, total: None,
+    kind: Kind = RUNS,
 ) -> Comparison:
     """Plan the trials; trial t of every cell has the scenario's seed plus t.
 
@@ -113,10 +149,12 @@ def plan(
         beside: other scenarios to compare with. They get the same seeds, and those axes and
             overrides that are shared (`grid.SHARED`).
         on_progress: gets the number of planned trials and that of all trials.
+        kind: how trials come about.
 
     Raises:
         ScenarioErrors: all problems of all scenarios.
-        GridError: two files have the same name, or a key is set twice.
+        GridError: two files have the same name, a key is set twice, or trials of this kind cannot
+            be carried out.
     """
     files = [str(path), *map(str, beside)]
     names = [Path(file).stem for file in files]
@@ -128,6 +166,7 @@ def plan(
     grids += [combine_beside(axes, name) for name in names[1:]]
     refuse_conflicts(grids[0], overrides)
     problems: defaultdict[Problem, list[Cell]] = defaultdict(list)
+    obstacles: dict[str, Cell] = {}
     planned: list[tuple[Trial, Scenario]] = []
     total = trials * sum(map(len, grids))
     for file, grid in zip(files, grids, strict=True):
@@ -140,14 +179,19 @@ def plan(
                 for number in range(trials):
                     here = () if number else ("programs", "checks")
                     scenario = parse(text, file, changes, seed + number, here=here)
-                    job = _make_job(scenario, cell, file, text, changes, draw)
+                    for obstacle in kind.list_obstacles(scenario):
+                        obstacles[obstacle] = cell
+                    identity = kind.identify(scenario)
+                    job = _make_job(scenario, cell, file, text, changes, draw, identity)
                     planned.append((Trial(cell, number, job), scenario))
                     on_progress(len(planned), total)
             except ScenarioErrors as errors:
                 for problem in errors.problems:
-                    problems[_name_option(problem, cell)].append(cell)
+                    problems[name_option(problem, cell)].append(cell)
     if problems:
-        raise ScenarioErrors(_add_cells(problems, sum(map(len, grids))))
+        raise ScenarioErrors(add_cells(problems, sum(map(len, grids))))
+    if obstacles:
+        raise GridError("\n".join(f"{text} (with {cell})" for text, cell in obstacles.items()))
     # The first trial of each file: dictionaries keep the last value.
     scenarios = {trial.job.file: scenario for trial, scenario in reversed(planned)}
     here = _get_network(scenarios[files[0]])
@@ -160,6 +204,7 @@ def plan(
             for name, file in zip(names, files, strict=True)
             if _get_network(scenarios[file]) != here
         ),
+        kind=kind,
     )
 
 
@@ -205,7 +250,7 @@ def run(
     machine lacks something.
     """
     if pool is None:
-        _check_machine(spec, folder)
+        check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
     with finished_runs.lock(folder):
@@ -213,7 +258,7 @@ def run(
         for number, run_dir in enumerate(there.values(), 1):
             finished_runs.judge_again(run_dir)
             on_progress(number, 0.0)
-        missing = _list_missing(_list_in_turn(spec), folder, there)
+        missing = list_missing(list_in_turn(spec), folder, there)
         errors: dict[str, str] = {}
         done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
@@ -235,7 +280,7 @@ def run(
             on_progress(done, work / max(1, len(missing)))
 
         try:
-            carry_out = pool or run_pool.run
+            carry_out = pool or spec.kind.carry_out
             carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
         except KeyboardInterrupt:
             _write_tables(spec, output, errors)
@@ -247,38 +292,12 @@ def run(
     return trials
 
 
-def run_share(
-    spec: Comparison, folder: Path, share: tuple[int, int], at_once: int, on_progress: OnProgress
-) -> tuple[int, int]:
-    """Run the missing trials of share n of so many; other shares may run at the same time.
-
-    It writes no tables: `run` does, when all shares are over. Returns the number of its trials, and
-    that of those which could not be carried out. Raises as `run` does.
-    """
-    number, count = share
-    output = RunFolder(folder)
-    output.prepare("runs")
-    with finished_runs.lock(folder, f"{number}-of-{count}"):
-        trials = _list_in_turn(spec)[number - 1 :: count]
-        there = find_finished(spec, folder)
-        missing = _list_missing(trials, folder, there)
-        if missing:
-            _check_machine(spec, folder)
-        results: list[Finished] = []
-
-        def on_work(work: float) -> None:
-            on_progress(len(trials) - len(missing) + len(results), work / len(missing))
-
-        run_pool.run(missing.values(), folder / "runs", at_once, results.append, on_work)
-    return len(trials), sum(result.run_dir is None for result in results)
-
-
-def _list_in_turn(spec: Comparison) -> list[Trial]:
+def list_in_turn(spec: Comparison) -> list[Trial]:
     """The first trials of all cells, then the second ones."""
     return sorted(spec.trials, key=lambda trial: trial.number)
 
 
-def _list_missing(
+def list_missing(
     trials: Sequence[Trial], folder: Path, there: Mapping[str, Path]
 ) -> dict[str, Job]:
     """Identity -> job of the trials that are not there; their unfinished folders are removed."""
@@ -288,18 +307,23 @@ def _list_missing(
     return missing
 
 
-def _check_machine(spec: Comparison, folder: Path) -> None:
+def check_machine(spec: Comparison, folder: Path) -> None:
     """Try what the first missing trial needs of this machine: the others need the same."""
     there = find_finished(spec, folder)
     job = next((t.job for t in spec.trials if t.job.identity not in there), None)
     if job is not None:
-        runner.check_machine(parse(job.text, job.file, job.overrides, job.seed))
+        spec.kind.check_machine(parse(job.text, job.file, job.overrides, job.seed))
 
 
 def _make_job(
-    scenario: Scenario, cell: Cell, file: str, text: str, changes: tuple[str, ...], draw: bool
+    scenario: Scenario,
+    cell: Cell,
+    file: str,
+    text: str,
+    changes: Changes,
+    draw: bool,
+    identity: str,
 ) -> Job:
-    identity = provenance.identify_run(scenario)
     end = f"-seed{scenario.seed}-{identity[:8]}"
     words = "-".join(value for _, value in cell.values) or scenario.name
     start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
@@ -311,30 +335,13 @@ def _get_network(scenario: Scenario) -> tuple[Any, ...]:
     return scenario.topology, scenario.network, scenario.backend, scenario.clock
 
 
-def _name_option(problem: Problem, cell: Cell) -> Problem:
-    """Name `--vary` in a problem of a cell's override: the scenario only knows `--set`."""
-    if problem.file.removeprefix("--set ") in cell.overrides:
-        return replace(problem, file=problem.file.replace("--set", "--vary", 1))
-    return problem
-
-
-def _add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
-    """List each problem once, with its cells unless all have it."""
-    for problem, having in problems.items():
-        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
-        is_said = [problem.file.removeprefix("--vary ")] == list(map(str, having))
-        where = "" if is_said or len(having) == total else f" (with {having[0]}{more})"
-        yield replace(problem, allowed=problem.allowed + where)
-
-
 def _write_tables(
     spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     there = find_finished(spec, output.path)
-    rows = [
-        _make_row(each, there.get(each.job.identity), errors, output.path) for each in spec.trials
-    ]
-    if tries := finished_runs.read_tries(output.path, [t.job.identity for t in spec.trials]):
+    path = output.path
+    rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
+    if tries := finished_runs.read_tries(path, [t.job.identity for t in spec.trials]):
         rows = [{**row, "tries": n} for row, n in zip(rows, tries, strict=True)]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
@@ -360,16 +367,18 @@ def _list_identical(
 ) -> list[str]:
     """A line for each cell whose trials, of these, came out identical."""
     there = find_finished(spec, folder)
-    rows = [_make_row(each, there.get(each.job.identity), errors, folder) for each in trials]
+    rows = [_make_row(spec, t, there.get(t.job.identity), errors, folder) for t in trials]
     return list(comparison.list_identical(pd.DataFrame(rows), spec.keys))
 
 
 def _make_row(
-    trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
+    spec: Comparison, trial: Trial, run_dir: Path | None, errors: Mapping[str, str], folder: Path
 ) -> dict[str, Any]:
     row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
     row |= {"seed": trial.job.seed}
     identity = trial.job.identity
+    predicted = spec.predicted.get(identity, {})
+    row |= {f"{comparison.PREDICTED}{name}": value for name, value in predicted.items()}
     if run_dir is None:
         verdict = "error" if identity in errors else "missing"
         return {**row, "verdict": verdict, "run": "", "error": errors.get(identity, "")}
@@ -409,7 +418,7 @@ def _write_page(
     shown = list(there)[: page.DRAWN]
     if shown:
         listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
-        heads, rows = comparison.format_cells(summary, keys)
+        heads, rows = comparison_tables.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,
             heads,
@@ -417,6 +426,7 @@ def _write_page(
             spec.keys,
             len(trials),
             [
+                *comparison.list_notes(trials),
                 *comparison.list_lacks(summary, names),
                 *(line for lines in listed for line in lines(trials, keys)),
             ],
@@ -431,7 +441,10 @@ def _write_figures(
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
-            figure = comparison_plots.draw(trials, summary, keys, metric, label)
+            marks = {f"{comparison.PREDICTED}{metric}": f"fluid_{metric}"}
+            figure = comparison_plots.draw(
+                trials, summary.rename(columns=marks), keys, metric, label
+            )
             plots.write(output, metric, figure)
     if maps := list(expectation_maps.list_maps(summary, keys)):
         plots.write(output, EXPECTATIONS, expectation_maps.draw(maps))

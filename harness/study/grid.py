@@ -15,11 +15,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trunkline.harness.config import document
+from trunkline.harness.config.document import Problem
 
 FORM = "expected KEY.PATH=VALUE,VALUE,..., such as scheme.plan=crew,ring"
 
@@ -184,3 +185,19 @@ def _list_leaves(key: str, value: Any) -> Iterator[str]:
             yield from _list_leaves(f"{key}.{inner}", item)
     else:
         yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+
+
+def name_option(problem: Problem, cell: Cell) -> Problem:
+    """Name `--vary` in a problem of a cell's override: the scenario only knows `--set`."""
+    if problem.file.removeprefix("--set ") in cell.overrides:
+        return replace(problem, file=problem.file.replace("--set", "--vary", 1))
+    return problem
+
+
+def add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterator[Problem]:
+    """List each problem once, with its cells unless all have it."""
+    for problem, having in problems.items():
+        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
+        is_said = [problem.file.removeprefix("--vary ")] == list(map(str, having))
+        where = "" if is_said or len(having) == total else f" (with {having[0]}{more})"
+        yield replace(problem, allowed=problem.allowed + where)

@@ -15,8 +15,9 @@ from rich.table import Table
 
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study import comparison, comparison_plots, fluid_counts, fluid_run
+from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison_runs import Comparison, Trial
+from trunkline.harness.study.prediction import fluid_counts, fluid_run
 
 METRICS = tuple(field.name for field in fields(fluid_counts.Expectation))
 """The columns of a comparison's trials that the fluid model predicts."""
@@ -62,8 +63,8 @@ def draw_table(
     for texts, *rows in zip(comparison.format_keys(fluid, keys), *records, strict=True):
         for row in rows:
             texts += [
-                comparison.make_mean_formatter(metric)(row),
-                comparison.make_ratio_formatter(metric)(row),
+                comparison_tables.make_mean_formatter(metric)(row),
+                comparison_tables.make_ratio_formatter(metric)(row),
             ]
         shown.add_row(*(text.replace("[", r"\[") for text in texts))
     return shown

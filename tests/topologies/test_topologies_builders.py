@@ -332,9 +332,9 @@ KINDS = "a number, [low, high], a CSV file or a value for each link"
 @pytest.mark.parametrize(
     ("build", "options", "key", "message"),
     [
-        (full_mesh.build, {"sites": 1}, "sites", "sites: 1: expected 2 to 1000"),
-        (full_mesh.build, {"sites": 1001}, "sites", "sites: 1001: expected 2 to 1000"),
-        (full_mesh.build, {"sites": []}, "sites", "sites: 0: expected 2 to 1000"),
+        (full_mesh.build, {"sites": 1}, "sites", "sites: 1: expected 2 to 10000"),
+        (full_mesh.build, {"sites": 10001}, "sites", "sites: 10001: expected 2 to 10000"),
+        (full_mesh.build, {"sites": []}, "sites", "sites: 0: expected 2 to 10000"),
         (full_mesh.build, {"sites": ["a", "a"]}, "sites", "site 'a': named twice"),
         (
             full_mesh.build, {"sites": AWS, "rates_mbps": "intercloud"}, "rates_mbps",
@@ -417,7 +417,7 @@ KINDS = "a number, [low, high], a CSV file or a value for each link"
             "what drains in 270 s at 100 Mbit/s",
         ),
         (star.build, {"sites": 3, "hub": "n9"}, "hub", "hub: 'n9': expected one of n1, n2, n3"),
-        (star.build, {"sites": []}, "sites", "sites: 0: expected 2 to 1000"),
+        (star.build, {"sites": []}, "sites", "sites: 0: expected 2 to 10000"),
         (internet2.build, {"sites": 16}, "sites", "sites: 16: expected 5 to 15"),
         (
             explicit.build, {"sites": ["a", "b"], "links": []}, "links",

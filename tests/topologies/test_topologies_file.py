@@ -184,6 +184,31 @@ def test_graphml_is_the_same_network_as_gml():
     )
 
 
+@pytest.mark.parametrize("form", ["graphml", "gexf"])
+def test_edges_without_a_value_of_their_own_have_the_default_of_the_format(form):
+    graph = networkx.Graph()
+    graph.add_edge("a", "b", bandwidth=5.0)
+    graph.add_edge("b", "c")
+    text = "\n".join(getattr(networkx, f"generate_{form}")(graph))
+    if form == "graphml":
+        of_key = '<key id="x" for="edge" attr.name="loss" attr.type="double">'
+        of_key += "<default>1.5</default></key>"
+        text = text.replace("<graph ", f"{of_key}<graph ", 1)
+        text = text.replace(
+            'attr.type="double" />', 'attr.type="double"><default>20</default></key>'
+        )
+    else:
+        text = text.replace('title="bandwidth" type="double" />',
+                            'title="bandwidth" type="double"><default>20</default></attribute>'
+                            '<attribute id="x" title="loss" type="double"><default>1.5</default>'
+                            "</attribute>")  # fmt: skip
+    options = {"default_delay_ms": 3.0}
+    links = build({f"x.{form}": text}, file=f"x.{form}", **options).links
+    assert {(link.src, link.rate_mbps, link.loss_percent) for link in links} == {
+        ("a", 5.0, 1.5), ("b", 5.0, 1.5), ("b", 20.0, 1.5), ("c", 20.0, 1.5)
+    }  # fmt: skip
+
+
 def test_delays_are_those_of_light_in_fibre_around_the_earth():
     pole, equator = Node("pole", 90.0, 0.0), Node("equator", 0.0, 50.0)
     assert great_circle_km(pole, equator) == pytest.approx(math.pi / 2 * 6371)
@@ -199,7 +224,7 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
     [
         ("", "not GML that networkx reads: input contains no graph"),
         ("graph [ !", "not GML that networkx reads: cannot tokenize ! ] at (1, 23)"),
-        ("graph [ node [ id 0 ] ]", "1 nodes: expected 2 to 1000"),
+        ("graph [ node [ id 0 ] ]", "1 nodes: expected 2 to 10000"),
         (
             NODES + "edge [ source 0 target 1 ] ]",
             "no rate for a -> b, b -> a: give default_rate\n"
@@ -246,8 +271,8 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
             "kbit/s, Mbit/s, Gbit/s)",
         ),
         (
-            "graph [" + "".join(f"node [ id {n} ]" for n in range(3000)) + "]",
-            "3000 nodes: expected 2 to 1000",
+            "graph [" + "".join(f"node [ id {n} ]" for n in range(30000)) + "]",
+            "30000 nodes: expected 2 to 10000",
         ),
         ("x" * 4_000_001, "4000001 characters: expected 4000000 or fewer"),
     ],
@@ -338,7 +363,7 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
     ("text", "message"),
     [
         ("", "empty: expected CSV with a header row"),
-        ("a\n", "line 1: 0 nodes: expected 2 to 1000"),
+        ("a\n", "line 1: 0 nodes: expected 2 to 10000"),
         (",a,a\n", "line 1: a: expected each site once"),
         (",a,\n", "line 1: a site has no name"),
         (",a,b\na,,1,2\n", "line 2: 4 cells: expected 3 as in the header row"),
@@ -469,7 +494,7 @@ def test_other_builders_take_the_rates_and_delays_of_their_links_from_a_matrix()
     ("text", "message"),
     [
         (",a,b\na,,1\nb,,\n", "no value for a -> n3, n3 -> a"),
-        (",a\na,\n", "line 1: 1 nodes: expected 2 to 1000"),
+        (",a\na,\n", "line 1: 1 nodes: expected 2 to 10000"),
     ],
 )
 def test_a_matrix_that_lacks_a_link_of_the_builder_is_refused(text, message):
@@ -510,7 +535,7 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
             "line 1: two columns for rate: expected src, dst, and any of rate, delay or rtt, "
             "jitter, loss and queue once each; a matrix is read with rates:, delays: or rtts:",
         ),
-        ("src,dst\n", "0 nodes: expected 2 to 1000"),
+        ("src,dst\n", "0 nodes: expected 2 to 10000"),
         (
             "src,dst\na,東京\n",
             "line 2: '東京': expected a name of up to 32 Latin letters, digits and -",

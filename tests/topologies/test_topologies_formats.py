@@ -35,6 +35,8 @@ def values(topology, src, dst):
         ({"bandwidth_mbps": 100}, {"rate_mbps": 100.0}),
         ({"Bandwidth (Gbit/s)": "2.5"}, {"rate_mbps": 2500.0}),
         ({"capacityGbps": 40}, {"rate_mbps": 40_000.0}),
+        ({"bandwidth": 1000, "bandwidth_unit": "kbps"}, {"rate_mbps": 1.0}),
+        ({"latency": 4, "Latency Units": "us"}, {"delay_ms": 0.004}),
         ({"capacity": "100 Mbit"}, {"rate_mbps": 100.0}),
         ({"link_speed": "10G"}, {"rate_mbps": 10_000.0}),
         ({"speed": "8 MB/s"}, {"rate_mbps": 64.0}),
@@ -100,6 +102,7 @@ def test_a_delay_wins_over_a_distance_and_what_is_not_used_is_named():
         ({"distance": "far"}, "distance 'far': expected a length of 0 or more in km, or with a "
          "unit (m, km)"),
         ({"delay": 5, "rtt": 6}, "expected either a delay or an rtt"),
+        ({"bw": 5, "bw_unit": "ms"}, "bw has bw_unit 'ms': expected a unit such as Mbit/s"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_with_its_attribute_and_what_is_allowed(attributes, message):

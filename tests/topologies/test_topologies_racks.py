@@ -53,10 +53,10 @@ def test_two_racks_of_fifty_sites_are_owls_hundred_workers():
 @pytest.mark.parametrize(
     ("options", "message", "key"),
     [
-        ({"racks": 0}, "racks: 0: expected 1 to 1000", "racks"),
-        ({"sites_per_rack": -3}, "sites_per_rack: -3: expected 1 to 1000", "sites_per_rack"),
-        ({"racks": 1, "sites_per_rack": 1}, "1 sites: expected 2 to 1000", "racks"),
-        ({"racks": 1000, "sites_per_rack": 2}, "2000 sites: expected 2 to 1000", "racks"),
+        ({"racks": 0}, "racks: 0: expected 1 to 10000", "racks"),
+        ({"sites_per_rack": -3}, "sites_per_rack: -3: expected 1 to 10000", "sites_per_rack"),
+        ({"racks": 1, "sites_per_rack": 1}, "1 sites: expected 2 to 10000", "racks"),
+        ({"racks": 1000, "sites_per_rack": 20}, "20000 sites: expected 2 to 10000", "racks"),
         (
             {"racks": 100},
             "159600 directed links: expected 50000 or fewer, a full mesh of 224 sites",

@@ -6,6 +6,7 @@ connections approach on links that they share, if their round trips are alike.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Hashable, Mapping
 from typing import TypeVar
 
@@ -30,9 +31,19 @@ def compute_fair_rates(
             users.setdefault(link, {})[transfer] = None
     free = {link: rates[link] for link in users}
     found: dict[Transfer, float] = {}
+    # The share of a link only grows while others fill up, so old entries are never too high.
+    shares = [
+        (free[link] / len(using), rank, link) for rank, (link, using) in enumerate(users.items())
+    ]
+    heapq.heapify(shares)
     while users:
-        tightest = min(users, key=lambda link: free[link] / len(users[link]))
+        before, rank, tightest = heapq.heappop(shares)
+        if tightest not in users:
+            continue
         share = free[tightest] / len(users[tightest])
+        if share > before:
+            heapq.heappush(shares, (share, rank, tightest))
+            continue
         for transfer in tuple(users[tightest]):
             found[transfer] = share
             for link in paths[transfer]:

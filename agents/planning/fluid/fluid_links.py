@@ -38,6 +38,7 @@ class FluidLinks:
         arrived: called with each chunk at the end of its edge.
         relayed: the chunks that wait at a relay, by task, block, edge and number of hops.
         shared: with `paths`, what overlay links send now.
+        sent: called with each link and chunk, and when the chunk began to be sent and was sent.
     """
 
     agenda: Agenda
@@ -54,6 +55,7 @@ class FluidLinks:
     )
     path_queues: PathQueues[FluidChunk, FluidChunk] = field(init=False)
     shared: _SharedPaths | None = field(init=False)
+    sent: Callable[[Directed, FluidChunk, float, float], None] | None = None
 
     def __post_init__(self) -> None:
         self.path_queues = PathQueues(self.auxiliary or Bounds(), self._take_path)
@@ -131,20 +133,24 @@ class FluidLinks:
             done_s = self.agenda.now_s + chunk.size_bytes * 8e-6 / self.rates_mbps[link]
             if self._leaves_primary(chunk):
                 self.agenda.call_at(done_s, partial(self.path_queues.release, chunk))
-            self._plan_arrival(link, chunk, done_s)
+            self._plan_arrival(link, chunk, self.agenda.now_s, done_s)
 
-    def _finish(self, link: Directed, chunk: FluidChunk) -> None:
+    def _finish(self, link: Directed, chunk: FluidChunk, begun_s: float) -> None:
         """Go on when a link that shares its path has sent a chunk."""
         if self._leaves_primary(chunk):
             self.path_queues.release(chunk)
-        self._plan_arrival(link, chunk, self.agenda.now_s)
+        self._plan_arrival(link, chunk, begun_s, self.agenda.now_s)
 
     def _leaves_primary(self, chunk: FluidChunk) -> bool:
         """Whether this chunk no longer counts on its primary path once it has been sent."""
         return self.auxiliary is not None and chunk.primary and not chunk.hops
 
-    def _plan_arrival(self, link: Directed, chunk: FluidChunk, sent_s: float) -> None:
+    def _plan_arrival(
+        self, link: Directed, chunk: FluidChunk, begun_s: float, sent_s: float
+    ) -> None:
         """Serve the link again when it has sent the chunk, which arrives a delay later."""
+        if self.sent is not None:
+            self.sent(link, chunk, begun_s, sent_s)
         self.agenda.call_at(sent_s, partial(self._serve, link))
         arrives_s = sent_s + self.delays_ms.get(link, 0.0) / 1e3
         self.agenda.call_at(arrives_s, partial(self._arrive, chunk))
@@ -173,6 +179,7 @@ class _Sending:
 
     chunk: FluidChunk
     bits: float
+    begun_s: float
     rate_mbps: float = 0.0
 
 
@@ -181,38 +188,55 @@ class _SharedPaths:
     """The overlay links that send now, each at its max-min fair rate.
 
     Attributes:
-        finished: called when a link has sent a chunk.
+        finished: called when a link has sent a chunk, with the time at which it began.
         sending: the chunk that each overlay link sends.
         counted_s: when the bits in `sending` were counted.
         shares: how often rates were shared.
+        pending: whether rates are shared again before time passes.
+        fair_mbps: the fair rates of those that sent when they were last computed.
+        fair_of: the rates of links by which they were computed.
     """
 
     agenda: Agenda
     paths: Paths
     rates_mbps: Mapping[Directed, float]
-    finished: Callable[[Directed, FluidChunk], None]
+    finished: Callable[[Directed, FluidChunk, float], None]
     sending: dict[Directed, _Sending] = field(default_factory=dict)
     counted_s: float = 0.0
     shares: int = 0
+    pending: bool = False
+    fair_mbps: dict[Directed, float] = field(default_factory=dict)
+    fair_of: Mapping[Directed, float] | None = None
 
     def begin(self, link: Directed, chunk: FluidChunk) -> None:
         """Let a link send a chunk."""
         self._drain()
-        self.sending[link] = _Sending(chunk, chunk.size_bytes * 8.0)
-        self._share()
+        self.sending[link] = _Sending(chunk, chunk.size_bytes * 8.0, self.agenda.now_s)
+        self._plan_share()
 
     def _drain(self) -> None:
         """Count the bits that have left since the last time."""
+        if self.agenda.now_s == self.counted_s:
+            return
         for each in self.sending.values():
             each.bits -= each.rate_mbps * 1e6 * (self.agenda.now_s - self.counted_s)
         self.counted_s = self.agenda.now_s
 
+    def _plan_share(self) -> None:
+        """Share the rates once for all that begins and ends now."""
+        if not self.pending:
+            self.pending = True
+            self.agenda.call_at(self.agenda.now_s, self._share)
+
     def _share(self) -> None:
         """Give all overlay links that send their fair rates, and plan when the next one is done."""
-        active = {link: self.paths[link] for link in self.sending}
-        rates = compute_fair_rates(active, self.rates_mbps)
+        self.pending = False
+        if self.fair_of is not self.rates_mbps or self.fair_mbps.keys() != self.sending.keys():
+            active = {link: self.paths[link] for link in self.sending}
+            self.fair_mbps = compute_fair_rates(active, self.rates_mbps)
+            self.fair_of = self.rates_mbps
         for link, each in self.sending.items():
-            each.rate_mbps = rates[link]
+            each.rate_mbps = self.fair_mbps[link]
         self.shares += 1
         if self.sending:
             left_s = min(each.bits / each.rate_mbps for each in self.sending.values()) / 1e6
@@ -229,5 +253,6 @@ class _SharedPaths:
         self._drain()
         done = [link for link, each in self.sending.items() if each.bits < LAST_BITS]
         for link in done:
-            self.finished(link, self.sending.pop(link).chunk)
-        self._share()
+            sent = self.sending.pop(link)
+            self.finished(link, sent.chunk, sent.begun_s)
+        self._plan_share()

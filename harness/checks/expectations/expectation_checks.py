@@ -85,10 +85,12 @@ def _judge_rounds(
 ) -> Iterator[Finding]:
     until_ns = _until_ns(expected)
     rounds = Counter(each.site for each in history.all(RoundFinished) if each.t_ns <= until_ns)
+    is_silent = rules.programs is not None and not history.all(RoundFinished)
+    hint = ": programs have to report rounds (docs/programs.md, Reports)" if is_silent else ""
     for site in expected.sites or rules.scenario.workers:
         yield judged()
         if rounds[site] < (expected.rounds or 0):
-            yield _missed(history, expected, f"{site} finished {rounds[site]}")
+            yield _missed(history, expected, f"{site} finished {rounds[site]}{hint}")
 
 
 def _judge_accuracy(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trunkline.harness.commands import sweeps, terminal
 
@@ -26,6 +26,7 @@ examples:
       --vary 'scheme={plan: crew, split: even},{plan: opr}'
   trunkline compare scenarios/allreduce.yaml --vary scheme.plan=crew,ring \\
       --beside scenarios/gloo_allreduce.yaml
+  trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,ring --beside-prediction
   trunkline compare scenarios/partial_reduce.yaml --vary scheme.plan=crew,a2a \\
       --label CREW --label 'all to all'
 
@@ -51,13 +52,7 @@ IDENTICAL = (
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, what to vary, and the number of trials."""
     terminal.add_scenario(parser)
-    parser.add_argument(
-        "--vary",
-        action="append",
-        default=[],
-        metavar="KEY.PATH=VALUE,VALUE,...",
-        help="values to compare; given more than once, all combinations are compared",
-    )
+    add_vary(parser)
     parser.add_argument(
         "--beside",
         action="append",
@@ -76,30 +71,56 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="the folder of the results, which is created (default: comparisons/SCENARIO)",
     )
+    parser.add_argument(
+        "--beside-prediction",
+        action="store_true",
+        help="predict all trials by the fluid model, too, and show both and their ratio",
+    )
     terminal.add_labels(parser, "variant, in the order of --dry-run")
     parser.add_argument("--plots", action="store_true", help="draw the figures of every run, too")
     parser.add_argument("--dry-run", action="store_true", help="only list the trials")
     terminal.add_quiet(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the missing trials and compare the cells."""
+def add_vary(parser: argparse.ArgumentParser) -> None:
+    """Add `--vary`."""
+    parser.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="KEY.PATH=VALUE,VALUE,...",
+        help="values to compare; given more than once, all combinations are compared",
+    )
+
+
+def make_plan(
+    arguments: argparse.Namespace, trials: int, beside: Sequence[str] = (), **kind: Any
+) -> Comparison:
+    """Plan the trials of a comparison; `kind` says what they are. Raises UsageError."""
     from trunkline.harness.study import comparison_runs, grid
 
     try:
         with show_planning(arguments.quiet) as on_progress:
-            spec = comparison_runs.plan(
+            return comparison_runs.plan(
                 arguments.file,
                 grid.read_axes(arguments.vary),
-                arguments.trials,
+                trials,
                 arguments.set,
                 arguments.seed,
                 arguments.plots,
-                arguments.beside,
+                beside,
                 on_progress,
+                **kind,
             )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the missing trials and compare the cells."""
+    from trunkline.harness.study import comparison_runs
+
+    spec = make_plan(arguments, arguments.trials, arguments.beside)
     if spec.real_time:
         sweeps.refuse_real_time(arguments)
     cells = len({trial.cell for trial in spec.trials})
@@ -118,6 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
             "--out DIR keeps them"
         )
+    if arguments.beside_prediction:
+        spec = replace(spec, predicted=_predict(spec, arguments))
     return show(spec, carry_out(spec, folder, arguments), folder, arguments.quiet)
 
 
@@ -126,6 +149,7 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
     from trunkline.harness.study import (
         comparison,
         comparison_runs,
+        comparison_tables,
         expectation_maps,
         mixed_machines,
     )
@@ -137,9 +161,11 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         print(f"{verdict}  {folder}")
     else:
         console = terminal.make_console()
-        console.print(comparison.draw_table(cells, keys))
+        console.print(comparison_tables.draw_table(cells, keys))
         for shown in expectation_maps.list_maps(cells, keys):
             console.print(expectation_maps.draw_table(shown))
+        for text in comparison.list_notes(trials):
+            console.print(text, markup=False)
         for text in comparison.list_lacks(cells, comparison.name_cells(cells, keys)):
             console.print(text, markup=False)
         for name in spec.elsewhere:
@@ -154,6 +180,28 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         if (folder / comparison_runs.PAGE).exists():
             console.print(f"report   {folder / comparison_runs.PAGE}", markup=False)
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
+
+
+def _predict(spec: Comparison, arguments: argparse.Namespace) -> Mapping[str, Mapping[str, float]]:
+    """The numbers that the model predicts of each trial. Raises UsageError if there are none."""
+    from trunkline.harness.live import progress
+    from trunkline.harness.study.prediction import predictions
+
+    total = len(spec.trials)
+    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
+        found = predictions.predict_beside(
+            spec,
+            arguments.jobs,
+            lambda done: show(done / total, f"{done} of {total} trials predicted"),
+        )
+    if not found:
+        raise terminal.UsageError(
+            "--beside-prediction: the fluid model can predict none of the trials; "
+            "`trunkline predict` says why"
+        )
+    if left := total - len(found):
+        terminal.print_error(f"--beside-prediction: {left} of {total} trials have no prediction")
+    return found
 
 
 @contextlib.contextmanager
@@ -213,13 +261,13 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
 def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> int:
     """Run the missing trials of `--share`; the exit code says whether all were carried out."""
     from trunkline.harness.live import progress
-    from trunkline.harness.study import comparison_runs
+    from trunkline.harness.study import comparison_shares
 
     number, count = arguments.share
     if arguments.on_cluster is not None:
         raise terminal.UsageError(f"--share {number}/{count}: expected without --on-cluster")
     with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
-        total, lost = comparison_runs.run_share(
+        total, lost = comparison_shares.run_share(
             spec,
             folder,
             arguments.share,

@@ -52,6 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report.explanations import explanation_text
 
     data = outputs.read(folder)
+    if data.history.is_predicted:
+        raise terminal.UsageError(
+            f"{folder}: this is a prediction: expected a run, whose times have causes to find"
+        )
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
     chosen = _choose(data, arguments.task)

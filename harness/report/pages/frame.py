@@ -13,7 +13,13 @@ from trunkline.harness.report.pages.overlay_section import SCRIPT
 
 STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 
-MARKS = {"pass": "✓ pass", "unknown": "? unknown", "fail": "✗ fail", "none": "not applicable"}
+MARKS = {
+    "pass": "✓ pass",
+    "unknown": "? unknown",
+    "fail": "✗ fail",
+    "none": "not applicable",
+    "prediction": "≈ prediction, not a run",
+}
 """The words for each outcome, with a sign for readers who cannot tell its colour."""
 
 PRINTED_ROWS, PRINTED_LINES = 10, 30

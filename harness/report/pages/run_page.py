@@ -87,8 +87,11 @@ def _list_facts(data: RunData) -> Iterator[str]:
     else:
         yield f"policy {scenario.scheme.policy.kind}"
         yield f"plan {scenario.scheme.plan.kind}"
-    yield f"{scenario.backend} kernel"
-    yield f"{scenario.clock} clock"
+    if data.history.is_predicted:
+        yield "predicted by the fluid model"
+    else:
+        yield f"{scenario.backend} kernel"
+        yield f"{scenario.clock} clock"
     yield f"seed {scenario.seed}"
 
 
@@ -134,7 +137,8 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
             note += ", by the rates before any change"
         if _loses_packets(data):
             note += ", without losses"
-        yield "measured / expected", f"{ratio:.3f}", note
+        ours = "predicted" if data.history.is_predicted else "measured"
+        yield f"{ours} / expected", f"{ratio:.3f}", note
     if pd.notna(run["bound_s"]) and run["task_s"] > 0:
         share = f"{100 * run['bound_s'] / run['task_s']:.0f} % of the task time"
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
@@ -157,7 +161,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
 
 
 def _explain_slow_tasks(data: RunData) -> list[Child]:
-    if data.scenario.runs_programs:
+    if data.scenario.runs_programs or data.history.is_predicted:
         return []
     tasks = data.tables["tasks"]
     found = explain_latest(data.scenario, data.history, tasks, explanations_section.SHOWN)
@@ -274,7 +278,9 @@ def _write_sites(data: RunData) -> list[Child]:
 
 
 def _write_checks(verdict: Verdict) -> list[Child]:
-    """All checks with their counts, and the objects that they excused."""
+    """All checks with their counts, and the objects that they excused; none of a prediction."""
+    if not verdict.checks:
+        return []
     rows = [
         (check.name, frame.mark(check.outcome), check.counts, check.detail)
         for check in verdict.checks

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from trunkline.harness.config import units
+from trunkline.harness.config.document import make_printable
 from trunkline.harness.scenario.scheme_settings import Count, Duration
 
 WHAT = ("tasks", "rounds", "accuracy_percent", "carried_bytes", "output", "never", "exit", "check")
@@ -126,9 +127,9 @@ class Expectation:
             case "carried_bytes":
                 yield f"{units.render(self.carried_bytes or 0, units.SIZE_BYTES)} on {self.link}"
             case "output":
-                yield f"output {self.output!r}"
+                yield f"output '{make_printable(self.output or '')}'"
             case "never":
-                yield f"never output {self.never!r}"
+                yield f"never output '{make_printable(self.never or '')}'"
             case "exit":
                 yield f"exit code {self.exit}"
             case "check":

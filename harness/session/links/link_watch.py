@@ -9,7 +9,7 @@ from trunkline.agents.events.fault_events import LinkAltered
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.network.read_back import Interface
 
-SET_BACK = "changed; what is read back now is as set"
+SET_BACK = "something was changed and set back, or added that the run does not read"
 """What is found if the kernel has told a change, and everything is as it should be."""
 
 

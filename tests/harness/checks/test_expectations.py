@@ -164,6 +164,17 @@ def test_numbers_out_of_bounds_are_told(site: str | None, line: str, text: str) 
     assert text in found
 
 
+def test_programs_that_report_no_rounds_are_told_so() -> None:
+    log = [event for event in OF_PROGRAMS if not isinstance(event, RoundFinished)]
+    outcome, text = judge_programs(Expectation(rounds=1, sites=("n1",)), log)
+    assert (outcome, text) == (
+        "fail",
+        "n1 finished 0: programs have to report rounds (docs/programs.md, Reports)",
+    )
+    assert str(Expectation(output=r"step (\d+)")) == r"output 'step (\d+)'"
+    assert str(Expectation(never="\x1b2J")) == r"never output '\x1b2J'"
+
+
 def test_a_long_line_is_cut_where_it_is_shown() -> None:
     line = "loss" + "x" * 4000
     log = [*OF_PROGRAMS[:5], ExpectedOutput(4 * S, "runner", "n1", 0, line), *OF_PROGRAMS[6:]]

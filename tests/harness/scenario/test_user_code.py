@@ -18,7 +18,7 @@ from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_results import UserCodeError
-from trunkline.harness.study import fluid_run
+from trunkline.harness.study.prediction import fluid_run
 from trunkline.workloads.base import gives_changes, takes_batch
 from trunkline.workloads.layered.model import WorkloadInLayers, WorkloadWithHooks
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from trunkline.harness.report.pages.comparison.means_section import format_interval, format_ratio
 from trunkline.harness.report.plots import render
-from trunkline.harness.study import comparison, comparison_plots
+from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison import (
     Interval,
     compute_ratio,
@@ -147,7 +147,7 @@ def test_the_worst_verdict_speaks_for_all(verdicts, worst):
 def shown(trials, keys):
     console = Console(width=160, record=True, force_terminal=False)
     with console.capture() as capture:
-        console.print(comparison.draw_table(summarize(trials, keys), keys))
+        console.print(comparison_tables.draw_table(summarize(trials, keys), keys))
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
@@ -172,7 +172,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
     assert left == KEYS
     console = Console(width=120, force_terminal=False)
     with console.capture() as capture:
-        console.print(comparison.draw_table(cells, left))
+        console.print(comparison_tables.draw_table(cells, left))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert lines[0] == "scheme.plan scheme.p trials task time, s ratio of task times"
     assert lines[3:] == [
@@ -186,7 +186,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
 def test_a_ratio_that_no_cell_has_is_left_out(trials):
     trials.loc[trials["scheme.p"] == "5", "rounds"] = 0.0
     trials.loc[trials["scheme.p"] == "10", "verdict"] = "unknown"
-    heads, _ = comparison.format_cells(summarize(trials.assign(task_s=np.nan), KEYS), KEYS)
+    heads, _ = comparison_tables.format_cells(summarize(trials.assign(task_s=np.nan), KEYS), KEYS)
     assert "ratio of rounds" not in heads
     assert "ratio of task times" not in heads
 
@@ -204,7 +204,7 @@ def test_labels_take_the_place_of_keys_in_tables_figures_and_remarks(trials):
         trials, summarize(trials, KEYS), KEYS, labels, "three"
     )
     assert keys == ("variant",)
-    assert [row[0] for row in comparison.format_cells(cells, keys)[1]] == labels
+    assert [row[0] for row in comparison_tables.format_cells(cells, keys)[1]] == labels
     assert list(comparison.list_problems(named, keys)) == [
         "fail: variant=ring 10 seed 7: runs/ring-10-0"
     ]

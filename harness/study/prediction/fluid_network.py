@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trunkline.agents.events.event import RUNNER
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkChanged
 from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
-from trunkline.harness.faults.timeline import LinkStep, Timeline
+from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.timeline import Began, Ended, FaultStep, LinkStep, Timeline
 from trunkline.harness.scenario.settings import Scenario
+from trunkline.topologies.links import CHANGEABLE
 from trunkline.topologies.model import Topology
 
 
@@ -23,6 +27,7 @@ class ChangingLinks:
         flows: the background traffic, which takes its mean rate.
         rates_mbps: the rates of all links by topology and timeline.
         is_active: whether the run still needs the changes of the timeline.
+        log: takes the type of an event, its site and its values.
         start_s: when the timeline started; None before.
     """
 
@@ -32,17 +37,22 @@ class ChangingLinks:
     flows: Sequence[Flow]
     rates_mbps: dict[Directed, float]
     is_active: Callable[[], bool]
+    log: Callable[..., None]
     start_s: float | None = None
 
     @classmethod
     def of(
-        cls, scenario: Scenario, links: FluidLinks, is_active: Callable[[], bool]
+        cls,
+        scenario: Scenario,
+        links: FluidLinks,
+        is_active: Callable[[], bool],
+        log: Callable[..., None],
     ) -> ChangingLinks:
         """The links of a scenario, and the changes that its background traffic makes."""
         topology = scenario.topology
         timeline = Timeline(topology, scenario.timeline, scenario.seed)
         flows = list_flows(scenario.background)
-        made = cls(links, topology, timeline, flows, topology.rates_mbps(), is_active)
+        made = cls(links, topology, timeline, flows, topology.rates_mbps(), is_active, log)
         made._leave_rates()
         for t_s in {t for flow in flows for t in (flow.entry.start_s, flow.entry.stop_s) if t}:
             links.agenda.call_at(t_s, made._leave_rates)
@@ -59,13 +69,25 @@ class ChangingLinks:
         assert self.start_s is not None
         agenda = self.links.agenda
         now_ns = round((agenda.now_s - self.start_s) * 1e9)
-        steps = [step for step in self.timeline.advance(now_ns) if isinstance(step, LinkStep)]
-        changed = {(step.after.src, step.after.dst): step.after.rate_mbps for step in steps}
-        self.rates_mbps |= changed
+        for step in self.timeline.advance(now_ns):
+            self._log_step(step)
+            if isinstance(step, LinkStep):
+                self.rates_mbps[step.after.src, step.after.dst] = step.after.rate_mbps
         self._leave_rates()
         next_ns = self.timeline.next_ns
         if next_ns is not None and self.is_active():
             agenda.call_at(self.start_s + next_ns / 1e9, self._change)
+
+    def _log_step(self, step: FaultStep) -> None:
+        match step:
+            case Began(number, fault, targets):
+                values = {"verb": fault.VERB, "text": write(fault), "targets": tuple(targets)}
+                self.log(FaultStarted, RUNNER, fault=number, **values)
+            case Ended(number):
+                self.log(FaultEnded, RUNNER, fault=number)
+            case LinkStep(after=link):
+                values = {name: getattr(link, name) for name in CHANGEABLE}
+                self.log(LinkChanged, RUNNER, src=link.src, dst=link.dst, cuts=(), **values)
 
     def _leave_rates(self) -> None:
         """Leave each flow of background traffic that is active now its mean rate."""

@@ -16,23 +16,30 @@ class HandOut:
     """A task that hands a model out, and when its chunks arrive.
 
     Attributes:
+        task: the task's number.
         begun_s: when the task began, in seconds.
         plan: the plan; all of a `whole` block can be used when its last chunk is there.
         branches: the chunks of each branch.
         arrived_s: site -> chunk -> time in seconds.
     """
 
+    task: int
     begun_s: float
     plan: Plan
     branches: Sequence[range]
     arrived_s: defaultdict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
-    def compute_end(self, site: str, model: LayeredModel) -> float:
-        """When a site that has the whole model has computed the iteration, backward included."""
+    def compute(self, site: str, model: LayeredModel) -> list[tuple[int, float, float, float]]:
+        """The branches that a site which has the whole model has computed, in their order.
+
+        Each comes with its arrival, and the start and the end of its forward computation, in
+        seconds.
+        """
         usable_s = dict(self.arrived_s[site])
         for block in self.plan.blocks:
             if block.whole:
                 last_s = max(usable_s[chunk] for chunk in block.indexes())
                 usable_s |= dict.fromkeys(block.indexes(), last_s)
         arrived_s = [max(usable_s[chunk] for chunk in chunks) for chunks in self.branches]
-        return max(end_s for _, _, end_s in compute_in_order(model, arrived_s)) + model.backward_s
+        computed = compute_in_order(model, arrived_s)
+        return [(branch, arrived_s[branch], start_s, end_s) for branch, start_s, end_s in computed]

@@ -1,4 +1,4 @@
-"""Simulate a whole run in the fluid model, to predict its rounds and task times (pure).
+"""Simulate a whole run in the fluid model, to predict its events, rounds and task times (pure).
 
 Policy, plans, compute times and rate errors are those of the run. Links carry chunks as in
 `agents.planning.fluid`: without propagation, TCP, or messages of the controller. The timeline may
@@ -8,12 +8,29 @@ get exact rates at every update.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from trunkline.agents.control.driver import Action, NewTask
+from trunkline.agents.events.awareness_events import PlansUpdated, list_rates
+from trunkline.agents.events.causes import Ending, Enough, RoundsDone, TimeUp
+from trunkline.agents.events.event import CONTROLLER, Event
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    RoundFinished,
+    WorkerFinished,
+)
+from trunkline.agents.events.round_events import Ready as ReadyLogged
+from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import (
+    ContributionTaken,
+    SiteExcluded,
+    SiteReleased,
+    TaskCompleted,
+)
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
@@ -24,29 +41,48 @@ from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Read
 from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study.fluid_counts import Counts, Expectation, Window
-from trunkline.harness.study.fluid_network import ChangingLinks, Messages
-from trunkline.harness.study.fluid_steps import HandOut
+from trunkline.harness.study.prediction.fluid_counts import Counts, Expectation, Window
+from trunkline.harness.study.prediction.fluid_log import FluidLog
+from trunkline.harness.study.prediction.fluid_network import ChangingLinks, Messages
+from trunkline.harness.study.prediction.fluid_steps import HandOut
 
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
-    """Predict a run; None if the fluid model cannot.
+    """Predict a run; None if the fluid model cannot, by `list_obstacles`.
 
     With `delays`, every hop of a chunk and every message to and from the controller takes the
     propagation delay of its path. Without, nothing does, as in the papers' models.
-
-    It cannot with faults, with a stop by accuracy alone, with programs, or with a user's own
-    workload, whose compute times are not known in advance.
     """
+    return None if any(list_obstacles(scenario)) else _Run(scenario, delays).run()
+
+
+def predict_events(scenario: Scenario, delays: bool = True) -> list[Event]:
+    """The events that the run would log, in the order of time, as far as the model has them.
+
+    There must be no obstacles.
+    """
+    run = _Run(scenario, delays)
+    run.run()
+    return run.finish_log()
+
+
+def list_obstacles(scenario: Scenario) -> Iterator[str]:
+    """Why the fluid model cannot predict a run: a key, what it has, and what is possible."""
+    if scenario.runs_programs:
+        yield "workload.kind: program: the model knows no programs, only Trunkline's own agents"
+    elif scenario.workload.kind in scenario.code:
+        kind = scenario.workload.kind
+        yield f"workload.kind: {kind}: the compute times of your own code are not known in advance"
+    for number, entry in enumerate(scenario.timeline):
+        fault = entry.fault
+        if not isinstance(fault, SetLink | Redraw | Trace):
+            known = "the model knows setlink, redraw and trace, and nothing that fails"
+            yield f"timeline[{number}]: {fault.VERB}: {known}"
+        elif isinstance(fault, Trace) and fault.has_outages:
+            yield f"timeline[{number}]: trace: it has outages, and in the model no link fails"
     stop = scenario.stop
-    faults = [e for e in scenario.timeline if not isinstance(e.fault, SetLink | Redraw | Trace)]
-    faults += [e for e in scenario.timeline if isinstance(e.fault, Trace) and e.fault.has_outages]
-    unknown = scenario.runs_programs or scenario.workload.kind in scenario.code
-    if faults or unknown:
-        return None
-    if not (stop.time_s or stop.tasks or stop.rounds):
-        return None
-    return _Run(scenario, delays).run()
+    if not (scenario.runs_programs or stop.time_s or stop.tasks or stop.rounds):
+        yield "stop: the model trains nothing: expected time, tasks or rounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +153,11 @@ class _Run:
 
     def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
-        self._scenario, self._stop = scenario, scenario.whole_stop
+        self._scenario, self._stop, self._delays = scenario, scenario.whole_stop, delays
         self._model = _Model.of(scenario)
         self._driver = planning.create_driver(scenario)
         self._agenda = Agenda()
+        self._log = FluidLog(self._agenda)
         links = FluidLinks(
             self._agenda,
             topology.rates_mbps(),
@@ -129,8 +166,9 @@ class _Run:
             scheme.bounds,
             topology.overlay_paths(),
         )
+        links.sent = self._log.count_sent
         self._overlay = FluidOverlay(links)
-        self._network = ChangingLinks.of(scenario, links, self._is_active)
+        self._network = ChangingLinks.of(scenario, links, self._is_active, self._log.add)
         self._messages = Messages.of(scenario, self._agenda) if delays else Messages(self._agenda)
         links.set_known_rates(self._driver.planner.rates.rates_mbps)
         self._workers = _Worker.all_of(scenario)
@@ -138,18 +176,30 @@ class _Run:
         self._counts = Counts(scenario.samples)
         self._running = 0
         self._alarm_s: float | None = None
+        self._ended: Ending | None = None
 
     def run(self) -> Expectation:
+        self._log.begin(self._scenario)
         for site in self._workers:
             self._compute(site)
         if self._stop.time_s is not None:
-            self._agenda.call_at(self._stop.time_s, self._end)
+            self._agenda.call_at(self._stop.time_s, partial(self._end, TimeUp(self._stop.time_s)))
         if self._scenario.warm_up.time_s is not None:
             self._agenda.call_at(self._scenario.warm_up.time_s, self._begin)
         if self._scenario.scheme.rates != "configured":
             self._agenda.call_at(self._scenario.scheme.update_s, self._update)
         self._agenda.run()
         return self._counts.expect(self._window.length_s, self._scenario.workers)
+
+    def finish_log(self) -> list[Event]:
+        """The events of a run that has ended."""
+        cause = self._ended
+        if cause is None:
+            excluded = any(isinstance(event, SiteExcluded) for event in self._log.events)
+            cause = RoundsDone(within_reach=False, excluded=excluded)
+            self._log.add(Stopping, CONTROLLER, self._window.heard_s, cause=cause)
+        delays_ms = self._scenario.topology.overlay.delays_ms() if self._delays else {}
+        return self._log.end(cause, delays_ms)
 
     def _compute(self, site: str, handed: HandOut | None = None) -> None:
         """Let a site compute; `handed` brings the parameters, and they begin when they arrive."""
@@ -161,14 +211,23 @@ class _Run:
             self._leave(site)
         if worker.has_left:
             return
+        self._log.add(ComputeStarted, site, iteration=iteration, batch=worker.batch)
         took_s = worker.times.time_s(iteration, worker.batch)
         end_s = self._agenda.now_s + took_s
         if handed is not None:
-            end_s = handed.compute_end(site, worker.times.layers(iteration, worker.batch))
+            layers = worker.times.layers(iteration, worker.batch)
+            computed = handed.compute(site, layers)
+            self._log.hand_out(handed, site, iteration, computed)
+            end_s = max(branch[-1] for branch in computed) + layers.backward_s
             if window.begin_s is not None and handed.begun_s >= window.begin_s:
                 counts.steps_s.append(end_s - handed.begun_s)
                 counts.stalls_s.append(counts.steps_s[-1] - took_s)
-        self._agenda.call_at(end_s, lambda: self._on_ready(site, iteration))
+        self._agenda.call_at(end_s, lambda: self._on_computed(site, iteration))
+
+    def _on_computed(self, site: str, iteration: int) -> None:
+        if not self._workers[site].has_left:
+            self._log.add(ComputeFinished, site, iteration=iteration)
+            self._on_ready(site, iteration)
 
     def _on_ready(self, site: str, iteration: int) -> None:
         """Let a site be ready, once no task in which it is passive replaces its model."""
@@ -178,7 +237,9 @@ class _Run:
         if worker.locks:
             worker.computed = iteration
             return
+        self._log.add(ReadyLogged, site, iteration=iteration)
         if not self._window.has_stopped and self._overlay.join(site):
+            self._log.contribute(self._log.waited_for.pop(site), site, iteration)
             self._end_if_enough()
             return
         default = self._driver.planner.default
@@ -190,6 +251,7 @@ class _Run:
         """Let a site do no more rounds."""
         if not self._workers[site].has_left:
             self._workers[site].has_left = True
+            self._log.add(WorkerFinished, site, rounds=self._workers[site].iteration)
             self._decide(Left(site), site)
 
     def _decide(self, event: Ready | Left | Ended, *tellers: str) -> None:
@@ -197,6 +259,8 @@ class _Run:
 
         def heard() -> None:
             self._window.heard_s = self._agenda.now_s
+            if isinstance(event, Ended):
+                self._log.add(TaskCompleted, CONTROLLER, task=event.task)
             if not self._window.has_stopped:
                 self._perform(self._driver.step(event, self._agenda.now_s))
 
@@ -206,15 +270,19 @@ class _Run:
         for action in actions:
             match action:
                 case NewTask():
+                    planner = self._driver.planner
+                    self._log.start_task(action, planner.settings, planner.rates.version)
                     if action.count - 1 == self._scenario.warm_up.tasks:
                         self._begin()
                     begins = partial(self._start, action, self._window.has_begun)
                     self._messages.call(action.plan.participants(), begins)
                 case Proceed(site, batch):
+                    self._log.add(SiteReleased, CONTROLLER, worker=site)
                     if (offer := self._workers[site].take_offer()) is not None:
                         self._overlay.take_back(offer)
                     self._messages.call((site,), partial(self._finish_round, site, batch))
                 case Exclude(site):
+                    self._log.add(SiteExcluded, CONTROLLER, worker=site)
                     self._messages.call((site,), partial(self._leave, site))
         self._set_alarm()
 
@@ -244,7 +312,8 @@ class _Run:
         for site in locked:
             self._workers[site].locks += 1
         overlaps = self._model.branches and not start.merges
-        handed = HandOut(begun_s, plan, self._model.branches) if overlaps else None
+        handed = HandOut(new.number, begun_s, plan, self._model.branches) if overlaps else None
+        servers = self._scenario.scheme.servers
 
         def arrived(site: str, chunk: int) -> None:
             if handed is not None:
@@ -252,6 +321,7 @@ class _Run:
 
         def received(site: str) -> None:
             missing.discard(site)
+            self._log.finish(new, site, start.merges or site in servers)
             took_s = self._agenda.now_s - begun_s
             if counts and self._hands_out(start) and not self._window.has_stopped:
                 self._counts.pull_s.append(took_s)
@@ -262,12 +332,17 @@ class _Run:
             elif site not in start.passive and start.then == "proceed":
                 self._finish_round(site, start.batches.get(site), handed)
 
+        self._log.join_task(new, self._find_iteration)
         self._network.start()  # timelines start with the first task
         self._running += 1
         offers = self._take_offers(plan)
         task = self._model.make_task(plan)
         self._overlay.start(task, received, offers, new.unready, arrived)
         self._end_if_enough()
+
+    def _find_iteration(self, site: str) -> int:
+        """The iteration that a member contributes; 0 for a server."""
+        return self._workers[site].iteration if site in self._workers else 0
 
     def _hands_out(self, start: Start) -> bool:
         """Whether a task hands out the model of the servers alone."""
@@ -291,8 +366,10 @@ class _Run:
         ended = Ended(new.number, start.group, True, report={"duration_s": task_s})
         self._decide(ended, *new.plan.receivers)
         givers = set(start.group) - set(start.takers) - start.passive
-        for site in sorted(givers) if start.then == "proceed" else ():
-            self._finish_round(site, start.batches.get(site))
+        for site in sorted(givers):
+            self._log.add(ContributionTaken, site, task=new.number)
+            if start.then == "proceed":
+                self._finish_round(site, start.batches.get(site))
 
     def _unlock(self, site: str) -> None:
         worker = self._workers[site]
@@ -302,8 +379,9 @@ class _Run:
             self._on_ready(site, iteration)
 
     def _end_if_enough(self) -> None:
-        if self._driver.started == self._stop.tasks and not self._overlay.open:
-            self._end()
+        tasks = self._driver.started
+        if tasks == self._stop.tasks and not self._overlay.open:
+            self._end(Enough(tasks))
 
     def _update(self) -> None:
         """Let plans use the current rates, and schedule the next update."""
@@ -311,6 +389,9 @@ class _Run:
         if planner.rates.refresh(links.link_rates_mbps()):
             links.set_known_rates(planner.rates.rates_mbps)
             planner.refresh_default()
+            known = planner.rates
+            rates = list_rates(known.rates_mbps)
+            self._log.add(PlansUpdated, CONTROLLER, version=known.version, links=rates)
         if self._is_active():
             self._agenda.call_at(self._agenda.now_s + self._scenario.scheme.update_s, self._update)
 
@@ -330,12 +411,14 @@ class _Run:
         if batch is not None:
             worker.batch = batch
         worker.iteration += 1
+        self._log.add(RoundFinished, site, rounds=worker.iteration)
         self._compute(site, handed)
 
     def _begin(self) -> None:
         """End the warm-up."""
         self._window.begin_s = self._agenda.now_s
 
-    def _end(self) -> None:
+    def _end(self, cause: Ending) -> None:
         if not self._window.has_stopped:
-            self._window.stop_s = self._agenda.now_s
+            self._window.stop_s, self._ended = self._agenda.now_s, cause
+            self._log.add(Stopping, CONTROLLER, cause=cause)

@@ -1,0 +1,153 @@
+"""The table of a comparison's cells, for the terminal and the page (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from trunkline.harness.report.pages.comparison.maps_section import format_share
+from trunkline.harness.report.pages.comparison.means_section import (
+    format_interval,
+    format_number,
+    format_ratio,
+)
+from trunkline.harness.study.comparison import (
+    COUNTED,
+    MET,
+    MISSED,
+    OVER_PREDICTION,
+    PREDICTED,
+    VERDICTS,
+    format_keys,
+)
+
+RATIOS: Mapping[str, tuple[str, str]] = {
+    "task time, s": ("task times", "task_s"),
+    "rounds per worker": ("rounds", "rounds"),
+    "until the stop, s": ("times until the stop", "window_s"),
+}
+"""The title of a column of the table -> what the ratio beside it is of, and its metric."""
+
+
+def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
+    """The summary as a table for the terminal; a line below says what is the same in all rows."""
+    heads, rows = format_cells(cells, keys)
+    same = [
+        n
+        for n in range(len(keys) + 1, len(heads))
+        if len(rows) > 1 and len({row[n] for row in rows}) == 1
+    ]
+    shown = Table(box=None, padding=(0, 2, 0, 0))
+    left = [n for n in range(len(heads)) if n not in same]
+    for n in left:
+        shown.add_column(heads[n], justify="right" if n > len(keys) else "left")
+    for row in rows:
+        shown.add_row(*(row[n].replace("[", r"\[") for n in left))
+    words = "; ".join(f"{heads[n]}: {rows[0][n]}" for n in same)
+    return Group(shown, *([Text(f"the same in all: {words}")] if same else []))
+
+
+def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The summary as titles and a row of texts per cell: keys, trials, other keys, measurements.
+
+    Columns without information, such as an accuracy that no trial has, are left out.
+    """
+    columns = [*_list_other_keys(cells, keys), *_choose_columns(cells, keys)]
+    named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
+    rows = [
+        [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
+    ]
+    return [*keys, "trials", *(title for title, _ in columns)], rows
+
+
+def _format_verdicts(row: Mapping[Any, Any]) -> str:
+    """`10` if all trials passed, otherwise `10: 8 pass, 2 fail`."""
+    if sum(row.get(verdict, 0) for verdict in COUNTED) == row["trials"]:
+        return str(row["trials"])
+    return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
+
+
+Writer = Callable[[Mapping[Any, Any]], str]
+
+
+def _list_other_keys(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
+    """The keys of the grid that are not shown, because they have only one value."""
+    for column in map(str, list(cells)[: list(cells).index("trials")]):
+        if column not in keys:
+            yield column, partial(_get_text, column)
+
+
+def _get_text(column: str, row: Mapping[Any, Any]) -> str:
+    return str(row[column])
+
+
+def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, Writer]]:
+    """Title and formatter of each column of numbers that has information."""
+    several = bool(keys) and cells[keys[0]].nunique() > 1
+    columns: list[tuple[str, str, Writer]] = [
+        ("task_s", "task time, s", make_mean_formatter("task_s")),
+        ("estimate_s", "estimate + latency, s", _format_expected),
+        ("bound_s", "bound, s", lambda row: _format(row["bound_s"])),
+        *_list_predicted("task_s", "task time, s"),
+        ("rounds", "rounds per worker", make_mean_formatter("rounds")),
+        *_list_predicted("rounds", "rounds"),
+        ("bytes_sent", "sent, MB", lambda row: _format(row["bytes_sent"] / 1e6)),
+        ("abandoned", "abandoned", lambda row: _format(row["abandoned"])),
+        (MET, "expectations met", lambda row: format_share((row[MET], row[MET] + row[MISSED]))),
+        ("computing_percent", "computing, %", make_mean_formatter("computing_percent")),
+        ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
+        ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
+    ]
+    for column, title, text in columns:
+        if column not in cells or not cells[column].notna().any():
+            continue
+        if column in ("abandoned", "rounds") and not cells[column].fillna(0).any():
+            continue
+        yield title, text
+        what, metric = RATIOS.get(title, ("", ""))
+        if several and what and cells[f"{metric}_ratio"].notna().any():
+            yield f"ratio of {what}", make_ratio_formatter(metric)
+
+
+def _list_predicted(metric: str, title: str) -> list[tuple[str, str, Writer]]:
+    """The columns of a prediction: its mean, and the measured value over it."""
+    mean, ratio = f"{PREDICTED}{metric}", f"{metric}{OVER_PREDICTION}"
+    return [
+        (mean, f"predicted {title}", make_mean_formatter(mean)),
+        (ratio, "over prediction", make_ratio_formatter(metric, OVER_PREDICTION)),
+    ]
+
+
+def make_mean_formatter(column: str) -> Writer:
+    """Make a function that formats a cell's mean of this column and half its interval."""
+
+    def text(row: Mapping[Any, Any]) -> str:
+        mean = row[column]
+        return "-" if np.isnan(mean) else format_interval(mean, row[f"{column}_high"] - mean)
+
+    return text
+
+
+def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
+    """Make a function that formats a cell's ratio of this metric with its interval."""
+
+    def text(row: Mapping[Any, Any]) -> str:
+        mean, low, high = (row[f"{column}{kind}{end}"] for end in ("", "_low", "_high"))
+        return "-" if np.isnan(mean) else format_ratio(mean, low, high)
+
+    return text
+
+
+def _format_expected(row: Mapping[Any, Any]) -> str:
+    return _format(row["estimate_s"] + row["latency_s"])
+
+
+def _format(value: float) -> str:
+    return "-" if np.isnan(value) else format_number(value)

@@ -1,0 +1,1 @@
+"""Predictions: whole runs in the fluid model, as events, tables and figures."""
