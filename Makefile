@@ -14,7 +14,7 @@ SHELL := /bin/bash
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 PIP_FLAGS ?=
-EXTRAS ?= dev
+EXTRAS ?= dev cluster
 TORCH_INDEX ?=
 TORCH ?=
 KERNEL_WHEEL ?=

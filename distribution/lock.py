@@ -6,6 +6,7 @@
 | --- | --- |
 | `run.txt` | what a run needs, besides torch |
 | `dev.txt`, `docs.txt` | what tests and checks need besides, and what the documentation needs |
+| `cluster.txt` | what `--on-cluster` needs besides |
 | `torch.txt` | torch as the package index has it |
 | `torch-libraries.txt` | what that build of torch needs besides `run.txt`: libraries for GPUs |
 | `torch-cpu.txt` | builds of torch for CPUs, one line for each that was found, with its hash |
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "locks"
 PYTHONS = ("3.11", "3.12", "3.13")
 HEADER = "# Written by `make lock`.\n"
-EXTRAS = ("dev", "docs")
+EXTRAS = ("cluster", "dev", "docs")
 RESOLVED = ("run", *EXTRAS, "torch", "torch-libraries")
 TORCH_OR_GPU = re.compile(r"torch==|triton==|nvidia-|cuda-")
 

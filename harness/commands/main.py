@@ -215,12 +215,13 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.harness.live.prompt import PromptError
     from trunkline.harness.network.interface import NetworkError
     from trunkline.harness.record.run_folder import StoreError
+    from trunkline.harness.runs.cluster import ClusterError
     from trunkline.harness.runs.remote import RemoteError
     from trunkline.harness.scenario.loading import CannotRunError
     from trunkline.harness.scenario.user_results import UserCodeError
     from trunkline.workloads.datasets import DatasetError
 
-    known = CannotRunError, DatasetError, DecisionError, KernelError, NetworkError
+    known = CannotRunError, ClusterError, DatasetError, DecisionError, KernelError, NetworkError
     return isinstance(error, (*known, PromptError, RemoteError, StoreError, UserCodeError))
 
 

@@ -40,6 +40,10 @@ ONE_THREAD: Mapping[str, str] = {
 @functools.cache
 def environment() -> Mapping[str, str]:
     """The variables for every process that computes in a run on this machine."""
+    return {**ONE_THREAD, **(WITHOUT_AVX2 if lacks_avx2() else WITH_AVX2)}
+
+
+def lacks_avx2() -> bool:
+    """Whether this machine's processor lacks AVX2."""
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("flags")[2]
-    has_avx2 = "avx2" in flags.partition("\n")[0].split()
-    return {**ONE_THREAD, **(WITH_AVX2 if has_avx2 else WITHOUT_AVX2)}
+    return "avx2" not in flags.partition("\n")[0].split()

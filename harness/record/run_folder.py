@@ -199,11 +199,24 @@ def environment(*, backend: str, clock: str, seed: int, guest_kernel: str | None
             "kernel": platform.release(),
             "machine": platform.machine(),
             "cpus": os.cpu_count(),
+            "name": platform.node(),
+            "processor": _read_processor(),
         },
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
         "owner": Owner.me().tag,
     }
+
+
+@functools.cache
+def _read_processor() -> str:
+    """The processor's name, as the kernel tells it."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    names = (line.partition(":")[2] for line in text.splitlines() if line.startswith("model name"))
+    return " ".join(next(names, platform.machine()).split())
 
 
 def _point(link: Path, target: str) -> None:

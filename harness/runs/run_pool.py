@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.processes.lines import Lines, decode
@@ -62,12 +63,32 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a job ended: `pass`, `unknown`, `fail`, or `error` if there was no run to judge."""
+    """How a job ended: `pass`, `unknown`, `fail`, or `error` if there was no run to judge.
+
+    `is_unfit` says that it is the machine that cannot carry it out. `tries` is how often it was
+    started: again only if a machine was lost.
+    """
 
     job: Job
     outcome: str
     run_dir: Path | None
     error: str | None
+    is_unfit: bool = False
+    tries: int = 1
+
+
+class Pool(Protocol):
+    """What carries out many runs: `run` on this machine, or a cluster."""
+
+    def __call__(
+        self,
+        jobs: Iterable[Job],
+        runs_dir: Path,
+        at_once: int,
+        on_finished: Callable[[Finished], None],
+        on_progress: Callable[[float], None],
+    ) -> None:
+        """Carry them out as `run` does."""
 
 
 def run(
@@ -162,7 +183,8 @@ class _Child:
         if "share" in said:
             self.share = said["share"]
         elif "refused" in said:
-            self.finished = Finished(self.job, "error", None, said["refused"])
+            unfit = said.get("unfit", False)
+            self.finished = Finished(self.job, "error", None, said["refused"], unfit)
         elif "run_dir" in said:
             path = Path(said["run_dir"])
             self.finished = Finished(self.job, said["outcome"], path, said["error"])

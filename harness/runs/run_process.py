@@ -2,14 +2,14 @@
 
 Standard input has one JSON object: the fields of `harness.runs.run_pool.Job`, and `runs_dir`.
 Standard output has one JSON object per line: `{"share": 0.5}` is the progress. The last one is
-`{"run_dir": ..., "outcome": ..., "error": ...}`, or `{"refused": text}` if there is no run to
-judge. A finished run's folder has `run.json`.
+`{"run_dir": ..., "outcome": ..., "error": ...}`, or `{"refused": text, "unfit": bool}` if there is
+no run to judge: `unfit` says that another machine may be able to carry it out. A finished run's
+folder has `run.json`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import signal
 import sys
@@ -24,15 +24,9 @@ from trunkline.harness.processes.ending import end_by
 from trunkline.harness.processes.lines import print_message
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import provenance, runner
+from trunkline.harness.runs.run_record import RECORD, combine_outcome, hash_log
 from trunkline.harness.scenario.loading import CannotRunError, parse
 from trunkline.harness.scenario.settings import Outputs, Scenario
-
-RECORD = "run.json"
-"""The last file of a run's folder: it marks the run as complete.
-
-It has the run's identity, the hash of its log, the hash of the code of its report (`judged_by`),
-and why the session failed, if it did (`error`).
-"""
 
 SAY_PERIOD_S = 0.5
 
@@ -44,11 +38,12 @@ def main() -> int:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])
         if provenance.identify_run(scenario) != job["identity"]:
-            _print_json(refused="Trunkline's code has changed since the start: start again")
+            said = "Trunkline's code, Python or a package has changed since the start: start again"
+            _print_json(refused=said, unfit=True)
             return 1
         _run(scenario, job)
     except (CannotRunError, KernelError, StoreError) as error:
-        _print_json(refused=str(error))
+        _print_json(refused=str(error), unfit=isinstance(error, KernelError))
         return 1
     return 0
 
@@ -61,17 +56,6 @@ def make_record(identity: str, log: str, error: str | None) -> dict[str, str | N
         "judged_by": provenance.hash_code(provenance.REPORT),
         "error": error,
     }
-
-
-def hash_log(run_dir: Path) -> str:
-    """A hash of a run's log, to notice later changes. Raises OSError."""
-    with (run_dir / "events.jsonl").open("rb") as log:
-        return hashlib.file_digest(log, "sha256").hexdigest()
-
-
-def combine_outcome(verdict: str, error: str | None) -> str:
-    """The outcome of a run: a session that failed cannot `pass`."""
-    return "fail" if error and verdict == "pass" else verdict
 
 
 def _run(scenario: Scenario, job: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -230,7 +230,21 @@ def describe_environment(scenario: Scenario) -> dict[str, object]:
     )
     if site_accounts.is_kept(scenario):
         found |= _describe_instructions()
+    if matters := list(_list_reasons(scenario)):
+        found["processor_matters"] = matters
     return {**found, **({"overrides": list(scenario.overrides)} if scenario.overrides else {})}
+
+
+def _list_reasons(scenario: Scenario) -> Iterator[str]:
+    """Why results of this machine's processor are not those of every other."""
+    if scenario.clock == "real":
+        yield "the real clock"
+    if site_accounts.is_measured(scenario):
+        yield "charged computing"
+    if scenario.runs_programs and not has_cpuid_faulting():
+        yield "programs may use its random numbers"
+    if numerics.lacks_avx2():
+        yield "without AVX2, training rounds differently"
 
 
 def _bring_charges(scenario: Scenario, folder: RunFolder) -> None:

@@ -23,6 +23,7 @@ from trunkline.harness.checks.verdict import PREDICTION
 from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
 from trunkline.harness.study.grid import NONE, SCENARIO
+from trunkline.harness.study.mixed_machines import MACHINE
 
 CONFIDENCE = 0.95
 
@@ -86,7 +87,7 @@ VARIANT = "variant"
 EXPECTATIONS = "expectations"
 """The column that says of a trial whether it is `met` or `missed` (`expectation_maps`)."""
 
-FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", "run", "error")
+FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", *MACHINE, "run", "error")
 """Columns of a trial that are neither keys nor numbers to average."""
 
 

@@ -28,9 +28,9 @@ from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
-from trunkline.harness.runs import provenance, run_pool, runner
-from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.runs.run_process import RECORD, combine_outcome
+from trunkline.harness.runs import finished_runs, provenance, run_pool, run_record, runner
+from trunkline.harness.runs.run_pool import Finished, Job, Pool
+from trunkline.harness.runs.run_record import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
 from trunkline.harness.study import (
@@ -38,7 +38,7 @@ from trunkline.harness.study import (
     comparison_plots,
     comparison_tables,
     expectation_maps,
-    finished_runs,
+    mixed_machines,
 )
 from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
@@ -210,19 +210,7 @@ def plan(
 
 def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     """Identity -> run folder of the trials that have finished; damaged runs are left out."""
-    wanted = {trial.job.identity for trial in spec.trials}
-    found = {}
-    for run_dir in sorted((folder / "runs").glob("*/*")):
-        if run_dir.is_symlink():
-            continue
-        said = finished_runs.read_record(run_dir)
-        if (
-            said is not None
-            and said["identity"] in wanted
-            and finished_runs.is_whole(run_dir, said)
-        ):
-            found[said["identity"]] = run_dir
-    return found
+    return run_record.find(folder / "runs", {trial.job.identity for trial in spec.trials})
 
 
 def is_of_others(spec: Comparison, folder: Path) -> bool:
@@ -248,8 +236,11 @@ def run(
     at_once: int,
     on_progress: OnProgress,
     on_identical: Callable[[Sequence[str]], None] = lambda lines: None,
+    pool: Pool | None = None,
 ) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
+
+    `pool` carries them out in place of this machine, and says itself how many go on at a time.
 
     The first trials of all cells come before the second ones. Once all cells have two, and if more
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
@@ -258,7 +249,8 @@ def run(
     StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
     machine lacks something.
     """
-    _check_machine(spec, folder)
+    if pool is None:
+        check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
     with finished_runs.lock(folder):
@@ -266,10 +258,7 @@ def run(
         for number, run_dir in enumerate(there.values(), 1):
             finished_runs.judge_again(run_dir)
             on_progress(number, 0.0)
-        in_turn = sorted(spec.trials, key=lambda trial: trial.number)
-        missing = {t.job.identity: t.job for t in in_turn if t.job.identity not in there}
-        for job in missing.values():
-            finished_runs.clear(folder / "runs" / job.name)
+        missing = list_missing(list_in_turn(spec), folder, there)
         errors: dict[str, str] = {}
         done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
@@ -278,6 +267,8 @@ def run(
         def on_finished(result: Finished) -> None:
             nonlocal done
             done += 1
+            if result.tries > 1:
+                finished_runs.note_tries(folder, result)
             if result.run_dir is None:
                 errors[result.job.identity] = result.error or ""
             if result.job.identity in waited_for:
@@ -289,7 +280,8 @@ def run(
             on_progress(done, work / max(1, len(missing)))
 
         try:
-            spec.kind.carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
+            carry_out = pool or spec.kind.carry_out
+            carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
         except KeyboardInterrupt:
             _write_tables(spec, output, errors)
             raise
@@ -300,7 +292,22 @@ def run(
     return trials
 
 
-def _check_machine(spec: Comparison, folder: Path) -> None:
+def list_in_turn(spec: Comparison) -> list[Trial]:
+    """The first trials of all cells, then the second ones."""
+    return sorted(spec.trials, key=lambda trial: trial.number)
+
+
+def list_missing(
+    trials: Sequence[Trial], folder: Path, there: Mapping[str, Path]
+) -> dict[str, Job]:
+    """Identity -> job of the trials that are not there; their unfinished folders are removed."""
+    missing = {t.job.identity: t.job for t in trials if t.job.identity not in there}
+    for job in missing.values():
+        finished_runs.clear(folder / "runs" / job.name)
+    return missing
+
+
+def check_machine(spec: Comparison, folder: Path) -> None:
     """Try what the first missing trial needs of this machine: the others need the same."""
     there = find_finished(spec, folder)
     job = next((t.job for t in spec.trials if t.job.identity not in there), None)
@@ -334,6 +341,8 @@ def _write_tables(
     there = find_finished(spec, output.path)
     path = output.path
     rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
+    if tries := finished_runs.read_tries(path, [t.job.identity for t in spec.trials]):
+        rows = [{**row, "tries": n} for row, n in zip(rows, tries, strict=True)]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]
     trials = pd.DataFrame(rows, columns=ordered)
@@ -386,6 +395,7 @@ def _make_row(
     if row.get("by_hand") and row["verdict"] == "pass":  # it no longer represents its cell
         row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
         row |= {EXPECTATIONS: ""} if EXPECTATIONS in row else {}
+    row |= finished_runs.describe_machine(run_dir)
     return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 
 
@@ -407,7 +417,7 @@ def _write_page(
     }
     shown = list(there)[: page.DRAWN]
     if shown:
-        listed = comparison.list_problems, comparison.list_identical
+        listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
         heads, rows = comparison_tables.format_cells(summary, keys)
         cells = page.Cells(
             spec.name,

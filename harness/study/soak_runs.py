@@ -34,7 +34,7 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import provenance, run_pool, runner
-from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.runs.run_pool import Finished, Job, Pool
 from trunkline.harness.scenario.loading import parse, read_file, resolve
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
@@ -97,15 +97,22 @@ class _FailedError(Exception):
 
 
 def run(
-    spec: Soak, folder: Path, at_once: int, on_progress: OnProgress, keep: int | None = 0
+    spec: Soak,
+    folder: Path,
+    at_once: int,
+    on_progress: OnProgress,
+    keep: int | None = 0,
+    pool: Pool | None = None,
 ) -> tuple[pd.DataFrame, Finished | None]:
     """Run all, up to `at_once` at a time, until one fails.
 
     Returns the table of runs, which is also `tables/runs.csv`, and the run that failed. The folders
     of the last `keep` runs that passed stay (None: of all), as do those of runs that did not.
-    Raises KernelError if the machine lacks something.
+    `pool` carries them out in place of this machine. Raises KernelError if this machine lacks
+    something.
     """
-    runner.check_machine(spec.scenario)
+    if pool is None:
+        runner.check_machine(spec.scenario)
     output = RunFolder(folder)
     output.prepare("runs", "tables")
     rows: list[dict[str, Any]] = []
@@ -127,7 +134,8 @@ def run(
         on_progress(len(rows), work)
 
     with contextlib.suppress(_FailedError):
-        run_pool.run(map(spec.job, spec.seeds), folder / "runs", at_once, on_finished, on_work)
+        carry_out = pool or run_pool.run
+        carry_out(map(spec.job, spec.seeds), folder / "runs", at_once, on_finished, on_work)
     return pd.DataFrame(rows), failed[0] if failed else None
 
 

@@ -19,7 +19,7 @@ FILES = sorted(LOCKS.glob("*.txt"))
 def test_every_extra_of_the_main_install_has_a_lock_file():
     not_installed_here = {"gallery", *PACKAGES}
     assert set(EXTRAS) == set(EXTRA_REQUIREMENTS) - not_installed_here
-    names = ["dev", "docs", "run", "torch", "torch-cpu", "torch-libraries"]
+    names = ["cluster", "dev", "docs", "run", "torch", "torch-cpu", "torch-libraries"]
     assert sorted(file.stem for file in FILES) == names
 
 

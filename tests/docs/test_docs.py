@@ -29,6 +29,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import find_verbs
 from trunkline.harness.config import document
 from trunkline.harness.report import outputs
+from trunkline.harness.runs.cluster import cluster_file
 from trunkline.harness.scenario import loading, planning
 from trunkline.harness.session import program_output
 from trunkline.harness.study import grid, model_figures, papers
@@ -42,7 +43,7 @@ CARRIED_OUT = ("compare", "completion", "list", "report", "schema", "show", "val
 """Commands that are cheap, comparisons as `--dry-run`; of the others the arguments are parsed, and
 their scenarios read."""
 
-OTHERS = (".", "eval", "git", "make", "pip", "podman", "pytest", "python", "python3")
+OTHERS = (".", "eval", "git", "make", "openssl", "pip", "podman", "pytest", "python", "python3")
 """Other programs that pages show."""
 
 ENDS = (">", "<", "|", "&&")
@@ -122,7 +123,11 @@ def check(fence: Fence, place: Path, capsys: pytest.CaptureFixture[str]) -> None
         path = place / fence.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(fence.text)
-    if fence.kind == "yaml":
+    if fence.kind == "yaml" and re.search(r"^kind: ", fence.text, re.MULTILINE):
+        path = place / "cluster.yml"
+        path.write_text(fence.text)
+        cluster_file.read(str(path))
+    elif fence.kind == "yaml":
         check_scenario(fence.text, sorted(place.glob("*.yaml")))
     elif fence.kind == "python" and not fence.file:
         exec(compile(fence.text, "example", "exec"), {})

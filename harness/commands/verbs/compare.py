@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trunkline.harness.commands import terminal
+from trunkline.harness.commands import sweeps, terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +64,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--trials", type=terminal.parse_count, default=3, metavar="N", help="runs per cell (3)"
     )
     terminal.add_jobs(parser)
+    sweeps.add_cluster(parser)
+    sweeps.add_shares(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -119,17 +121,19 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.study import comparison_runs
 
     spec = make_plan(arguments, arguments.trials, arguments.beside)
-    if spec.real_time and arguments.jobs > 1:
-        raise terminal.UsageError(
-            f"--jobs {arguments.jobs}: expected 1 with the real clock: simultaneous runs would "
-            "disturb each other"
-        )
+    if spec.real_time:
+        sweeps.refuse_real_time(arguments)
     cells = len({trial.cell for trial in spec.trials})
     terminal.check_labels(arguments.label, cells, "variant")
     spec = replace(spec, labels=tuple(arguments.label))
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
         return _list(spec, folder)
+    if arguments.sbatch is not None:
+        print(sweeps.write_script(arguments))
+        return 0
+    if arguments.share is not None:
+        return run_share(spec, folder, arguments)
     if comparison_runs.is_of_others(spec, folder):
         terminal.print_error(
             f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
@@ -147,6 +151,7 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         comparison_runs,
         comparison_tables,
         expectation_maps,
+        mixed_machines,
     )
 
     cells = comparison.summarize(trials, spec.keys)
@@ -168,6 +173,8 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         for text in comparison.list_problems(trials, keys):
             console.print(text, markup=False)
         for text in comparison.list_identical(trials, keys):
+            console.print(text, markup=False)
+        for text in mixed_machines.list_mixed(trials, keys):
             console.print(text, markup=False)
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
@@ -213,7 +220,8 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
 
     total = len(spec.trials)
     before = len(comparison_runs.find_finished(spec, folder))
-    terminal.tell_jobs(total - before, arguments.jobs, arguments.quiet)
+    if arguments.on_cluster is None:
+        terminal.tell_jobs(total - before, arguments.jobs, arguments.quiet)
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
     began_s = time.monotonic()
 
@@ -221,7 +229,10 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     try:
-        with progress.live(console) as show:
+        with (
+            sweeps.open_pool(arguments, folder, tell) as pool,
+            progress.live(console) as show,
+        ):
 
             def on_progress(done: int, share: float) -> None:
                 left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else 0.0
@@ -236,6 +247,7 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
                 arguments.jobs,
                 on_progress,
                 lambda same: tell("\n".join([*same, IDENTICAL])),
+                pool,
             )
     except KeyboardInterrupt:
         kept = len(comparison_runs.find_finished(spec, folder))
@@ -244,6 +256,26 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
             "these trials; the same command continues"
         )
         raise
+
+
+def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> int:
+    """Run the missing trials of `--share`; the exit code says whether all were carried out."""
+    from trunkline.harness.live import progress
+    from trunkline.harness.study import comparison_shares
+
+    number, count = arguments.share
+    if arguments.on_cluster is not None:
+        raise terminal.UsageError(f"--share {number}/{count}: expected without --on-cluster")
+    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
+        total, lost = comparison_shares.run_share(
+            spec,
+            folder,
+            arguments.share,
+            arguments.jobs,
+            lambda done, share: show(share, f"{done} trials of share {number}/{count} done"),
+        )
+    print(f"{total - lost} of {total} trials of share {number}/{count} are done, in {folder}")
+    return terminal.INTERNAL_ERROR if lost else 0
 
 
 def _list(spec: Comparison, folder: Path) -> int:

@@ -33,6 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="predictions per cell (3 with --vary)",
     )
     terminal.add_jobs(parser)
+    parser.set_defaults(on_cluster=None)  # a prediction takes seconds
     parser.add_argument(
         "--runs",
         default="predictions",

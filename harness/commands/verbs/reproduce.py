@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trunkline.harness.commands import terminal
+from trunkline.harness.commands import sweeps, terminal
 from trunkline.harness.commands.verbs import compare as comparing
 from trunkline.harness.config.paths import SCENARIOS
 
@@ -67,6 +67,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--trials", type=terminal.parse_count, default=3, metavar="N", help="per cell"
     )
     terminal.add_jobs(parser)
+    sweeps.add_cluster(parser)
+    sweeps.add_shares(parser)
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -97,6 +99,9 @@ def run(arguments: argparse.Namespace) -> int:
         if isinstance(figure, ModelFigure) and not arguments.fluid:
             figure = figure.measured
         planned[name] = _plan(figure, arguments)
+    if arguments.sbatch is not None:
+        print(sweeps.write_script(arguments))
+        return 0
     codes = []
     for name, carry_out in planned.items():
         folder = Path("reproductions") / name
@@ -159,6 +164,8 @@ def _reproduce(
     from trunkline.harness.report import plots
     from trunkline.harness.study import comparison, reproduction
 
+    if arguments.share is not None:
+        return comparing.run_share(spec, folder, arguments)
     code, measured = 0, None
     if not arguments.fluid:
         trials = comparing.carry_out(spec, folder, arguments)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trunkline.harness.commands import terminal
+from trunkline.harness.commands import sweeps, terminal
 
 if TYPE_CHECKING:
     from trunkline.harness.scenario.settings import Scenario
@@ -34,6 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--runs", type=terminal.parse_count, default=20, metavar="N", help="how many runs (20)"
     )
     terminal.add_jobs(parser)
+    sweeps.add_cluster(parser)
     parser.add_argument("--churn", metavar="TEXT", help="random faults as in a timeline")
     parser.add_argument(
         "--tries",
@@ -76,17 +77,24 @@ def run(arguments: argparse.Namespace) -> int:
     spec = soak_runs.plan(
         arguments.file, arguments.runs, arguments.set, arguments.seed, arguments.churn
     )
-    if spec.scenario.clock == "real" and arguments.jobs > 1:
-        raise terminal.UsageError(f"--jobs {arguments.jobs}: expected 1 with the real clock")
+    if spec.scenario.clock == "real":
+        sweeps.refuse_real_time(arguments)
     folder = Path(arguments.out or Path("soaks") / spec.scenario.name)
-    terminal.tell_jobs(arguments.runs, arguments.jobs, arguments.quiet)
+    if arguments.on_cluster is None:
+        terminal.tell_jobs(arguments.runs, arguments.jobs, arguments.quiet)
     screen = terminal.make_console(stderr=True, quiet=arguments.quiet)
-    with progress.live(screen) as show:
+
+    def tell(text: str) -> None:
+        screen.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    with sweeps.open_pool(arguments, folder, tell) as pool, progress.live(screen) as show:
 
         def on_progress(done: int, work: float) -> None:
             show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
 
-        rows, failed = soak_runs.run(spec, folder, arguments.jobs, on_progress, arguments.keep)
+        rows, failed = soak_runs.run(
+            spec, folder, arguments.jobs, on_progress, arguments.keep, pool
+        )
     for name, value in soak_runs.sum_up(rows).items():
         print(f"{name:>18}  {value}")
     if failed is None:

@@ -24,7 +24,8 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.parts.report_parts import make_tables
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.runs.run_process import RECORD, hash_log, make_record
+from trunkline.harness.runs.run_process import make_record
+from trunkline.harness.runs.run_record import RECORD, hash_log
 from trunkline.harness.runs.runner import RunResult
 from trunkline.harness.scenario.loading import resolve
 from trunkline.harness.scenario.settings import Outputs, Scenario

@@ -19,10 +19,10 @@ from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
 from trunkline.harness.record.run_folder import RunFolder, StoreError
-from trunkline.harness.runs import provenance, run_pool
+from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse
-from trunkline.harness.study import comparison_runs, finished_runs
+from trunkline.harness.study import comparison_runs, comparison_shares
 from trunkline.harness.study.grid import GridError, read_axes
 
 ROOT = Path(__file__).parents[3]
@@ -112,6 +112,34 @@ def test_every_cell_has_the_same_seeds(scenario):
         ("scheme.plan=ring", 0, 5, ("scheme.p=3", "scheme.plan=ring")),
         ("scheme.plan=ring", 1, 6, ("scheme.p=3", "scheme.plan=ring")),
     ]
+
+
+def test_shares_carry_out_each_trial_once_and_the_whole_command_writes_the_tables(
+    scenario, started
+):
+    spec = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 2)
+    folder = scenario.parent / "out"
+    for number, trials in ((1, ["crew-seed1", "crew-seed2"]), (2, ["ring-seed1", "ring-seed2"])):
+        for names in (trials, []):
+            done = comparison_shares.run_share(spec, folder, (number, 2), 1, lambda *now: None)
+            assert done == (2, 0)
+            assert [line.split()[0].rpartition("-")[0] for line in started()] == names
+    assert not (folder / "tables").exists()
+    table = run(scenario, "scheme.plan=crew,ring", trials=2)
+    assert started() == []
+    assert list(table["verdict"]) == ["pass", "pass", "fail", "fail"]
+
+
+def test_shares_go_on_beside_each_other_but_not_beside_the_whole_command(scenario, started):
+    spec = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 1)
+    folder = scenario.parent / "out"
+    folder.mkdir()
+    with finished_runs.lock(folder, "1-of-2"):
+        assert comparison_shares.run_share(spec, folder, (2, 2), 1, lambda *now: None) == (1, 0)
+        with pytest.raises(StoreError, match="another comparison is using it"):
+            comparison_shares.run_share(spec, folder, (1, 2), 1, lambda *now: None)
+        with pytest.raises(StoreError, match="another comparison is using it"):
+            run(scenario, "scheme.plan=crew,ring")
 
 
 def test_progress_begins_with_the_planning_and_counts_trials_that_were_done_before(

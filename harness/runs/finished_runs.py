@@ -1,0 +1,92 @@
+"""Folders of studies: what of them is locked, judged again, removed, and told of the machines."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.report import outputs
+from trunkline.harness.runs import run_record
+from trunkline.harness.runs.run_pool import Finished
+from trunkline.harness.runs.run_process import make_record
+from trunkline.harness.runs.run_record import RECORD
+
+TRIES = "tries.json"
+"""How often runs were started, in the folder of a study: identity -> number, if that is not 1."""
+
+
+@contextlib.contextmanager
+def lock(folder: Path, share: str = "") -> Iterator[None]:
+    """Lock a study's folder against other commands, or for one share of it beside other shares.
+
+    Raises StoreError if it is locked.
+    """
+    with contextlib.ExitStack() as stack:
+        for name, kind in (
+            (".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX),
+            *([(f".lock-{share}", fcntl.LOCK_EX)] if share else []),
+        ):
+            file = stack.enter_context((folder / name).open("a+"))  # NFS wants both
+            try:
+                fcntl.flock(file, kind | fcntl.LOCK_NB)
+            except OSError:
+                raise StoreError(
+                    f"{folder}: another comparison is using it: wait, or choose another --out"
+                ) from None
+        yield
+
+
+def judge_again(run_dir: Path) -> None:
+    """Write a run's tables and verdict again if the code of the report has changed."""
+    said = run_record.read(run_dir)
+    assert said is not None
+    new = make_record(said["identity"], said["log"], said["error"])
+    if new != said:
+        outputs.build(run_dir)
+        RunFolder(run_dir).write_json(RECORD, new)
+
+
+def clear(folder: Path) -> None:
+    """Remove unfinished runs of a job, and runs with a damaged log."""
+    for path in folder.glob("*"):
+        if path.is_symlink():
+            path.unlink()
+        elif (said := run_record.read(path)) is None or not run_record.is_whole(path, said):
+            shutil.rmtree(path)
+
+
+def note_tries(folder: Path, result: Finished) -> None:
+    """Note that a run was started more than once."""
+    output = RunFolder(folder)
+    known = output.read_json(TRIES, missing={})
+    output.write_json(TRIES, {**known, result.job.identity: result.tries})
+    clear(folder / "runs" / result.job.name)
+
+
+def read_tries(folder: Path, identities: Sequence[str]) -> list[int]:
+    """How often each run was started; nothing if each was started once."""
+    known = RunFolder(folder).read_json(TRIES, missing={})
+    tries = [int(known.get(each, 1)) for each in identities]
+    return tries if {*tries} - {1} else []
+
+
+def describe_machine(run_dir: Path) -> dict[str, str]:
+    """Columns of a trial: its host, processor, versions, and why its result depends on them."""
+    found = RunFolder(run_dir).read_json("environment.json", missing={})
+    host = found.get("host", {})
+    if "name" not in host:
+        return {}
+    packages = found["packages"]
+    versions = [f"trunkline {found['version']}", f"Python {found['python']}"]
+    versions += [f"{name} {packages[name]}" for name in ("numpy", "torch") if packages.get(name)]
+    matters = {"processor_matters": "; ".join(found.get("processor_matters", ()))}
+    return {
+        "host": host["name"],
+        "processor": host["processor"],
+        "versions": ", ".join(versions),
+        **({} if not matters["processor_matters"] else matters),
+    }

@@ -1,0 +1,110 @@
+"""A real SLURM carries out the runs, as Dask's workers and as a job array; both continue."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from dask_machines import WAIT_S, Machines, machines, read_trials, wait_until
+from slurm_machine import IS_THERE, SlurmMachine
+
+pytestmark = pytest.mark.skipif(not IS_THERE, reason="needs root, slurm-wlm and munge")
+
+FILE = """\
+kind: slurm
+jobs: 4
+walltime: 5 min
+memory: 100 MB
+interface: lo
+"""
+TRIALS = int(os.environ.get("SLURM_TRIALS", "12"))
+RUN_S = os.environ.get("SLURM_RUN_S", "1")
+"""Trials of each of two cells, and how long each takes: docs/cluster.md has 500 and 0.2."""
+
+
+@pytest.fixture
+def slurm() -> Iterator[SlurmMachine]:
+    # Not below /tmp, which everybody may write: munge would not trust its key.
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
+        SlurmMachine(Path(folder, "slurm")) as machine,
+    ):
+        yield machine
+
+
+def list_jobs(slurm: SlurmMachine) -> list[str]:
+    return slurm.says("squeue", "--noheader", "--array", "--format=%A", "--state=R").split()
+
+
+def compare(here: Machines, *words: str) -> subprocess.Popen[bytes]:
+    return here.compare("--trials", str(TRIALS), *words)
+
+
+def make_sequential(here: Machines) -> pd.DataFrame:
+    """The table by this machine's own processes."""
+    here.env["FAKE_S"] = "0"
+    done = compare(here, "--out", "sequential", "--jobs", "2")
+    here.env["FAKE_S"] = RUN_S
+    assert done.wait(WAIT_S + 2 * TRIALS) == 1, here.read(done)
+    return read_trials(here.folder, "sequential")
+
+
+def count_ended(here: Machines) -> Counter[str]:
+    return Counter(words[1] for words in here.log if words[0] == "end")
+
+
+def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(tmp_path, slurm):
+    pytest.importorskip("dask_jobqueue")
+    with machines(tmp_path, **slurm.env) as here:
+        expected = make_sequential(here)
+        (tmp_path / "log").unlink()
+        (tmp_path / "slurm.yaml").write_text(FILE)
+        done = compare(here, "--on-cluster", "slurm.yaml")
+        wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) == 4)
+        for job in list_jobs(slurm)[:2]:
+            slurm.kill(job)
+        ended = here.count("end")
+        wait_until(lambda: here.count("end") >= ended + 4)
+        done.send_signal(signal.SIGKILL)  # with it the scheduler
+        done.wait()
+        wait_until(lambda: not here.under_way() and not list_jobs(slurm))
+        done = compare(here, "--on-cluster", "slurm.yaml")
+        assert done.wait(WAIT_S + 2 * TRIALS) == 1, here.read(done)
+        pd.testing.assert_frame_equal(read_trials(tmp_path), expected)
+        assert set(count_ended(here).values()) == {1}
+        assert "Traceback" not in here.read(done)
+
+
+def test_a_job_array_continues_what_is_missing(tmp_path, slurm):
+    with machines(tmp_path, **slurm.env) as here:
+        expected = make_sequential(here)
+        (tmp_path / "log").unlink()
+        (tmp_path / "slurm.yaml").write_text(FILE.replace("interface: lo\n", ""))
+        written = compare(here, "--on-cluster", "slurm.yaml", "--sbatch", "array.sh")
+        assert written.wait(WAIT_S) == 0, here.read(written)
+        array, whole = here.read(written).splitlines()[-2:]
+        submit = ["bash", "-euc", f"{array}; echo $array"]
+        slurm_says(here, submit)
+        wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) >= 2)
+        for job in list_jobs(slurm)[:2]:
+            slurm.kill(job)
+        wait_until(lambda: not slurm.says("squeue", "--noheader"))
+        assert here.count("end") < 2 * TRIALS
+        slurm_says(here, ["bash", "-euc", f"{array}; {whole}"])
+        wait_until(lambda: not slurm.says("squeue", "--noheader"))
+        pd.testing.assert_frame_equal(read_trials(tmp_path), expected)
+        assert set(count_ended(here).values()) == {1}
+        last = sorted(tmp_path.glob("array.sh-*.log"), key=lambda path: path.stat().st_mtime)[-1]
+        assert re.search(r"^results  out$", last.read_text(), re.MULTILINE)
+
+
+def slurm_says(here: Machines, words: list[str]) -> str:
+    done = subprocess.run(words, cwd=here.folder, env=here.env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
