@@ -38,6 +38,7 @@ PATCHES = tuple(
         "virtual-tsc",
         "site-time",
         "pages-around",
+        "clock-reads",
     )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")

@@ -7,6 +7,7 @@ import hashlib
 import mmap
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -18,6 +19,7 @@ from conftest import Completed
 from trunkline.harness.kernel import KernelError, boot
 from trunkline.harness.network.interface import NetworkOptions
 
+TICK_NS = 256  # what a reading of the clock takes
 IO_URING_SETUP = 425  # the number of the system call on x86-64 and on arm64
 
 
@@ -173,6 +175,22 @@ def test_ten_minutes_of_virtual_sleep_take_seconds(embedded):
     assert slept_s == pytest.approx(600, abs=0.001)
     assert calendar_s == pytest.approx(boot.VIRTUAL_EPOCH_S + boot.SETTLE_S + 600, abs=0.1)
     assert time.monotonic() - began_s < 30
+
+
+def send_to_itself(times):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+    with near, far:
+        before_ns = time.monotonic_ns()
+        for _ in range(times):
+            near.sendall(bytes(1000))
+            assert len(far.recv(1000)) == 1000
+        return time.monotonic_ns() - before_ns
+
+
+def test_sending_and_receiving_take_no_time_although_tcp_reads_the_clock(embedded):
+    assert embedded.call(send_to_itself, 1000) <= 2 * TICK_NS
 
 
 def test_the_real_clock_is_the_host_s(embedded):
