@@ -55,9 +55,16 @@ class Peer:
     pacing: bool = False
 
 
-def listen(address: str, port: int) -> socket.socket:
-    """A listening socket. Raises AgentError when the port is taken."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def open_socket() -> socket.socket:
+    """A TCP socket in the namespace of this process."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
+def listen(
+    address: str, port: int, opened: Callable[[], socket.socket] = open_socket
+) -> socket.socket:
+    """A listening socket, made by `opened`. Raises AgentError when the port is taken."""
+    sock = opened()
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))
@@ -69,10 +76,15 @@ def listen(address: str, port: int) -> socket.socket:
     return sock
 
 
-async def dial(me: str, identity: Identity, peer: Peer) -> socket.socket:
-    """Connect to a listening peer and send a hello. Raises AgentError if that fails."""
+async def dial(
+    me: str, identity: Identity, peer: Peer, opened: Callable[[], socket.socket] = open_socket
+) -> socket.socket:
+    """Connect a socket, made by `opened`, to a listening peer and send a hello.
+
+    Raises AgentError if that fails.
+    """
     loop = asyncio.get_running_loop()
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock = opened()
     sock.setblocking(False)
     try:
         _prepare(sock, peer)
@@ -177,23 +189,29 @@ class Caller:
     me: str
     identity: Identity
     peers: Mapping[str, Peer]
+    opened: Callable[[], socket.socket] = open_socket
 
     async def call(self, name: str, lane: int = 0) -> socket.socket:
         """Connect and send a hello. Raises OSError if that fails."""
         try:
-            return await dial(lane_name(self.me, lane), self.identity, self.peers[name])
+            me = lane_name(self.me, lane)
+            return await dial(me, self.identity, self.peers[name], self.opened)
         except AgentError as error:
             raise ConnectionError(str(error)) from error
 
 
 async def mesh(
-    listener: socket.socket, gate: Gate, lower: Sequence[Peer], higher: Sequence[Peer]
+    listener: socket.socket,
+    gate: Gate,
+    lower: Sequence[Peer],
+    higher: Sequence[Peer],
+    opened: Callable[[], socket.socket] = open_socket,
 ) -> dict[str, socket.socket]:
     """Connect to all neighbours: accept those of lower rank, dial those of higher rank."""
     async with asyncio.TaskGroup() as group:
         accepting = group.create_task(accept(listener, gate, lower))
         dialling = {
-            peer.site: group.create_task(dial(gate.me, gate.identity, peer)) for peer in higher
+            peer.site: group.create_task(dial(gate.me, gate.identity, peer, opened)) for peer in higher
         }
     return accepting.result() | {site: task.result() for site, task in dialling.items()}
 

@@ -7,6 +7,7 @@ the same to every program inside, and the kernel need not be asked for them.
 from __future__ import annotations
 
 import ipaddress
+import socket
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -137,6 +138,9 @@ class Network(Protocol):
     def enter(self, site: str) -> None:
         """Moves the calling process into the site. The process must have one thread only."""
 
+    def open_socket(self, site: str) -> socket.socket:
+        """A TCP socket that belongs to the site."""
+
     def address(self, site: str) -> str:
         """The site's one IPv4 address, reachable from every site."""
 
@@ -191,6 +195,11 @@ class InMemoryNetwork:
         """Notes the site in `entered`."""
         self.topology.rank(site)
         self.entered.append(site)
+
+    def open_socket(self, site: str) -> socket.socket:
+        """A TCP socket of this process; notes the site in `entered`."""
+        self.enter(site)
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
 
     def address(self, site: str) -> str:
         """See `Network`."""

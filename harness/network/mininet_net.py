@@ -128,6 +128,11 @@ class MininetNetwork:
         """Moves the calling process into the site. The process must have one thread only."""
         self._namespace(site).enter()
 
+    def open_socket(self, site: str) -> socket.socket:
+        """A TCP socket that belongs to the site: it stays in the namespace where it was made."""
+        with self._namespace(site).inside():
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
     def address(self, site: str) -> str:
         """The site's one IPv4 address, reachable from every site."""
         return site_address(self.topology.rank(site))

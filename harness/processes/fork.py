@@ -40,6 +40,20 @@ class Process:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, number)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, also if it was not reaped yet."""
+        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
+        return self.code is not None or os.waitid(os.P_PIDFD, self.pidfd, flags) is not None
+
+    def await_end(self) -> None:
+        """Wait until it has ended; it must not have been reaped."""
+        os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+
+    def await_stop(self) -> None:
+        """Wait until it is stopped or has ended, after SIGSTOP was sent to it."""
+        os.waitid(os.P_PIDFD, self.pidfd, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def wait(self) -> int:
         """Wait until the process has ended, and reap it; returns `code`."""
         if self.code is None:

@@ -1,7 +1,7 @@
 """The agents of a run as children of the supervisor.
 
-Agents are forked from this process, which has imported all modules already. Each agent has one pipe
-for its events and one for commands. The first command is the epoch, which is sent when all agents
+Agents are forked from this process, which has imported all modules already. Several workers may
+share a process (`shared_agents`). Each agent has one pipe for its events and one for commands. The first command is the epoch, which is sent when all agents
 listen, so that none dials too early. The secret that agents share is drawn here; it exists only in
 the memory of these processes.
 """
@@ -12,6 +12,7 @@ import math
 import secrets
 import select
 import signal
+import socket
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -56,7 +57,10 @@ class AgentChildren:
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
-        self._survivors: defaultdict[str, Survivors] = defaultdict(Survivors)
+        sites = scenario.topology.site_names
+        controllers = (CONTROLLER, BACKUP) if scenario.failover.backup else (CONTROLLER,)
+        self._survivors = {name: Survivors() for name in (*controllers, *sites)}
+        self._groups = self._make_groups(sites)
         self._pages: list[prefault.Pages] = []
         self._newest: Child | None = None
         self._asked_to_stop = False
@@ -66,9 +70,9 @@ class AgentChildren:
 
         The first worker shows which memory pages workers write; later ones are forked with these.
         """
-        backup = (BACKUP,) if self._scenario.failover.backup else ()
-        first, *others = self._scenario.topology.site_names
-        yield from (CONTROLLER, *backup, first)
+        names = tuple(self._survivors)
+        alone = [name for name in names if name not in self._groups]
+        yield from (name for name in names if name not in alone[:-1] or alone.index(name) < 0)
         assert self._newest is not None
         select.select(self._newest.read_fds, [], [])  # until it listens
         self._pages = prefault.find_written(self._newest.process.pid)

@@ -42,13 +42,13 @@ from trunkline.agents.wire.dial import (
     dial,
     listen,
     mesh,
+    open_socket,
     serve,
 )
 from trunkline.agents.wire.identity import Gate, Identity
 from trunkline.agents.wire.lane import lane_name
 from trunkline.harness.network.interface import Network, NetworkError
 from trunkline.harness.processes.fork import FAILED
-from trunkline.harness.processes.lines import write_all
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.exact_rates import ExactRates
 from trunkline.harness.scenario.failover_timeouts import make_failover
@@ -101,11 +101,11 @@ class Survivors:
 
 @dataclass(slots=True)
 class Pipes:
-    """The agent's ends of its pipes: one for its events, one for the epoch and STOP."""
+    """The agent's ends of its pipes: `write` for its events, one for the epoch and STOP."""
 
     name: str
     survivors: Survivors
-    events_fd: int
+    write: Callable[[bytes], None]
     epoch_fd: int
     epoch_ns: int = 0
     read_ns: Callable[[], int] = field(default=time.monotonic_ns, init=False)
@@ -115,11 +115,12 @@ class Pipes:
         t_ns = self.read_ns() - self.epoch_ns if self.epoch_ns else 0
         event = kind(t_ns, self.name, *values, **fields)
         self.survivors.note(event)
-        write_all(self.events_fd, to_line(event))
+        self.write(to_line(event))
 
-    def start_clock(self, kind: str) -> Clock:
+    async def start_clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""
-        write_all(self.events_fd, LISTENING + b"\n")
+        self.write(LISTENING + b"\n")
+        await self._await_command()
         epoch = os.read(self.epoch_fd, EPOCH_BYTES)
         if not epoch:
             raise AgentError("the runner is gone")
@@ -130,6 +131,15 @@ class Pipes:
             self.read_ns = loop.read_ns  # so that later traffic is not stamped earlier
             return VirtualClock(self.epoch_ns, loop)
         return RealClock(self.epoch_ns, lambda late_s: self.log(Late, seconds=late_s))
+
+    async def _await_command(self) -> None:
+        loop = asyncio.get_running_loop()
+        readable = loop.create_future()
+        loop.add_reader(self.epoch_fd, lambda: readable.done() or readable.set_result(None))
+        try:
+            await readable
+        finally:
+            loop.remove_reader(self.epoch_fd)
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Call a function when the run is asked to stop."""
@@ -155,21 +165,26 @@ def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
         agent.network.enter(agent.site_of(pipes.name))
         loop = VirtualLoop if agent.scenario.clock == "virtual" else None
         with asyncio.Runner(loop_factory=loop) as runner:
-            runner.run(_run_timed(agent, pipes))
-    except (AgentError, NetworkError, PlanError, UserCodeError) as error:
-        pipes.log(AgentFailed, reason=str(error))
-        return 1
+            runner.run(run_timed(agent, pipes))
     except BaseException as error:
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, BaseExceptionGroup):
-            text = "; ".join(str(each) for each in error.exceptions)
-        pipes.log(AgentFailed, reason=text)
-        traceback.print_exc()
-        return FAILED
+        return log_failure(error, pipes)
     return FINISHED
 
 
-async def _run_timed(agent: Agent, pipes: Pipes) -> None:
+def log_failure(error: BaseException, pipes: Pipes) -> int:
+    """Log the error that has ended an agent; returns the exit code."""
+    if isinstance(error, AgentError | NetworkError | PlanError | UserCodeError):
+        pipes.log(AgentFailed, reason=str(error))
+        return 1
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, BaseExceptionGroup):
+        text = "; ".join(str(each) for each in error.exceptions)
+    pipes.log(AgentFailed, reason=text)
+    traceback.print_exception(error)
+    return FAILED
+
+
+async def run_timed(agent: Agent, pipes: Pipes) -> None:
     """Run the agent; on a real clock, log at its end how late its timers were."""
     if agent.scenario.clock == "virtual":
         await run_with_callbacks(agent.run(pipes))
@@ -207,7 +222,8 @@ async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
 class Agent:
     """One agent. If `lives` is not 0, it replaces an agent that was killed.
 
-    It then begins at `first_iteration` and uses only task numbers above the `last_tasks`.
+    It then begins at `first_iteration` and uses only task numbers above the `last_tasks`. `opened`
+    makes its sockets.
     """
 
     scenario: Scenario
@@ -216,6 +232,7 @@ class Agent:
     lives: int = 0
     first_iteration: int = 0
     last_tasks: tuple[int, ...] = ()
+    opened: Callable[[], socket.socket] = open_socket
 
     def site_of(self, name: str) -> str:
         """The site at which an agent runs."""
@@ -237,8 +254,8 @@ class Agent:
         place = scenario.worker_rank(site), scenario.workers, scenario.seed
         workload = kind.build(*place, **scenario.workload.options)
         gate = self._make_gate(pipes)
-        listener = listen(self.network.address(site), WORKER_PORT)
-        clock = pipes.start_clock(scenario.clock)
+        listener = listen(self.network.address(site), WORKER_PORT, self.opened)
+        clock = await pipes.start_clock(scenario.clock)
         peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
         controllers = {name: self._controller_peer(name) for name in self._controllers()}
         sockets: Mapping[str, socket.socket] = {}
@@ -246,8 +263,9 @@ class Agent:
         if not self.lives:
             lower = [peer for name, peer in peers.items() if topology.rank(name) < rank]
             higher = [peer for name, peer in peers.items() if topology.rank(name) > rank]
-            sockets = await mesh(listener, gate, lower, higher)
-            controller = await dial(site, self.identity, controllers[CONTROLLER])
+            sockets = await mesh(listener, gate, lower, higher, self.opened)
+            peer = controllers[CONTROLLER]
+            controller = await dial(site, self.identity, peer, self.opened)
         traits = Traits.of(planning.create_policy(scenario))
         settings = WorkerSettings(
             site=site,
@@ -272,7 +290,7 @@ class Agent:
             compares=traits.compares and bool(scenario.workload.module.EVALUATES),
             connections=scenario.network.connections,
         )
-        caller = Caller(site, self.identity, {**peers, **controllers})
+        caller = Caller(site, self.identity, {**peers, **controllers}, self.opened)
         worker = Worker(settings, workload, clock, pipes.log, caller)
         lanes = range(scenario.network.connections)
         callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
@@ -283,7 +301,7 @@ class Agent:
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(self.site_of(CONTROLLER)), CONTROLLER_PORT)
         callers = self._caller_peers(*self._controllers()[1:])
-        clock = pipes.start_clock(self.scenario.clock)
+        clock = await pipes.start_clock(self.scenario.clock)
         workers: Mapping[str, socket.socket] = {}
         if not self.lives:
             workers = await accept(listener, gate, list(callers.values()))
@@ -295,7 +313,7 @@ class Agent:
     async def _run_backup(self, pipes: Pipes) -> None:
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(self.site_of(BACKUP)), CONTROLLER_PORT)
-        clock = pipes.start_clock(self.scenario.clock)
+        clock = await pipes.start_clock(self.scenario.clock)
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._controller_peer(CONTROLLER)})
         make = partial(self._make_controller, clock, pipes.log, 1)
         failover = make_failover(self.scenario)

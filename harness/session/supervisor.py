@@ -30,6 +30,7 @@ from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.timer import wait_for_start
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.run_schedule import Schedule
+from trunkline.harness.session.shared_agents.agent_group import SharedAgent
 
 GRACE_S = 5.0
 """Time from SIGTERM to SIGKILL, in seconds of the run's clock, in which a child can end itself."""
@@ -57,7 +58,7 @@ class Child:
     """
 
     name: str
-    process: Process
+    process: Process | SharedAgent
     told_fd: int
     read_fds: tuple[int, ...]
     sinks: Sequence[Sink] = ()
@@ -87,9 +88,7 @@ class Child:
     @property
     def has_ended(self) -> bool:
         """Whether its process has ended, also if that was not handled yet."""
-        flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
-        ended = self.process.code is not None
-        return ended or os.waitid(os.P_PIDFD, self.process.pidfd, flags) is not None
+        return self.process.has_ended
 
 
 class Children(Protocol):
@@ -112,7 +111,9 @@ class Children(Protocol):
     def names(self) -> Iterator[str]:
         """The names of the run's children; each child is forked before the next name is taken."""
 
-    def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
+    def fork(
+        self, name: str, ends: Sequence[int], close: Callable[[], None]
+    ) -> Process | SharedAgent:
         """Fork a child, which may replace an earlier one with its name.
 
         `ends` are its ends of the pipes; it reads from the last one. In the child, `close` closes
@@ -258,8 +259,7 @@ class Supervisor:
             self._children.note_change(child, do)
             if number == signal.SIGSTOP:
                 # With several cores it would continue for a moment, and log after its pause.
-                flags = os.WSTOPPED | os.WEXITED | os.WNOWAIT
-                os.waitid(os.P_PIDFD, child.process.pidfd, flags)
+                child.process.await_stop()
 
     def end(self) -> None:
         """End every running child, wait for it and close its descriptors; drop its events."""
@@ -397,4 +397,4 @@ class Supervisor:
 def _kill(child: Child) -> None:
     """Kill a child; its port is free afterwards, so it can be started again."""
     child.process.send(signal.SIGKILL)
-    os.waitid(os.P_PIDFD, child.process.pidfd, os.WEXITED | os.WNOWAIT)
+    child.process.await_end()

@@ -1,0 +1,138 @@
+"""Agents that share a process, as their supervisor sees them: like a process each.
+
+The supervisor sends commands through a socket. A message that starts an agent carries its pipes. An
+agent's end is the end of a pipe, which holds the exit code. If there is none, the process has ended
+with all of its agents, and its exit code is that of each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trunkline.harness.processes.fork import Process, fork
+
+STOPPED = b"stopped"
+"""The answer to `pause`."""
+
+_COMMANDS: Mapping[int, str] = {signal.SIGSTOP: "pause", signal.SIGCONT: "resume"}
+_MESSAGE_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class AgentGroup:
+    """The process that some agents share; it is forked when the first of them starts.
+
+    Attributes:
+        act: what the process does with its end of the socket; returns its exit code.
+    """
+
+    act: Callable[[socket.socket], int]
+    process: Process | None = None
+    commands: socket.socket | None = None
+
+    def start(
+        self, name: str, earlier: Mapping[str, Any], ends: Sequence[int], close: Callable[[], None]
+    ) -> SharedAgent:
+        """Start an agent; `earlier` is what it continues. See `supervisor.Children.fork`."""
+        end, ended = os.pipe()
+        try:
+            if self.process is None:
+                self._fork((*ends, end, ended), close)
+            assert self.process is not None and self.commands is not None
+            request = json.dumps({"do": "start", "name": name, **earlier}).encode()
+            with contextlib.suppress(ConnectionError):  # it has ended, and so has this agent
+                socket.send_fds(self.commands, [request], [*ends, ended])
+        finally:
+            os.close(ended)
+        return SharedAgent(self, name, self.process.pid, end)
+
+    def _fork(self, ends: Sequence[int], close: Callable[[], None]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def act() -> int:
+            close()
+            ours.close()
+            for fd in ends:
+                os.close(fd)
+            return self.act(theirs)
+
+        self.process, self.commands = fork(act), ours
+        theirs.close()
+
+    def command(self, **command: Any) -> None:
+        """Send a command, unless the process has ended."""
+        assert self.commands is not None
+        with contextlib.suppress(ConnectionError):
+            self.commands.send(json.dumps(command).encode())
+
+    def await_answer(self) -> None:
+        """Wait for the answer to a command, or for the end of the process."""
+        assert self.commands is not None
+        with contextlib.suppress(ConnectionError):
+            self.commands.recv(_MESSAGE_BYTES)
+
+    def wait(self) -> int:
+        """Wait for the end of the process; returns its exit code or minus its signal."""
+        assert self.process is not None
+        return self.process.wait()
+
+    def end(self) -> None:
+        """End the process with all of its agents; a second call does nothing."""
+        if self.process is not None and self.commands is not None:
+            self.process.end()
+            self.commands.close()
+            self.process = self.commands = None
+
+
+@dataclass(slots=True, eq=False)
+class SharedAgent:
+    """One agent of a group, in place of a `Process`; `pidfd` becomes readable when it ends."""
+
+    group: AgentGroup
+    name: str
+    pid: int
+    pidfd: int
+    code: int | None = None
+
+    def send(self, number: int) -> None:
+        """Do what a signal does to a process: pause, resume, or end the agent."""
+        self.group.command(do=_COMMANDS.get(number, "end"), name=self.name, code=-number)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, also if nobody has waited for it yet."""
+        return self.code is not None or bool(select.select([self.pidfd], [], [], 0)[0])
+
+    def await_end(self) -> None:
+        """Wait until it has ended."""
+        select.select([self.pidfd], [], [])
+
+    def await_stop(self) -> None:
+        """Wait until it is paused, after SIGSTOP was sent to it."""
+        self.group.await_answer()
+
+    def wait(self) -> int:
+        """Wait until it has ended; returns `code`."""
+        if self.code is None:
+            told = os.read(self.pidfd, _MESSAGE_BYTES)
+            self.code = int(told) if told else self.group.wait()
+        return self.code
+
+    def end(self) -> None:
+        """End the group's process, and free the descriptor."""
+        self.group.end()
+        os.close(self.pidfd)
+
+
+def receive(commands: socket.socket) -> tuple[Mapping[str, Any], list[int]] | None:
+    """The next command and its descriptors, in the group's process; None if there is no more."""
+    message, fds, _, _ = socket.recv_fds(commands, _MESSAGE_BYTES, 4)
+    return (json.loads(message), fds) if message else None
