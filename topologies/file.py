@@ -15,7 +15,6 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
-from trunkline.topologies import csv_file, dot_file, graph_file, json_graph, research_file
 from trunkline.topologies.access import (
     AccessLink,
     add_access_links,
@@ -23,11 +22,9 @@ from trunkline.topologies.access import (
     make_routers,
     sum_rates,
 )
-from trunkline.topologies.attributes import Values
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Site, Topology
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats import csv_file, dot_file, graph_file, json_graph, research_file
+from trunkline.topologies.formats.attributes import Values
+from trunkline.topologies.formats.network_file import (
     NOTED,
     Defaults,
     Network,
@@ -36,9 +33,12 @@ from trunkline.topologies.network_file import (
     find_links,
     list_some,
 )
-from trunkline.topologies.network_links import make_links
-from trunkline.topologies.network_notes import list_notes
-from trunkline.topologies.quantities import RATE, TIME
+from trunkline.topologies.formats.network_links import make_links
+from trunkline.topologies.formats.network_notes import list_notes
+from trunkline.topologies.formats.quantities import RATE, TIME
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
+from trunkline.topologies.model import Site, Topology
 
 READERS: dict[str, Callable[[str], Network]] = {
     ".gml": graph_file.read_gml,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trunkline.topologies import delay_file
+from trunkline.topologies.formats import delay_file
+from trunkline.topologies.formats.network_file import NOTED, ReadFile
 from trunkline.topologies.links import (
     UNIFORM,
     Link,
@@ -16,7 +17,6 @@ from trunkline.topologies.links import (
     is_random,
 )
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import NOTED, ReadFile
 
 _PLAIN = Link("a", "b", 1.0, 1.0, 1.0, 1.0)
 """A link that can have all values that are possible."""

@@ -31,8 +31,8 @@ from trunkline.harness.faults.traces import (
     find_times,
     split_steps,
 )
-from trunkline.topologies.node_names import name_site
-from trunkline.topologies.quantities import quote
+from trunkline.topologies.formats.node_names import name_site
+from trunkline.topologies.formats.quantities import quote
 
 ALL = "all"
 """Instead of a site: all sites that the file names."""

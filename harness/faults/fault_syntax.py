@@ -33,11 +33,12 @@ from trunkline.harness.faults.fault_parts import (
     Track,
 )
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
-from trunkline.topologies import delay_file, distributions
+from trunkline.topologies import distributions
 from trunkline.topologies.access import GATEWAY
+from trunkline.topologies.formats import delay_file
+from trunkline.topologies.formats.network_file import NOTED
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import NOTED
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.topologies.quantities import TIME, Unit, quote
+from trunkline.topologies.formats.quantities import TIME, Unit, quote
 
 FIRST = "first"
 """The word for the time of the first row."""

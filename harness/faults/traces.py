@@ -28,8 +28,8 @@ from trunkline.harness.faults.trace_columns import (
 )
 from trunkline.harness.faults.trace_tables import Row, Table, list_cells, read_table
 from trunkline.harness.faults.trace_times import is_date, read_times
+from trunkline.topologies.formats.quantities import read_quantity
 from trunkline.topologies.links import RATES_MBPS, Link, TopologyError, check_values
-from trunkline.topologies.quantities import read_quantity
 
 MAX_STEPS = 200_000
 """The most steps of all traces of a scenario: `resolved.yaml` has them, and its length is limited.

@@ -2,7 +2,7 @@
 
 `plan: mine.py` is the file `mine.py` beside the scenario. It has a function `build` or `create`,
 like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. A topology may also
-be a file of Mininet (`topologies.mininet_file`). The scenario keeps
+be a file of Mininet (`topologies.formats.mininet_file`). The scenario keeps
 the text of its files under `code:`, so the resolved scenario in a run's folder needs no other file.
 It does not keep the code of a topology, because the resolved scenario has all sites and links.
 
@@ -39,7 +39,7 @@ from trunkline.harness.scenario.user_results import (
     describe_excess,
     instance_of,
 )
-from trunkline.topologies import mininet_file
+from trunkline.topologies.formats import mininet_file
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import Workload

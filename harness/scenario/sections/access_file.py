@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.faults.trace_columns import find_sites
 from trunkline.harness.faults.trace_tables import Row, read_table
-from trunkline.topologies import attributes
 from trunkline.topologies.access import AccessLink
-from trunkline.topologies.attributes import find_quantity
+from trunkline.topologies.formats import attributes
+from trunkline.topologies.formats.attributes import find_quantity
+from trunkline.topologies.formats.network_file import Problems
+from trunkline.topologies.formats.node_names import name_site
+from trunkline.topologies.formats.quantities import quote
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Problems
-from trunkline.topologies.node_names import name_site
-from trunkline.topologies.quantities import quote
 
 _POSITIONS = ("site", "up", "down", "delay", "loss")
 _ALLOWED = "expected site, up and down or rate, and if wanted delay or rtt, loss, queue and burst"

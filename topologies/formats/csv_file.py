@@ -29,11 +29,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trunkline.topologies.attributes import Values, find_meaning, list_words, read_link
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.matrix import Pair
-from trunkline.topologies.model import check_link_count
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import Values, find_meaning, list_words, read_link
+from trunkline.topologies.formats.network_file import (
     NOTED,
     Edge,
     Network,
@@ -44,8 +41,11 @@ from trunkline.topologies.network_file import (
     list_some,
     with_reverses,
 )
-from trunkline.topologies.node_names import keeps_letters, name_site
-from trunkline.topologies.quantities import Unit, quote, read_quantity
+from trunkline.topologies.formats.node_names import keeps_letters, name_site
+from trunkline.topologies.formats.quantities import Unit, quote, read_quantity
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.matrix import Pair
+from trunkline.topologies.model import check_link_count
 
 _ENDS = {
     "src": "src source from node1 site1 srcnode sourcenode origin start ingress u",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trunkline.topologies.attributes import FIBRE_KM_PER_MS, Access, Values
+from trunkline.topologies.formats.attributes import FIBRE_KM_PER_MS, Access, Values
 from trunkline.topologies.links import RATES_MBPS, TopologyError
 from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import MAX_SITES, check_link_count

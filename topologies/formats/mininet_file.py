@@ -15,10 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from trunkline.topologies.access import make_routers
-from trunkline.topologies.attributes import Values
-from trunkline.topologies.links import PACKET_BYTES, TopologyError
-from trunkline.topologies.model import Site, Topology
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import Values
+from trunkline.topologies.formats.network_file import (
     Defaults,
     Edge,
     Network,
@@ -28,10 +26,12 @@ from trunkline.topologies.network_file import (
     find_links,
     list_some,
 )
-from trunkline.topologies.network_links import make_links
-from trunkline.topologies.network_notes import list_notes
-from trunkline.topologies.node_names import name_sites
-from trunkline.topologies.quantities import PERCENT, RATE, TIME, Unit, quote, read_quantity
+from trunkline.topologies.formats.network_links import make_links
+from trunkline.topologies.formats.network_notes import list_notes
+from trunkline.topologies.formats.node_names import name_sites
+from trunkline.topologies.formats.quantities import PERCENT, RATE, TIME, Unit, quote, read_quantity
+from trunkline.topologies.links import PACKET_BYTES, TopologyError
+from trunkline.topologies.model import Site, Topology
 
 DEFAULT_RATE_MBPS = 1000.0
 """The largest `bw` of stock Mininet, for links that it does not shape."""

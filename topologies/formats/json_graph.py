@@ -10,10 +10,10 @@ import json
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_characters
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
 
 _ENDS = {"source", "target", "key", "id"}
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_characters
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
 
 
 def read_gml(text: str) -> Network:

@@ -14,11 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_file import check_entities
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_file import check_entities
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_characters, list_some
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters, list_some
 
 _UNITS = {"KBITPERSEC": "kbit/s", "MBITPERSEC": "Mbit/s", "GBITPERSEC": "Gbit/s"}
 

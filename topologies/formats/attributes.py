@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.quantities import (
+from trunkline.topologies.formats.quantities import (
     LENGTH,
     PACKETS,
     PERCENT,
@@ -26,6 +25,7 @@ from trunkline.topologies.quantities import (
     quote,
     read_quantity,
 )
+from trunkline.topologies.links import TopologyError
 
 FIBRE_KM_PER_MS = 299.792458 * 2 / 3
 """Light in fibre: two thirds of its speed in vacuum."""

@@ -11,11 +11,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_characters
+from trunkline.topologies.formats.quantities import quote
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
-from trunkline.topologies.quantities import quote
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | ^\#[^\n]*

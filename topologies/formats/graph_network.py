@@ -7,9 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trunkline.topologies.attributes import Attributes, read_access, read_degrees, read_link
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import Attributes, read_access, read_degrees, read_link
+from trunkline.topologies.formats.network_file import (
     Edge,
     Network,
     Node,
@@ -17,8 +16,9 @@ from trunkline.topologies.network_file import (
     check_node_count,
     with_reverses,
 )
-from trunkline.topologies.node_names import name_sites, spell
-from trunkline.topologies.quantities import RATE, has_unit, read_quantity
+from trunkline.topologies.formats.node_names import name_sites, spell
+from trunkline.topologies.formats.quantities import RATE, has_unit, read_quantity
+from trunkline.topologies.links import TopologyError
 
 LATITUDE, LONGITUDE = "latitude lat", "longitude long lon lng"
 """Attributes of nodes in degrees, squashed: in lower case, without spaces and `_`."""
