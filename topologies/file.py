@@ -260,9 +260,10 @@ def _naming(key: str) -> Iterator[None]:
     try:
         yield
     except TopologyError as error:
-        of_every_link = error.key in ("jitter_ms", "loss_percent", "queue_bytes")
-        other = of_every_link or str(error).startswith("sites: ")
-        raise TopologyError(str(error), error.key if other else key) from None
+        if str(error).startswith("sites: "):
+            raise
+        kept = ("jitter_ms", "loss_percent", "queue_bytes")
+        raise error.with_keys(lambda own: own if own in kept else key) from None
 
 
 topos = {"file": mininet_topo(build)}

@@ -108,7 +108,7 @@ def build_overlay(
     try:
         return Topology(name, tuple(sites), links)
     except TopologyError as error:
-        raise TopologyError(str(error), key=_OPTIONS.get(error.key, error.key)) from None
+        raise error.with_keys(lambda key: _OPTIONS.get(key, key)) from None
 
 
 def both_ways(edges: Sequence[Pair]) -> list[Pair]:
