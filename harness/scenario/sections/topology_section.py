@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -57,15 +58,26 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
             topology = topology.with_overrides([override])
         except TopologyError as error:
             _refuse_override(reader, index, error)
+    notes: tuple[str, ...] = ()
     try:
         if isinstance(access, str):
-            access = read_access(reader.read_file(access), access, topology.site_names)
-        topology = add_access_links(topology, access)
+            links, notes = read_access(reader.read_file(access), access, topology.site_names)
+        else:
+            links = access
+        topology = add_access_links(topology, links)
     except TopologyError as error:
         for text in error.problems:
-            reader.source.refuse(("topology", "access"), text.removeprefix("access: "))
+            reader.source.refuse(("topology", "access"), _name_line(text, access))
     made = explicit.build(random.Random(seed), **explicit.options(topology))
-    return replace(made, notes=topology.notes, origins=topology.origins)
+    return replace(made, notes=topology.notes + notes, origins=topology.origins)
+
+
+def _name_line(text: str, access: object) -> str:
+    """The text of a problem, without the name of the option or of its file."""
+    text = text.removeprefix("access: ")
+    if not isinstance(access, str):
+        return text
+    return re.sub(r"^(\d+): ", r"line \1: ", text.removeprefix(f"{access}:").lstrip())
 
 
 def find_sites(reader: SectionReader) -> tuple[str, ...]:

@@ -87,6 +87,12 @@ def test_a_delay_wins_over_a_distance_and_what_is_not_used_is_named():
          "KiB, MiB, packets)"),
         ({"distance": "far"}, "distance 'far': expected a length of 0 or more in km, or with a "
          "unit (m, km)"),
+        ({"bw": "1e999999999 Gbps"}, "bw '1e999999999 Gbps': expected a rate above 0 up to 1e+18 "
+         "in Mbit/s, or with a unit (bit/s, kbit/s, Mbit/s, Gbit/s)"),
+        ({"queue": "1e400"}, "queue '1e400': expected a queue above 0 up to 1e+18 in B, or with a "
+         "unit (B, kB, MB, KiB, MiB, packets)"),
+        ({"rtt": "nan", "loss": "inf"}, "rtt 'nan': expected a time of 0 or more in ms, or with a "
+         "unit (us, ms, s)\nloss 'inf': expected a share of 0 to 100 in %, or with a unit (%)"),
         ({"delay": 5, "rtt": 6}, "expected either a delay or an rtt"),
         ({"bw": 5, "bw_unit": "ms"}, "bw has bw_unit 'ms': expected a unit such as Mbit/s"),
     ],

@@ -117,7 +117,7 @@ def test_all_rows_of_a_list_with_problems_are_refused_at_once():
         "line 2: a -> b: rtt 'x': expected a time of 0 or more in ms, or with a unit (us, ms, s)",
         f"line 3: b -> c: rate '-1': {rate}",
         "line 4: 2 cells: expected 4 as in the header row",
-        "line 5: d -> d: expected links between two sites",
+        "line 5: d -> d: expected two different sites as src and dst",
         "line 6: '東京': expected a name of up to 32 Latin letters, digits and -",
     ]
 
@@ -250,8 +250,11 @@ def test_a_list_of_links_has_one_or_both_directions_of_each():
             "src,dst\na,東京\n",
             "line 2: '東京': expected a name of up to 32 Latin letters, digits and -",
         ),
-        ("src,dst\na,a\n", "line 2: a -> a: expected links between two sites"),
-        ("src,dst\na,b\n\na,b\n", "line 4: a -> b: expected each link once"),
+        ("src,dst\na,a\n", "line 2: a -> a: expected two different sites as src and dst"),
+        (
+            "src,dst\na,b\n\na,b\n",
+            "line 4: a -> b: line 2 has this link: expected a row for each link",
+        ),
         ("src,dst,delay,rtt\na,b,1,3\n", "line 2: a -> b: expected either a delay or an rtt"),
         (
             "src,dst,rate\na,b,0e5\n",
@@ -285,6 +288,22 @@ def test_a_column_that_is_not_read_is_named_and_a_misspelled_one_is_refused():
     )
     with pytest.raises(TopologyError, match="unknown column 'bandwith': did you mean bandwidth"):
         build({"x.csv": "src,dst,bandwith\na,b,5\n"}, file="x.csv", default_delay_ms=1.0)
+
+
+def test_an_undirected_row_is_both_directions_of_a_link():
+    rows = "Source,Target,Type,rate\na,b,Undirected,10\nb,c,Directed,5\n"
+    with pytest.raises(TopologyError) as refused:
+        build({"x.csv": f"{rows}b,a,Directed,5\nc,b,Undirected,5\n"}, file="x.csv")
+    assert refused.value.problems == (
+        "line 4: b -> a: line 2 has this link: expected a row for each link",
+        "line 5: c -> b: line 3 has this link: expected a row for each link",
+    )
+    built = build({"x.csv": f"{rows}c,b,Directed,6\n"}, file="x.csv", default_delay_ms=1.0)
+    assert links_of(built)["b", "a"] == (10.0, 1.0)
+    assert links_of(built)["c", "b"] == (6.0, 1.0)
+    cables = "src,dst,Type,rate\na,b,fibre,10\nb,a,copper,5\n"
+    built = build({"x.csv": cables}, file="x.csv", default_delay_ms=1.0)
+    assert built.notes == ("columns that are not read: 'Type'",)
 
 
 def test_lists_of_edges_need_no_header_row():
