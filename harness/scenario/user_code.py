@@ -136,6 +136,8 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     """
     made = ModuleType(f"{name.removesuffix(SUFFIX)}_{hashlib.sha256(text.encode()).hexdigest()}")
     made.__file__ = name
+    if place is TOPOLOGY:
+        _check_topology(text)
     sys.modules[made.__name__] = made  # dataclasses look up their module there
     try:
         # A program may parse our standard output.
@@ -160,6 +162,16 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     if place is POLICY:
         complete_policy(made, name)
     return made
+
+
+def _check_topology(text: str) -> None:
+    """Refuse a file that cannot have a topology before it is run: scripts do what they like."""
+    try:
+        mininet_file.check_script(text)
+    except SyntaxError:
+        return  # compiling it tells
+    except TopologyError as error:
+        raise UserFileError(str(error)) from None
 
 
 def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:
