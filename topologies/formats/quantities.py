@@ -43,13 +43,17 @@ class Unit:
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _RATE_UNIT = re.compile(
-    r"([kmgt]|kilo|mega|giga|tera|)(i?)(?:(b|bits?)(/s|/sec|ps|psec|)|(B|bytes?)(/s|/sec|ps))",
+    r"([kmgt]|kilo|mega|giga|tera|)(i?)"
+    r"(?:(b(?:/s|/sec|ps|psec|)|(?i:bits?(?:/s|/sec|ps|psec|)))|B(?:/s|/sec|ps)|(?i:bytes?(?:/s|/sec|ps)))"
 )
 _BARE_PREFIX = re.compile(r"[KMGT]")
 
 
 def _spell_rate(unit: str) -> Decimal | None:
-    """The size of a unit of rates in Mbit/s: `Gbps`, `Mb/s`, `kilobit`, `MB/s`, `10G`."""
+    """The size of a unit of rates in Mbit/s: `Gbps`, `Mb/s`, `kilobit`, `MB/s`, `10G`.
+
+    `b` is a bit and `B` a byte, so `Mbps` are megabits; for `tc` alone they are megabytes.
+    """
     if _BARE_PREFIX.fullmatch(unit):
         unit += "b"
     match = _RATE_UNIT.fullmatch(unit[:1].lower() + unit[1:] if unit[:1] in "KMGT" else unit)

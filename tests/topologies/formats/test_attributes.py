@@ -115,6 +115,8 @@ def test_other_spellings_of_a_unit_have_its_size(unit):
         assert read_quantity(f"1{name}", unit) == float(size)
     spelled = {"10 gbps": 10_000.0, "1 Mb/s": 1.0, "5 Kbps": 0.005, "8 Mibit": 8.388608,
                "1 kilobit": 0.001, "1 gigabit/s": 1000.0, "2 MBps": 16.0, "100 megabits": 100.0,
-               "1 tbps": 1e6, "20 Mbit/sec": 20.0}  # fmt: skip
+               "1 tbps": 1e6, "20 Mbit/sec": 20.0, "5 MBit/s": 5.0, "5 Mbps": 5.0,
+               "5 mbps": 5.0, "5 GBIT": 5000.0, "1 MByte/s": 8.0}  # fmt: skip
     if unit is RATE:
+        assert RATE.find_size("MBPS") is None  # both are usual
         assert {text: read_quantity(text, RATE) for text in spelled} == pytest.approx(spelled)
