@@ -177,6 +177,35 @@ def read_access(attributes: Attributes) -> Access:
     return Access((up[1], down[1]), ", ".join(dict.fromkeys((up[0], down[0]))), unused)
 
 
+def flatten(attributes: Attributes, depth: int = 0) -> dict[str, Any]:
+    """The attributes with one value each: what is in mappings in them, by its own name.
+
+    An inner name follows the outer one if that says what the value is (`latency: {ms: 80}`), or if
+    there is another attribute of this name. A `value` and its `unit` are one value.
+    """
+    plain: dict[str, Any] = {}
+    nested: list[tuple[str, Attributes]] = []
+    for name, value in attributes.items():
+        rows = value if isinstance(value, list | tuple) else [value]
+        if depth < _DEPTH and rows and all(isinstance(each, Mapping) for each in rows):
+            titles = [str(name)] if len(rows) == 1 else [f"{name}[{i}]" for i in range(len(rows))]
+            nested += zip(titles, rows, strict=True)
+        elif rows:
+            plain[str(name)] = rows[0] if len(rows) == 1 else str(value)
+    for name, value in nested:
+        inner = flatten(value, depth + 1)
+        if "value" in inner and len(inner) == 1 + ("unit" in inner):
+            inner = {"": f"{inner['value']} {inner.get('unit', '')}"}
+        says = find_quantity(name) is not None or name.endswith("]")
+        for key, each in inner.items():
+            plain[f"{name} {key}".strip() if says or not key or key in plain else key] = each
+    return plain
+
+
+_DEPTH = 8
+"""What is nested more deeply is one value, as a text."""
+
+
 def find_quantity(name: str) -> tuple[str, Unit] | None:
     """What an attribute of an edge or a node says, and the unit of its numbers; None if nothing."""
     for kind in (*_EDGE, *_NODE):

@@ -61,10 +61,12 @@ def _flatten(elements: Any) -> Mapping[str, Any]:
 
 
 def _unwrap(row: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(row, dict) and isinstance(row.get("data"), dict):  # Cytoscape
-        row = row["data"]
+    """A node or a link; Cytoscape has its id or its ends in `data`."""
     if not isinstance(row, dict):
         raise TopologyError(f"{where}: {row!r:.40}: expected a mapping")
+    data = row.get("data")
+    if isinstance(data, dict) and not row.keys() & {"id", *_SIDES}:
+        return {**row, **data, "data": None}
     return row
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.topologies import TopologyError
-from trunkline.topologies.formats.attributes import read_link
+from trunkline.topologies.formats.attributes import flatten, read_link
 from trunkline.topologies.formats.quantities import PERCENT, QUEUE, RATE, SHARE, TIME, read_quantity
 
 # --- words and units
@@ -120,3 +120,33 @@ def test_other_spellings_of_a_unit_have_its_size(unit):
     if unit is RATE:
         assert RATE.find_size("MBPS") is None  # both are usual
         assert {text: read_quantity(text, RATE) for text in spelled} == pytest.approx(spelled)
+
+
+@pytest.mark.parametrize(
+    ("nested", "flat"),
+    [
+        ({"data": {"latency": "80 ms"}}, {"latency": "80 ms"}),
+        ({"a": {"b": {"bw": 5}}, "queue": []}, {"bw": 5}),
+        ({"latency": {"ms": 80}, "rtt": {"mean": 3}}, {"latency ms": 80, "rtt mean": 3}),
+        ({"bw": {"value": 5, "unit": "Gbit/s"}, "loss": {"value": 1}},
+         {"bw": "5 Gbit/s", "loss": "1 "}),
+        ({"data": {"bw": 5}, "bw": 7}, {"bw": 7, "data bw": 5}),
+        ({"qos": [{"bw": 5}], "cuts": [{"loss": 1}, {"loss": 2}]},
+         {"bw": 5, "cuts[0] loss": 1, "cuts[1] loss": 2}),
+        ({"bw": [1, 2], "loss": [3]}, {"bw": "[1, 2]", "loss": 3}),
+    ],
+)  # fmt: skip
+def test_attributes_in_attributes_have_a_name_of_their_own(nested, flat):
+    assert flatten(nested) == flat
+
+
+def test_attributes_that_are_nested_too_deeply_are_a_text():
+    deep = {"bw": 5}
+    for _ in range(500):
+        deep = {"a": deep}
+    assert list(flatten(deep)) == ["a"]
+
+
+def test_inner_attributes_are_read_or_named():
+    read = read_link(flatten({"data": {"latency": {"us": 80}, "bw": 5}, "bw": 7}))
+    assert (read.rate_mbps, read.delay_ms, read.unused) == (7.0, 0.08, (("data bw", "5"),))

@@ -192,6 +192,24 @@ def test_a_directed_graph_in_json_and_dot_has_values_for_each_direction():
         assert (values(built, "a", "b")[:2], values(built, "b", "a")[:2]) == ((5, 1), (6, 2)), name
 
 
+def test_attributes_of_json_may_be_nested():
+    nodes = [{"id": "a", "data": {"uplink": 5, "geo": {"lat": 3, "lon": 4}}}, {"id": "b"}]
+    link = {"source": "a", "target": "b", "data": {"latency": "80 ms", "bw": 50},
+            "rtt": {"mean": 3}, "meta": [{"mtu": 1500}, {"mtu": 900}]}  # fmt: skip
+    built = build(json.dumps({"nodes": nodes, "links": [link]}), "x.json")
+    assert values(built, "a-gw", "b")[:2] == (50.0, 80.0)
+    assert values(built, "a", "a-gw")[0] == 5.0
+    assert built.places == (("a", 3.0, 4.0),)
+    assert built.notes == (
+        "attribute rtt mean of edges is not used: a - b '3'",
+        "attribute meta[0] mtu of edges is not used: a - b '1500'",
+        "attribute meta[1] mtu of edges is not used: a - b '900'",
+    )
+    link["data"]["bw"] = [1, 2]
+    with pytest.raises(TopologyError, match=r"edge a - b: bw '\[1, 2\]': expected a rate"):
+        build(json.dumps({"nodes": nodes, "links": [link]}), "x.json")
+
+
 def test_subgraphs_and_chains_of_dot_are_edges():
     text = "graph { edge [bw=3, delay=2] subgraph cluster_eu { a -- b -- c } d -- {a c} }"
     built = build(text, "x.dot")
