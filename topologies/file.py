@@ -241,10 +241,12 @@ def _read_file(name: str, read: ReadFile) -> Network:
         return graph_file.read_gml((_DATA / f"{name}.gml").read_text(encoding="utf-8"))
     suffix = PurePath(name).suffix.lower()
     if suffix not in READERS:
-        forms = f"a file that ends in {', '.join(READERS)}"
+        forms = f"a file that ends in {', '.join(READERS)}, not compressed"
         allowed = f"expected {forms}, or a network that comes with Trunkline: "
         raise TopologyError(allowed + ", ".join(shipped))
-    return READERS[suffix](read(name))
+    if not (text := read(name)).strip("\ufeff \t\r\n"):
+        raise TopologyError("empty: expected nodes and links")
+    return READERS[suffix](text)
 
 
 def _read_table(key: str, text: str) -> csv_file.Table:

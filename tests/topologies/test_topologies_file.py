@@ -40,7 +40,8 @@ def links_of(topology):
         (
             {"file": "geant"},
             "expected a file that ends in .gml, .graphml, .gexf, .json, .dot, .gv, .xml, .graph, "
-            ".csv, .tsv, .txt, .edges, .edgelist, or a network that comes with Trunkline: os3e",
+            ".csv, .tsv, .txt, .edges, .edgelist, not compressed, or a network that comes with "
+            "Trunkline: os3e",
             "file",
         ),
         ({"file": "os3e", "route_factor": 0.0}, "route_factor: 0.0: expected 1 or more",

@@ -36,8 +36,8 @@ from trunkline.topologies.formats.network_file import (
     Network,
     Node,
     Problems,
-    check_characters,
     check_node_count,
+    check_text,
     list_some,
     with_reverses,
 )
@@ -177,7 +177,13 @@ def read_edges(text: str) -> Network:
     check_node_count(len(nodes))
     noted = {name for edge in edges.values() for name, _ in edge.values.unused}
     known = {*noted, *[_TYPE] * bool(types)}
-    unread = [quote(each) for each in columns if not _is_read(each) and each not in known]
+    unread = [
+        quote(each)
+        for i, each in enumerate(columns)
+        if not _is_read(each)
+        and each not in known
+        and (each or any(row[i].strip() for _, row in rows))
+    ]
     remarks = [f"columns that are not read: {list_some(unread, NOTED)}"] if unread else []
     return Network(nodes, with_reverses([*edges.values()], directed), remarks=tuple(remarks))
 
@@ -273,8 +279,10 @@ def _read_rows(
 
     Rows with more or fewer cells are noted as problems and left out.
     """
-    check_characters(text)
+    check_text(text)
     lines = text.removeprefix("\ufeff").splitlines()
+    if lines and re.fullmatch("sep=.", lines[0]):  # of Excel
+        lines[0] = ""
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     separator = max(_SEPARATORS, key=first.count)
     rows: list[tuple[int, Sequence[str]]] = []

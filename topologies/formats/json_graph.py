@@ -12,7 +12,7 @@ from typing import Any
 
 from trunkline.topologies.formats.attributes import Attributes
 from trunkline.topologies.formats.graph_network import Graph, make_network
-from trunkline.topologies.formats.network_file import Network, check_characters
+from trunkline.topologies.formats.network_file import Network, check_text
 from trunkline.topologies.links import TopologyError
 
 _ENDS = {"source", "target", "key", "id"}
@@ -24,7 +24,7 @@ def read_json(text: str) -> Network:
     Raises:
         TopologyError: the text is not such JSON, or an attribute is impossible.
     """
-    check_characters(text)
+    check_text(text)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as reason:

@@ -290,6 +290,25 @@ def test_a_column_that_is_not_read_is_named_and_a_misspelled_one_is_refused():
         build({"x.csv": "src,dst,bandwith\na,b,5\n"}, file="x.csv", default_delay_ms=1.0)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\ufeffsrc;dst;rate;delay\r\nMünchen;"O\'Hare; US";5,5;12,5 ms\r\n',
+        'sep=;\nsrc;dst;rate;delay\nMünchen;"O\'Hare; US";5,5;12,5\n',
+        "Dst|SRC | Rate (kbps)|DELAY_US\nO'Hare: US|München|5500| 12500\n",
+        "src\tdst\trate\trtt\t\rMünchen\tO'Hare US\t5.5\t25 ms\t\r",
+        'from,to,Speed (MB/s),latency\n\n# x\n"München","O\'Hare, US",0.6875,0.0125 s\n',
+    ],
+    ids=["BOM and CRLF", "Excel", "bars", "tabs and CR", "comments"],
+)
+def test_lists_of_spreadsheets_have_their_values(text):
+    built = build({"x.csv": text}, file="x.csv")
+    assert links_of(built)["munchen", "o-hare-us"] == (5.5, 12.5)
+    assert built.notes == (
+        "1 link has no reverse in the file, so it stands for both directions: munchen -> o-hare-us",
+    )
+
+
 def test_an_undirected_row_is_both_directions_of_a_link():
     rows = "Source,Target,Type,rate\na,b,Undirected,10\nb,c,Directed,5\n"
     with pytest.raises(TopologyError) as refused:

@@ -220,7 +220,7 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "not GML that networkx reads: input contains no graph"),
+        ("", "empty: expected nodes and links"),
         ("graph [ !", "not GML that networkx reads: cannot tokenize ! ] at (1, 23)"),
         ("graph [ node [ id 0 ] ]", "1 nodes: expected 2 to 10000"),
         (

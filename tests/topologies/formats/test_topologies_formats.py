@@ -320,7 +320,8 @@ def test_repetita_has_bandwidths_in_kbit_and_delays_in_us():
         ("x.json", '{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 3}]}',
          "link 0: target 3: there is no node of this id"),
         ("x.dot", "graph { a -- b", "the end of the file: expected }"),
-        ("x.dot", "graph {\n a -- <b> }", "line 2: '<b> }': not DOT that we read"),
+        ("x.dot", "graph {\n a -- <b> }", "line 2: '<b> }': expected nodes, edges and attributes; "
+         "HTML is not read"),
         ("x.dot", "network { }", "expected graph { ... } or digraph { ... }"),
         ("x.xml", "<a/>", "not SNDlib's XML: expected network > networkStructure > nodes, links"),
         ("x.xml", "<a", "not XML: "),
@@ -335,6 +336,30 @@ def test_a_wrong_file_of_each_format_is_refused(name, text, message):
         build(text, name, default_rate_mbps=1.0, default_delay_ms=1.0)
     assert str(refused.value).startswith(message)
     assert refused.value.key == "file"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\ufeff \r\n", "empty: expected nodes and links"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:12\n",
+         "a pointer of Git LFS (`git lfs pull` gets the file): expected the file of a network"),
+        ("\n<!DOCTYPE html>\n<html></html>", "a web page: expected the file of a network itself"),
+        ("src,dst,rate\na\0,b,5\n", "line 2: a character 0: expected text, not binary data"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", [each for each in file.READERS if each != ".gv"])
+def test_a_file_that_is_obviously_something_else_is_named(text, message, suffix):
+    with pytest.raises(TopologyError) as refused:
+        build(text, f"x{suffix}")
+    assert str(refused.value).startswith(message)
+
+
+def test_numbers_of_gml_need_no_point():
+    ends = 'node [ id 0 label "1e5 a" ] node [ id 1 label "b" ]'
+    text = f"graph [ {ends} edge [ source 0 target 1 bw 1e2 delay 0e0 loss_rate 1e-05 ] ]"
+    built = build(text)
+    assert values(built, "1e5-a", "b")[:4] == (100.0, 0.0, 0.0, 0.001)
 
 
 @given(st.text(max_size=200), st.sampled_from(sorted(file.READERS)))
