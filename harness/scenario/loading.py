@@ -205,6 +205,20 @@ def _render_expectations(scenario: Scenario) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if value != unused[key]} for row in rows]
 
 
+_FIRST_BYTES = {
+    b"\x1f\x8b": "a file of gzip: ",
+    b"PK": "a file of zip: ",
+    b"\xff\xfe": "UTF-16: ",
+    b"\xfe\xff": "UTF-16: ",
+}
+
+
+def _describe_bytes(error: UnicodeDecodeError) -> str:
+    """What a file is that has no UTF-8 text, or the line with the first wrong byte."""
+    line = error.object[: error.start].count(b"\n") + 1
+    return _FIRST_BYTES.get(error.object[:2], f"line {line}: ")
+
+
 def read_beside(folder: Path) -> Read:
     """A function that reads text files relative to a folder. It raises FaultError if it cannot."""
 
@@ -223,8 +237,8 @@ def read_beside(folder: Path) -> Read:
             if isinstance(error, FileNotFoundError) and (near := _find_near_file(path)):
                 reason += f": did you mean {Path(name).with_name(near)}?"
             raise FaultError(f"{name}: cannot read: {reason}") from None
-        except UnicodeDecodeError:
-            raise FaultError(f"{name}: expected UTF-8 text") from None
+        except UnicodeDecodeError as error:
+            raise FaultError(f"{name}: {_describe_bytes(error)}expected UTF-8 text") from None
         except ValueError as error:  # no file can have such a name
             raise FaultError(f"{name!r}: cannot read: {error}") from None
 
