@@ -6,6 +6,7 @@ runs were in progress. So neither runs from before nor a wait for machines disto
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +71,8 @@ class SweepProgress:
     _starts: dict[str, int] = field(default_factory=dict)
     _before: int = 0
     _busy_s: float = 0.0
-    _seen_s: float = 0.0
+    _seen_s: float = math.inf
+    _is_busy: bool = False
 
     def note_before(self, run: str, outcome: str) -> None:
         """A run had finished before this command."""
@@ -81,12 +83,13 @@ class SweepProgress:
         self._running.pop(run, None)
         self._note_starts(run, starts)
         self._count(run, outcome)
+        self._is_busy = True
 
     def note_running(self, running: Sequence[Running], now_s: float) -> None:
         """These runs, and no others, are in progress now."""
-        if self._running:
-            self._busy_s += now_s - self._seen_s
-        self._seen_s = now_s
+        if running or self._is_busy:
+            self._busy_s += now_s - min(self._seen_s, now_s)
+        self._seen_s, self._is_busy = now_s, bool(running)
         self._running = {each.run: each for each in running}
         for each in running:
             self._note_starts(each.run, each.starts)

@@ -83,17 +83,11 @@ def draw(sweep: SweepProgress, title: str, lines: int) -> RenderableType:
     table = Table.grid(
         Column(no_wrap=True, overflow="ellipsis"),
         Column(no_wrap=True, justify="right"),
-        Column(no_wrap=True),
-        Column(overflow="fold"),
+        Column(no_wrap=True, overflow="ellipsis"),
         padding=(0, 2, 0, 0),
     )
     for each in shown:
-        table.add_row(
-            Text(each.name),
-            f"{each.done} of {each.total}",
-            f"{each.running} running" if each.running else "",
-            Text(each.problems, _find_style(each)),
-        )
+        table.add_row(Text(each.name), f"{each.done} of {each.total}", _describe_state(each))
     if left := len(variants) - len(shown):
         table.add_row(Text(f"and {left} more", "dim"))
     return Stack(whole, table) if variants else whole
@@ -128,6 +122,9 @@ def _list_completed(sweep: SweepProgress, told: set[str]) -> Iterator[str]:
                 yield f"     {each.name}: {each.done} of {each.total} done{problems}"
 
 
-def _find_style(variant: VariantProgress) -> str:
+def _describe_state(variant: VariantProgress) -> Text:
+    """What of a variant runs and did not pass."""
     is_bad = variant.outcomes.get("fail") or variant.outcomes.get("error")
-    return progress.STYLES["fail" if is_bad else "unknown"]
+    problems = Text(variant.problems, progress.STYLES["fail" if is_bad else "unknown"])
+    running = Text(f"{variant.running} running" if variant.running else "")
+    return Text(", ").join([each for each in (running, problems) if each])

@@ -34,7 +34,7 @@ def test_rate_and_end_are_of_the_work_of_this_command_while_runs_were_in_progres
     for trial in range(5):
         sweep.note_before(f"v0-{trial}", "pass")
     sweep.note_running([], 0.0)
-    sweep.note_running([], 3600.0)  # an hour without a machine
+    sweep.note_running([], 3601.0)  # an hour without a machine
     sweep.note_running([Running("v0-5")], 3601.0)
     sweep.note_running([Running("v0-5", 0.1)], 3611.0)
     assert sweep.describe() == "5 of 11 done (5 from before), 1 running"  # too early
@@ -44,6 +44,15 @@ def test_rate_and_end_are_of_the_work_of_this_command_while_runs_were_in_progres
     sweep.note_finished("v0-5", "pass")
     sweep.note_running([Running("v0-6")], 3661.0)
     assert sweep.describe().endswith("1 running, 1.0 runs a minute, about 5 min left")
+
+
+def test_runs_that_begin_and_end_between_two_looks_have_a_rate():
+    sweep = make(variants=1, trials=4)
+    sweep.note_running([], 0.0)
+    for trial, now_s in enumerate((1.0, 2.0)):
+        sweep.note_finished(f"v0-{trial}", "pass")
+        sweep.note_running([], now_s)
+    assert sweep.describe() == "2 of 4 done, 60 runs a minute, about 2 s left"
 
 
 @pytest.mark.parametrize(
@@ -121,16 +130,18 @@ def test_a_terminal_shows_a_bar_and_the_variants():
     assert variants == [
         "v0  0 of 10  1 running",
         "v1  0 of 10  1 running",
-        "v2  2 of 10             1 failed",
+        "v2  2 of 10  1 failed",
     ]
 
 
 def test_two_hundred_variants_fit_into_a_small_terminal():
     sweep = make(variants=200, trials=3)
     sweep.note_running([Running("v150-0"), Running("v7-0")], 0.0)
+    for number in range(20, 100):
+        sweep.note_finished(f"v{number}-0", "fail")
     lines = draw(sweep, 40, lines=4)
     assert all(len(line) <= 40 for line in lines)
-    assert [line.split()[0] for line in lines[-4:]] == ["v0", "v7", "v150", "and"]
+    assert [line.split()[0] for line in lines[-4:]] == ["v7", "v20", "v150", "and"]
     assert lines[-1] == "and 197 more"
 
 
