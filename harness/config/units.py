@@ -169,6 +169,15 @@ def short(value: float, dimension: Dimension) -> str:
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
 
 
+def render_roughly(time_s: float) -> str:
+    """Write a remaining time, rounded to the accuracy of the forecast."""
+    if time_s < 100:
+        return f"{time_s:.0f} s"
+    if time_s < 100 * 60:
+        return f"{time_s / 60:.0f} min"
+    return f"{time_s / 3600:.0f} h" if time_s < 72 * 3600 else f"{time_s / 86400:.0f} days"
+
+
 def count_of(number: int, what: str) -> str:
     """Write how many there are of something, whose plural ends in s."""
     return f"{number} {what}{'s' * (number != 1)}"

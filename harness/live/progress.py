@@ -143,9 +143,13 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     return table
 
 
-def render_roughly(time_s: float) -> str:
-    """Write a remaining time, rounded to the accuracy of the forecast."""
-    return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
+def print_line(console: Console, text: str) -> None:
+    """Print a line as it is. A full disk behind it is no reason to end a run."""
+    try:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 @dataclass(slots=True)
@@ -174,11 +178,7 @@ class _Lines:
 
     def _print(self) -> None:
         self.shown = self.last
-        try:
-            self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:  # a full disk behind it is no reason to end a run
-                raise
+        print_line(self.console, self.last)
 
 
 def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
