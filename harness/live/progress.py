@@ -268,6 +268,8 @@ def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
 
 def _describe_exit(row: Mapping[str, str]) -> str:
     """How a program ended, from its row of the table of programs."""
+    if row["processes"] == "0":
+        return "never started"
     if not row["end_s"]:
         return "did not end"
     if row["asked"] == "True":
