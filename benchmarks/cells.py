@@ -39,7 +39,7 @@ def run(scenario: Path, arguments: argparse.Namespace) -> tuple[list[str], list[
     """
     axes = grid.read_axes(arguments.vary)
     spec = comparison_runs.plan(scenario, axes, arguments.trials, arguments.changes)
-    trials = comparison_runs.run(spec, arguments.out, arguments.jobs, lambda done, work: None)
+    trials = comparison_runs.run(spec, arguments.out, arguments.jobs, lambda sweep: None)
     if (trials["verdict"] != "pass").any():
         raise SystemExit("\n".join(comparison.list_problems(trials, spec.keys)))
     return list(spec.keys), group(trials, spec.keys, arguments.out)

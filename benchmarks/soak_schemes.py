@@ -144,7 +144,7 @@ def soak(draws: list[Draw], folder: Path, at_once: int) -> pd.DataFrame:
     missing = [draw for draw in draws if draw.seed not in known]
     for begin in range(0, len(missing), BATCH):
         jobs = [draw.job() for draw in missing[begin : begin + BATCH]]
-        run_pool.run(jobs, folder / "runs", at_once, on_finished, lambda work: None)
+        run_pool.run(jobs, folder / "runs", at_once, on_finished, lambda running: None)
     table = pd.DataFrame(rows)
     return table[table["seed"].isin(drawn)]
 

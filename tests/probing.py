@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from trunkline.harness.measure.datagrams import Receiver, Sender
 from trunkline.harness.network.mininet_net import MininetNetwork
+from trunkline.harness.processes.timer import wait_for_start
 
 PORT = 6000
 QUIET_S = 3.0
@@ -45,6 +46,7 @@ def datagrams(
     `before` has what to do just before datagrams of these numbers are sent.
     """
     with sender(network, src, dst, size) as out, receiver(network, dst) as into:
+        wait_for_start()  # the guest's beats, which move the clock, come at the same times after it
         if not period_s:
             out.send(0, count)
         else:

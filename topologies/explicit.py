@@ -6,11 +6,11 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from trunkline.topologies.formats.network_file import ReadFile
 from trunkline.topologies.link_defaults import read_links
 from trunkline.topologies.link_options import Sites, parse_sites
 from trunkline.topologies.links import Link, TopologyError
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import ReadFile
 
 
 def build(

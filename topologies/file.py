@@ -15,7 +15,6 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
-from trunkline.topologies import csv_file, dot_file, graph_file, json_graph, research_file
 from trunkline.topologies.access import (
     AccessLink,
     add_access_links,
@@ -23,11 +22,9 @@ from trunkline.topologies.access import (
     make_routers,
     sum_rates,
 )
-from trunkline.topologies.attributes import Values
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Site, Topology
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats import csv_file, dot_file, graph_file, json_graph, research_file
+from trunkline.topologies.formats.attributes import Values
+from trunkline.topologies.formats.network_file import (
     NOTED,
     Defaults,
     Network,
@@ -36,9 +33,12 @@ from trunkline.topologies.network_file import (
     find_links,
     list_some,
 )
-from trunkline.topologies.network_links import make_links
-from trunkline.topologies.network_notes import list_notes
-from trunkline.topologies.quantities import RATE, TIME
+from trunkline.topologies.formats.network_links import make_links
+from trunkline.topologies.formats.network_notes import list_notes
+from trunkline.topologies.formats.quantities import RATE, TIME
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.mininet_topo import mininet_topo, read_here
+from trunkline.topologies.model import Site, Topology
 
 READERS: dict[str, Callable[[str], Network]] = {
     ".gml": graph_file.read_gml,
@@ -241,10 +241,12 @@ def _read_file(name: str, read: ReadFile) -> Network:
         return graph_file.read_gml((_DATA / f"{name}.gml").read_text(encoding="utf-8"))
     suffix = PurePath(name).suffix.lower()
     if suffix not in READERS:
-        forms = f"a file that ends in {', '.join(READERS)}"
+        forms = f"a file that ends in {', '.join(READERS)}, not compressed"
         allowed = f"expected {forms}, or a network that comes with Trunkline: "
         raise TopologyError(allowed + ", ".join(shipped))
-    return READERS[suffix](read(name))
+    if not (text := read(name)).strip("\ufeff \t\r\n"):
+        raise TopologyError("empty: expected nodes and links")
+    return READERS[suffix](text)
 
 
 def _read_table(key: str, text: str) -> csv_file.Table:
@@ -260,9 +262,10 @@ def _naming(key: str) -> Iterator[None]:
     try:
         yield
     except TopologyError as error:
-        of_every_link = error.key in ("jitter_ms", "loss_percent", "queue_bytes")
-        other = of_every_link or str(error).startswith("sites: ")
-        raise TopologyError(str(error), error.key if other else key) from None
+        if str(error).startswith("sites: "):
+            raise
+        kept = ("jitter_ms", "loss_percent", "queue_bytes")
+        raise error.with_keys(lambda own: own if own in kept else key) from None
 
 
 topos = {"file": mininet_topo(build)}

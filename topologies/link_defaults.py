@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trunkline.topologies import delay_file
+from trunkline.topologies.formats import delay_file
+from trunkline.topologies.formats.network_file import NOTED, ReadFile
 from trunkline.topologies.links import (
     UNIFORM,
     Link,
     LinkOverride,
     TopologyError,
-    check_values,
+    find_problem,
     is_random,
 )
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import NOTED, ReadFile
 
-_PLAIN = Link("a", "b", 1.0, 1.0, 1.0, 1.0)
-"""A link that can have all values that are possible."""
+_PLAIN = Link("a", "b", 1.0)
+"""A link with the usual values."""
 
 Refused = tuple[str, str]
 """An option, and what is wrong with it."""
@@ -53,16 +53,13 @@ def impair(
     links = list(topology.links)
 
     def change(name: str, value: Any, can: Callable[[Link], object], needs: str = "") -> None:
-        if value in (0.0, UNIFORM) or (name, value) == ("burst", 1.0):
-            return
-        try:
-            check_values("", replace(_PLAIN, **{name: value}))
-            if not any(map(can, links)):
-                raise TopologyError(f"expected links with {needs}")
-        except TopologyError as error:
-            problems.append((name, str(error).removeprefix(": ").rpartition(": ")[2]))
-            return
         usual = getattr(_PLAIN, name)
+        if value == usual:
+            return
+        problem = find_problem(name, value)
+        if problem or not any(map(can, links)):
+            problems.append((name, problem or f"expected links with {needs}"))
+            return
         for place, link in enumerate(links):
             if can(link) and (name == "burst" or getattr(link, name) == usual):
                 links[place] = replace(link, **{name: value})
@@ -87,9 +84,23 @@ def impair(
     try:
         made = topology if links == [*topology.links] else replace(topology, links=tuple(links))
     except TopologyError as error:
-        problems.append((error.key, str(error)))
+        problems += error.parts
         made = topology
     return made, tuple(problems)
+
+
+def refuse_impossible(values: Mapping[str, Any], read: ReadFile) -> tuple[Refused, ...]:
+    """The values, by fields of `Link`, that no link can have, and why; for unknown links."""
+    problems: list[Refused] = []
+    for name, value in values.items():
+        if name == "distribution" and delay_file.is_file(value):
+            try:
+                _read_delays(value, read)
+            except TopologyError as error:
+                problems.append((name, str(error)))
+        elif problem := find_problem(name, value):
+            problems.append((name, problem))
+    return tuple(problems)
 
 
 def read_override(override: LinkOverride, read: ReadFile) -> LinkOverride:

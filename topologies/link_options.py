@@ -13,12 +13,12 @@ import random
 from collections.abc import Sequence
 from typing import Annotated, Literal, get_args
 
-from trunkline.topologies import csv_file
+from trunkline.topologies.formats import csv_file
+from trunkline.topologies.formats.network_file import ReadFile, list_some
+from trunkline.topologies.formats.quantities import RATE, TIME, Unit
 from trunkline.topologies.links import Link, TopologyError
 from trunkline.topologies.matrix import Matrix, MatrixName, Pair, load_matrix
 from trunkline.topologies.model import MAX_SITES, Site, Topology, check_link_count
-from trunkline.topologies.network_file import ReadFile, list_some
-from trunkline.topologies.quantities import RATE, TIME, Unit
 
 Sites = int | list[str] | dict[str, str]
 """A count (n1, n2, ...), a list of names or of regions (`aws:us-east-1`), or name -> region."""
@@ -108,7 +108,7 @@ def build_overlay(
     try:
         return Topology(name, tuple(sites), links)
     except TopologyError as error:
-        raise TopologyError(str(error), key=_OPTIONS.get(error.key, error.key)) from None
+        raise error.with_keys(lambda key: _OPTIONS.get(key, key)) from None
 
 
 def both_ways(edges: Sequence[Pair]) -> list[Pair]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,9 @@ MAX_CORRELATION_PERCENT = 99.0
 MAX_SHOWN = 40
 """The characters of a distribution that an error shows."""
 
+MOST_PROBLEMS = 10
+"""The most problems of links that one error lists."""
+
 MAX_BURST = 10_000
 """The longest mean burst of losses, in packets."""
 
@@ -49,11 +52,28 @@ class TopologyError(ValueError):
 
     Attributes:
         key: the Python name of the option at fault (`"rates_mbps"`), or empty.
+        keys: the option at fault of each problem, if they differ.
     """
 
-    def __init__(self, message: str, key: str = "") -> None:
+    def __init__(self, message: str, key: str = "", keys: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.key = key
+        self.key = key or next(iter(keys), "")
+        self.keys = tuple(keys) or (self.key,) * len(self.problems)
+
+    @classmethod
+    def join(cls, parts: Iterable[tuple[str, str]]) -> TopologyError:
+        """The error of several problems, each with its option."""
+        keys, texts = zip(*parts, strict=True)
+        return cls("\n".join(texts), keys=keys)
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The option and the text of each problem."""
+        return tuple(zip(self.keys, self.problems, strict=True))
+
+    def with_keys(self, change: Callable[[str], str]) -> TopologyError:
+        """The same problems of other options."""
+        return TopologyError(str(self), keys=[change(key) for key in self.keys])
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -201,13 +221,15 @@ def check_values(where: str, link: Link) -> None:
     New and changed links have the same limits, but only a change may set a loss of 100 %.
 
     Raises:
-        TopologyError: a value is impossible; the message starts with `where`, the key is the field.
+        TopologyError: values are impossible. The message has a line for each, which starts with
+            `where`; its key is the field.
     """
+    problems: dict[str, str] = {}
 
     def refuse(name: str, allowed: str) -> None:
         what, unit = _WORDS[name]
         shown = f"{what} {_show(getattr(link, name))} {unit}".rstrip()
-        raise TopologyError(f"{where}: {shown}: expected {allowed}", key=name)
+        problems.setdefault(name, f"{where}: {shown}: expected {allowed}")
 
     slowest, fastest = RATES_MBPS
     if not slowest <= link.rate_mbps <= fastest:
@@ -216,21 +238,61 @@ def check_values(where: str, link: Link) -> None:
         refuse("delay_ms", f"0 to {MAX_DELAY_MS:.0f} ms")
     if not 0 <= link.jitter_ms <= MAX_JITTER_MS:
         refuse("jitter_ms", f"0 to {MAX_JITTER_MS:.0f} ms")
-    if link.jitter_ms > link.delay_ms:
+    if link.jitter_ms > link.delay_ms and "delay_ms" not in problems:
         refuse("jitter_ms", f"0 to the link's delay, {_show(link.delay_ms)} ms")
     if not 0 <= link.loss_percent <= 100:
         refuse("loss_percent", "0 to 100 %")
     if not 1 <= link.burst <= MAX_BURST:
         refuse("burst", f"1 to {MAX_BURST} packets")
-    if link.has_bursts and link.loss_percent > (most := 100 * link.burst / (link.burst + 1)):
+    elif link.has_bursts and link.loss_percent > (most := 100 * link.burst / (link.burst + 1)):
         # A packet arrives between two bursts.
         what = f"up to {most:.4g} % with bursts of {link.burst:g} packets, or 100 %"
         refuse("loss_percent", what)
     _check_impairments(link, refuse)
-    longest_bytes = _longest_queue_bytes(link.rate_mbps)
-    if link.queue_bytes is not None and not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
-        drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
-        refuse("queue_bytes", f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}")
+    if link.queue_bytes is not None and "rate_mbps" not in problems:
+        longest_bytes = _longest_queue_bytes(link.rate_mbps)
+        if not PACKET_BYTES <= link.queue_bytes <= longest_bytes:
+            drains = f"what drains in {MAX_QUEUE_S:.0f} s at {link.rate_mbps:g} Mbit/s"
+            refuse("queue_bytes", f"{PACKET_BYTES} (one packet) to {longest_bytes}, {drains}")
+    if problems:
+        raise TopologyError.join(problems.items())
+
+
+def check_all_values(links: Iterable[Link]) -> None:
+    """Check the links of a topology.
+
+    Raises:
+        TopologyError: values are impossible. One that several links have is one problem.
+    """
+    problems: dict[tuple[str, Any], tuple[str, str]] = {}
+    for link in links:
+        where = f"link {link.src} -> {link.dst}"
+        parts = [
+            (key, f"{where}: {word} 100 %: expected below 100 %; an outage stops a link")
+            for word in ("loss", "corrupt")
+            if getattr(link, key := f"{word}_percent") == 100
+        ]
+        try:
+            check_values(where, link)
+        except TopologyError as error:
+            parts += error.parts
+        for key, text in parts:
+            problems.setdefault((key, getattr(link, key)), (key, text))
+    if problems:
+        raise TopologyError.join([*problems.values()][:MOST_PROBLEMS])
+
+
+def find_problem(name: str, value: Any) -> str:
+    """Why no link can have this value of a field, such as `expected 0 to 100 %`; empty if one can.
+
+    A value that only some links cannot have, because of their other values, has no problem.
+    """
+    able = Link("a", "b", 1.0, MAX_DELAY_MS, 1.0, 1.0)
+    try:
+        check_values("", replace(able, **{name: value}))
+    except TopologyError as error:
+        return str(error).rpartition(": ")[2]
+    return ""
 
 
 def _check_impairments(link: Link, refuse: Callable[[str, str], None]) -> None:

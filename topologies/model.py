@@ -23,7 +23,7 @@ from trunkline.topologies.links import (
     Link,
     LinkOverride,
     TopologyError,
-    check_values,
+    check_all_values,
     compute_queue_bytes,
 )
 
@@ -408,11 +408,7 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
         if (link.src, link.dst) in pairs:
             raise TopologyError(f"{where}: given twice", key="links")
         pairs.add((link.src, link.dst))
-        check_values(where, link)
-        for word in ("loss", "corrupt"):
-            if getattr(link, key := f"{word}_percent") == 100:
-                what = f"{word} 100 %: expected below 100 %; an outage stops a link"
-                raise TopologyError(f"{where}: {what}", key=key)
+    check_all_values(links)
     for link in links:
         if (link.dst, link.src) not in pairs:
             raise TopologyError(

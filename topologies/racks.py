@@ -144,9 +144,8 @@ def _check_link(kind: str, link: Link) -> None:
     try:
         check_values(where, link)
     except TopologyError as error:
-        of_its_kind = error.key in ("rate_mbps", "delay_ms")
-        key = f"{kind}_{error.key}" if of_its_kind else error.key
-        raise TopologyError(str(error), key) from None
+        own = ("rate_mbps", "delay_ms")
+        raise error.with_keys(lambda key: f"{kind}_{key}" if key in own else key) from None
 
 
 topos = {"racks": mininet_topo(build)}

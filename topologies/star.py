@@ -10,6 +10,7 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
+from trunkline.topologies.formats.network_file import ReadFile
 from trunkline.topologies.link_options import (
     Delays,
     Rates,
@@ -21,7 +22,6 @@ from trunkline.topologies.link_options import (
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import ReadFile
 
 
 def build(

@@ -28,6 +28,9 @@ OURS = "TRUNKLINE_"
 MASTER_PORT = 29500
 """Where rank 0 of the first role listens for torch.distributed; each role has the next port."""
 
+PROCESSES = 1 << 22
+"""More than the process ids of a program: those of a site's next one are counted from here on."""
+
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PORTS = range(1, 65536)
@@ -177,6 +180,26 @@ def site_of(name: str) -> str:
 def is_of(name: str, site: str) -> bool:
     """Whether a program is at this site, or is the one with this name."""
     return site in (name, site_of(name))
+
+
+def first_process(programs: Sequence[str], name: str, attempt: int) -> int:
+    """From which number on the processes of a program are counted at its site, in this attempt.
+
+    `programs` are the site's.
+    """
+    return (attempt * len(programs) + programs.index(name)) * PROCESSES
+
+
+def find_owner(programs: Sequence[str], process: int | None) -> str:
+    """Which of a site's programs has the process with this number; the site if that is not known.
+
+    The number counts from `first_process` on.
+    """
+    if len(programs) == 1:
+        return programs[0]
+    if process is None:
+        return site_of(programs[0])
+    return programs[process // PROCESSES % len(programs)]
 
 
 def list_roles(options: Mapping[str, Any]) -> dict[str, Role]:

@@ -121,6 +121,16 @@ class LinksCounted(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
+class SiteQuiet(Event, by=By.RUNNER):
+    """In a run of programs: the site `who` moved no data from `since_ns` until now, a second or
+    more. Packets that only open a connection, refuse it or acknowledge data are no data.
+    """  # noqa: D205
+
+    who: str
+    since_ns: Count
+
+
+@dataclass(frozen=True, slots=True)
 class TimeCharged(Event, by=By.RUNNER):
     """At the end of a run of programs, if anything was charged or many polls were empty.
 

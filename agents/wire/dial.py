@@ -211,7 +211,8 @@ async def mesh(
     async with asyncio.TaskGroup() as group:
         accepting = group.create_task(accept(listener, gate, lower))
         dialling = {
-            peer.site: group.create_task(dial(gate.me, gate.identity, peer, opened)) for peer in higher
+            peer.site: group.create_task(dial(gate.me, gate.identity, peer, opened))
+            for peer in higher
         }
     return accepting.result() | {site: task.result() for site, task in dialling.items()}
 

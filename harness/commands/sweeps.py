@@ -82,6 +82,15 @@ def open_pool(
         yield pool
 
 
+@contextlib.contextmanager
+def show_count(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Show how many of how many are done, such as "trials planned", unless `quiet`."""
+    from trunkline.harness.live import progress
+
+    with progress.live(terminal.make_console(stderr=True, quiet=quiet)) as show:
+        yield lambda done, total: show(done / total, f"{done} of {total} {what}")
+
+
 def write_script(arguments: argparse.Namespace) -> str:
     """Write the script of `--sbatch`; return the lines that submit it. Raises UsageError."""
     from trunkline.harness.record.run_folder import RunFolder

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from trunkline.topologies.formats.quantities import RATE
+
 Number = int | float
 
 
@@ -128,7 +130,7 @@ def parse(value: object, dimension: Dimension) -> Number:
         raise QuantityError(dimension.allowed)
     sign, digits, unit = match.groups()
     if unit not in dimension.units:
-        raise QuantityError(_unknown_unit(unit, dimension))
+        raise QuantityError(_unknown_unit(digits, unit, dimension))
     amount = _scale(digits, dimension.units[unit])
     if sign and amount:
         raise QuantityError(f"expected {dimension.name} of 0 or more")
@@ -167,6 +169,15 @@ def short(value: float, dimension: Dimension) -> str:
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
 
 
+def render_roughly(time_s: float) -> str:
+    """Write a remaining time, rounded to the accuracy of the forecast."""
+    if time_s < 100:
+        return f"{time_s:.0f} s"
+    if time_s < 100 * 60:
+        return f"{time_s / 60:.0f} min"
+    return f"{time_s / 3600:.0f} h" if time_s < 72 * 3600 else f"{time_s / 86400:.0f} days"
+
+
 def count_of(number: int, what: str) -> str:
     """Write how many there are of something, whose plural ends in s."""
     return f"{number} {what}{'s' * (number != 1)}"
@@ -190,11 +201,14 @@ def _write_plain(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _unknown_unit(unit: str, dimension: Dimension) -> str:
+def _unknown_unit(digits: str, unit: str, dimension: Dimension) -> str:
     if not unit:
         return f"a unit is missing: {dimension.allowed}"
     similar = [known for known in dimension.units if known.lower() == _normalize_unit(unit).lower()]
     hint = f"did you mean {similar[0]}? " if similar else ""
+    size = RATE.find_size(unit) if dimension is RATE_MBPS else None
+    if not similar and size and (amount := _scale(digits, size)) <= _TOO_LARGE:  # MB/s
+        hint = f"did you mean {render(amount, dimension)}? "
     return f"unknown unit {unit}: {hint}{dimension.allowed}"
 
 

@@ -43,7 +43,7 @@ def list_points(run: RunFiles) -> list[Point]:
         found += _draw("tasks", column, tasks["end_s"], tasks[column])
     for column in ("duration_s", *PARTS) if "steps" in tables else ():
         steps = tables["steps"]
-        found += _draw("steps", column, steps["start_s"], steps[column], steps["site"])
+        found += _draw("steps", column, steps["start_s"], steps[column], steps["program"])
     if "calls" in tables:
         calls = tables["calls"]
         by = calls["call"] + "/" + calls["site"]

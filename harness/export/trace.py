@@ -169,10 +169,16 @@ def _list_programs(run: RunFiles) -> Iterator[Slice]:
 def _list_rows(run: RunFiles, table: str, site: str) -> Iterator[Slice]:
     """The steps or the calls of a site, with a track per process and thread."""
     found = run.tables.get(table)
+    numbered = (
+        set()
+        if found is None or table != "steps"
+        else {row["program"] for row in _rows(found) if "step" in row}
+    )
     for row in _rows(found[found["site"] == site]) if found is not None else ():
         process = f" of process {row['process']}" if "process" in row else ""
         thread = f", thread {row['thread']}" if "thread" in row else ""
-        step = f"step {row['step']}" if "step" in row else "whole run"
+        unnumbered = "before its first step" if row.get("program") in numbered else "whole run"
+        step = f"step {row['step']}" if "step" in row else unnumbered
         duration_s = row.get("duration_s")
         yield Slice(
             track=f"{site}: {table}{process}{thread}",

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from trunkline.harness.config import units
 from trunkline.harness.config.units import TIME_S
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import FaultError, Switch
 from trunkline.harness.faults.trace_columns import (
     Column,
@@ -31,8 +32,8 @@ from trunkline.harness.faults.traces import (
     find_times,
     split_steps,
 )
-from trunkline.topologies.node_names import name_site
-from trunkline.topologies.quantities import quote
+from trunkline.topologies.formats.node_names import name_site
+from trunkline.topologies.formats.quantities import quote
 
 ALL = "all"
 """Instead of a site: all sites that the file names."""
@@ -72,8 +73,13 @@ def read(text: str, name: str, site: str, reading: Reading) -> tuple[Switch, ...
         return _read_spans(table, rows, starts, ends, reading.start)
     place, time = _find_states(table, site, bool(reading.step))
     columns = Columns({"time": time} if time else {})
-    times_s = find_times(rows, columns, reading, table.where, table.rows)
-    states = [_read_state(cell, where) for where, cell in list_cells(rows, place)]
+    problems, times_s, states = FaultProblems(), list[float](), list[bool]()
+    for where, cell in list_cells(rows, place):
+        with problems.noting():
+            states.append(_read_state(cell, where))
+    with problems.noting():
+        times_s = find_times(rows, columns, reading, table.where, table.rows)
+    problems.refuse()
     return _merge(list(zip(times_s, states, strict=True)))
 
 

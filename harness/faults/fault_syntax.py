@@ -8,7 +8,7 @@ exact inverse of `parse`, and writes default values too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from decimal import Decimal
 from typing import Any
@@ -32,18 +32,19 @@ from trunkline.harness.faults.fault_parts import (
     Sites,
     Track,
 )
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
-from trunkline.topologies import delay_file, distributions
+from trunkline.topologies import distributions
 from trunkline.topologies.access import GATEWAY
-from trunkline.topologies.links import TopologyError
+from trunkline.topologies.formats import delay_file
+from trunkline.topologies.formats.network_file import NOTED
+from trunkline.topologies.links import CHANGEABLE, TopologyError, find_problem
 from trunkline.topologies.model import Topology
-from trunkline.topologies.network_file import NOTED
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
 
 _ARROWS = {"->": "one-way", "<->": "both"}
-MOST_ERRORS = 5
 _NUMBER = re.compile(r"[0-9][0-9.]*")
 
 ACCESS = "access"
@@ -67,8 +68,8 @@ def parse(
             name if it is empty. None: the agents, which are the sites and the controller.
 
     Raises:
-        FaultError: the text is not a fault; the message says what is allowed, for the first
-            `MOST_ERRORS` wrong words.
+        FaultError: the text is not a fault; the message says what is allowed, for several wrong
+            words.
     """
     names = None if targets is None else tuple(targets)
     reader = _Reader(text.replace("|", " | ").split(), topology, read, names)
@@ -165,8 +166,8 @@ def summary(verb: str) -> str:
 class _Reader:
     """Parses one word after the other; `values` are the fields of the fault so far.
 
-    `errors` has all wrong names, and all wrong optional words. `file` is the file of a trace, which
-    is read as `hints` say; `measured` the delay and the jitter of a file of delays.
+    `problems` has all wrong names and optional words. `file` is the file of a trace, which is read
+    as `hints` say; `measured` the delay and the jitter of a file of delays.
     """
 
     words: list[str]
@@ -176,7 +177,7 @@ class _Reader:
     position: int = 0
     cls: Any = None
     values: dict[str, Any] = field(default_factory=dict)
-    errors: list[FaultError] = field(default_factory=list)
+    problems: FaultProblems = field(default_factory=FaultProblems)
     measured: dict[str, float] = field(default_factory=dict)
     file: str = ""
     hints: dict[str, str] = field(default_factory=dict)
@@ -192,20 +193,16 @@ class _Reader:
             for part in self.cls.PARTS:
                 self._needed(part)
         except FaultError as error:
-            self.errors.append(error)
+            self.problems.errors.append(error)
             self.position = len(self.words)
         while self.position < len(self.words):
-            try:
+            with self.problems.noting():
                 self._optional(self._take("", ()))
-            except FaultError as error:
-                self.errors.append(error)
-        try:
+        with self.problems.noting():
             self._read_track()
-        except FaultError as error:
-            self.errors.append(error)
-        if self.errors:
-            text = "; ".join(str(error) for error in self.errors[:MOST_ERRORS])
-            raise FaultError(text, self.errors[0].candidates)
+        if self.problems.errors:
+            self.problems.note(self._list_impossible())
+        self.problems.refuse()
         for each in fields(self.cls):
             if each.default is MISSING and each.name not in self.values:
                 part = next(p for p in self.cls.PARTS if getattr(p, "field", "") == each.name)
@@ -217,6 +214,16 @@ class _Reader:
             return fault
         except FaultError as error:
             raise FaultError(str(error), self.unused()) from None
+
+    def _list_impossible(self) -> Iterator[str]:
+        """The values that no link can have, where other words are wrong."""
+        for part in self.cls.PARTS:
+            if not isinstance(part, Setting | Delays) or part.field not in CHANGEABLE:
+                continue
+            given = self.values.get(part.field, ())
+            for value in dict.fromkeys(given if isinstance(given, tuple) else (given,)):
+                if problem := find_problem(part.field, value):
+                    yield f"{part.key}: {_show(value, part)}: {problem}"
 
     def unused(self) -> tuple[str, ...]:
         """The words that may follow here."""
@@ -299,7 +306,7 @@ class _Reader:
             self.position += 1
             if any(each.name == "direction" for each in fields(self.cls)):
                 self.values["direction"] = _ARROWS[arrow]
-        others = self.topology.neighbours(a) if self.topology and not self.errors else ()
+        others = self.topology.neighbours(a) if self.topology and not self.problems.errors else ()
         if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
             self.words[self.position] = f"{a}{GATEWAY}"
         self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
@@ -347,7 +354,7 @@ class _Reader:
 
     def _known(self, name: str, names: tuple[str, ...]) -> str:
         if names and name not in names:
-            self.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
+            self.problems.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
         return name
 
     def _file(self, name: str, instead: str = "the steps of a trace") -> str:
@@ -417,6 +424,11 @@ def _parse_range(text: str, part: Setting) -> tuple[float, float]:
     if values[0] > values[1]:
         raise FaultError(f"{part.key}: {text}: expected the smaller value first")
     return values
+
+
+def _show(value: Any, part: Setting | Delays) -> str:
+    dimension = part.dimension if isinstance(part, Setting) else None
+    return str(value) if dimension is None else units.render(value, dimension)
 
 
 def _write_setting(value: Any, part: Setting) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.fault_parts import ALL
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import (
     Direction,
     Fault,
@@ -50,8 +51,8 @@ def check(fault: Fault, topology: Topology) -> None:
     If only the delay changes, a longer jitter shrinks with it, as in `harness.faults.timeline`.
 
     Raises:
-        FaultError: no link is cut, or a link cannot have a value; the message is then that of a
-            topology with this value.
+        FaultError: no link is cut, or a link cannot have values; the message is then that of a
+            topology with these values.
     """
     changes: Sequence[Mapping[str, Any]]
     match fault:
@@ -71,14 +72,20 @@ def check(fault: Fault, topology: Topology) -> None:
             changes = [{k: each[i] for k, each in fault.ranges().items()} for i in (0, 1)]
         case _:
             return
+    problems: dict[str, str] = {}
     for src, dst in pairs:
+        where = f"link {src} -> {dst}"
         link = topology.link(src, dst)
         link = replace(link, queue_bytes=topology.queue_bytes(link))
         for values in changes:
             try:
-                check_values(f"link {src} -> {dst}", fit(replace(link, **values), values))
+                check_values(where, fit(replace(link, **values), values))
             except TopologyError as error:
-                raise FaultError(str(error)) from None
+                for text in error.problems:
+                    problems.setdefault(text.removeprefix(where), text)
+    found = FaultProblems()
+    found.note(problems.values())
+    found.refuse()
 
 
 def _list_extremes(trace: Trace) -> list[Mapping[str, float]]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import FaultError, Step
 
 WINDOW_MS = 100
@@ -43,10 +44,19 @@ def read_opportunities(lines: Sequence[tuple[str, str]]) -> tuple[Step, ...]:
     Raises:
         FaultError: a line, given with its place, is no time, or earlier than the one before it.
     """
-    times_ms = [_opportunity_ms(line, where) for where, line in lines]
-    for (one_ms, next_ms), (where, _) in zip(pairwise(times_ms), lines[1:], strict=True):
-        if next_ms < one_ms:
-            raise FaultError(f"{where}: {next_ms} after {one_ms}: expected times that do not fall")
+    times_ms: list[int] = []
+    problems = FaultProblems()
+    for where, line in lines:
+        try:
+            at_ms = _opportunity_ms(line, where)
+        except FaultError as error:
+            problems.errors.append(error)
+            continue
+        if times_ms and at_ms < times_ms[-1]:
+            shown = f"{at_ms} after {times_ms[-1]}"
+            problems.note([f"{where}: {shown}: expected times that do not fall"])
+        times_ms.append(at_ms)
+    problems.refuse()
     end_ms = times_ms[-1]
     if not end_ms:
         raise FaultError(f"{lines[-1][0]}: 0: expected a last time of 1 ms or more")

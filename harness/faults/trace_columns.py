@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.faults.trace_times import SECONDS
-from trunkline.topologies.attributes import find_quantity
-from trunkline.topologies.quantities import PERCENT, RATE, TIME, Unit, quote
+from trunkline.topologies.formats.attributes import find_quantity
+from trunkline.topologies.formats.quantities import PERCENT, RATE, TIME, Unit, quote
 
 RATES = replace(RATE, name="a rate of 0 or more", above_0=False)
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import FaultError
-from trunkline.topologies.quantities import TIME, Unit, quote
+from trunkline.topologies.formats.quantities import TIME, Unit, quote
 
 FIRST = "first"
 """The word for the time of the first row."""
@@ -67,13 +68,19 @@ def read_times(
         FaultError: a cell is no time, or earlier than the one before it.
     """
     times: list[Decimal] = []
+    problems = FaultProblems()
     for where, text in cells:
-        at_s = _read(text, where, unit)
+        try:
+            at_s = _read(text, where, unit)
+        except FaultError as error:
+            problems.errors.append(error)
+            continue
         if times and at_s <= times[-1]:
             first = times[0] if times[0] >= UNIX_S else Decimal(0)
             shown = f"{at_s - first:g} s after {times[-1] - first:g} s"
-            raise FaultError(f"{where}: {shown}: expected times that grow")
+            problems.note([f"{where}: {shown}: expected times that grow"])
         times.append(at_s)
+    problems.refuse()
     first = min((_read(text, where, unit) for where, text in whole), default=times[0])
     zero = _find_zero(first, start, unit, clock=bool(_CLOCK.fullmatch(cells[0][1])))
     if times[-1] < zero:

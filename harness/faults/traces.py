@@ -17,6 +17,7 @@ from typing import Any
 from trunkline.harness.config import units
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, QuantityError
 from trunkline.harness.faults import mahimahi
+from trunkline.harness.faults.fault_problems import FaultProblems
 from trunkline.harness.faults.fault_types import FaultError, Step
 from trunkline.harness.faults.trace_columns import (
     ALLOWED,
@@ -28,8 +29,8 @@ from trunkline.harness.faults.trace_columns import (
 )
 from trunkline.harness.faults.trace_tables import Row, Table, list_cells, read_table
 from trunkline.harness.faults.trace_times import is_date, read_times
+from trunkline.topologies.formats.quantities import read_quantity
 from trunkline.topologies.links import RATES_MBPS, Link, TopologyError, check_values
-from trunkline.topologies.quantities import read_quantity
 
 MAX_STEPS = 200_000
 """The most steps of all traces of a scenario: `resolved.yaml` has them, and its length is limited.
@@ -92,8 +93,15 @@ def read(
         raise FaultError(f"{name}: unit={MAHIMAHI}: expected a time in ms per line and no step=")
     check_count(name, len(table.rows))
     columns = _find_columns(table, reading)
-    times_s = find_times(table.rows, columns, reading, table.where)
-    steps = [_read_step(row, columns) for row in table.rows]
+    problems, times_s, steps = FaultProblems(), list[float](), list[Step]()
+    for row in table.rows:
+        try:
+            steps.append(_read_step(row, columns))
+        except FaultError as error:
+            problems.errors.append(error)
+    with problems.noting():
+        times_s = find_times(table.rows, columns, reading, table.where)
+    problems.refuse()
     unread = ", ".join(columns.unread)
     notes = (f"{name}: columns that are not read: {unread}",) if unread else ()
     return _start(times_s, steps, name), notes
@@ -101,8 +109,14 @@ def read(
 
 def parse_steps(word: str) -> tuple[Step, ...] | None:
     """Read the steps in a word from `write`; None if the word is the name of a file."""
-    rows = split_steps(word)
-    return None if rows is None else tuple(_parse_step(at_s, cells) for at_s, cells in rows)
+    if (rows := split_steps(word)) is None:
+        return None
+    problems, steps = FaultProblems(), list[Step]()
+    for at_s, cells in rows:
+        with problems.noting():
+            steps.append(_parse_step(at_s, cells))
+    problems.refuse()
+    return tuple(steps)
 
 
 def split_steps(word: str) -> tuple[tuple[float, list[str]], ...] | None:
@@ -166,9 +180,9 @@ def find_times(
         dates = list_cells(rows, columns.date)
         cells = [(place, f"{date} {text}") for (place, date), (_, text) in
                  zip(dates, cells, strict=True)]  # fmt: skip
-    for place, text in cells:
-        if not text:
-            raise FaultError(f"{place}: no time: {ALLOWED}")
+    problems = FaultProblems()
+    problems.note(f"{place}: no time: {ALLOWED}" for place, text in cells if not text)
+    problems.refuse()
     return read_times(cells, time.unit, reading.start, list_cells(whole, time.place))
 
 
@@ -198,6 +212,7 @@ def _find_columns(table: Table, reading: Reading) -> Columns:
 def _read_step(row: Row, columns: Columns) -> Step:
     where, cells = row
     values: dict[str, Any] = {}
+    problems: list[str] = []
     for kind in VALUES:
         column = columns.found.get(kind)
         text = cells[column.place] if column and column.place < len(cells) else ""
@@ -205,7 +220,9 @@ def _read_step(row: Row, columns: Columns) -> Step:
             try:
                 values[_FIELDS[kind]] = read_quantity(text, column.unit) * column.factor
             except TopologyError as error:
-                raise FaultError(f"{where}: {kind} {error}") from None
+                problems.append(f"{where}: {kind} {error}")
+    if problems:
+        raise FaultError("; ".join(problems))
     if not values and len(cells) < 2 <= len(columns.found):
         raise FaultError(f"{where}: no value: {ALLOWED}")
     return _check(Step(0.0, **values), where)
@@ -235,10 +252,10 @@ def _check(step: Step, where: str) -> Step:
     try:
         check_values(where, link)
     except TopologyError as error:
-        hint = {"rate_mbps": ", or 0 for an outage"}.get(error.key, "")
-        if (step.rate_mbps or 0) > RATES_MBPS[1]:
-            hint = "; unit=bit/s says that it is in bit/s"
-        raise FaultError(f"{error}{hint}") from None
+        too_fast = (step.rate_mbps or 0) > RATES_MBPS[1]
+        hint = "; unit=bit/s says that it is in bit/s" if too_fast else ", or 0 for an outage"
+        texts = [f"{text}{hint if key == 'rate_mbps' else ''}" for key, text in error.parts]
+        raise FaultError("; ".join(texts)) from None
     return step
 
 

@@ -13,10 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from trunkline.harness.config.units import TIME_S, short
+from trunkline.harness.config.units import TIME_S, render_roughly, short
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState, show_rate
-from trunkline.harness.live.progress import render_roughly
 from trunkline.harness.report.faults.fault_layout import shorten
 from trunkline.harness.scenario.settings import Scenario
 

@@ -143,9 +143,13 @@ def summary(run_dir: Path, verdict: Verdict) -> Table:
     return table
 
 
-def render_roughly(time_s: float) -> str:
-    """Write a remaining time, rounded to the accuracy of the forecast."""
-    return f"{time_s:.0f} s" if time_s < 100 else f"{time_s / 60:.0f} min"
+def print_line(console: Console, text: str) -> None:
+    """Print a line as it is. A full disk behind it is no reason to end a run."""
+    try:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 @dataclass(slots=True)
@@ -174,11 +178,7 @@ class _Lines:
 
     def _print(self) -> None:
         self.shown = self.last
-        try:
-            self.console.print(self.last, markup=False, highlight=False, soft_wrap=True)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:  # a full disk behind it is no reason to end a run
-                raise
+        print_line(self.console, self.last)
 
 
 def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
@@ -232,18 +232,21 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
 
 
 def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:
-    """What a process of programs with timed calls did on average."""
+    """What a program with timed calls did on average."""
     sites = len({row["site"] for row in rows})
-    processes = len({(row["site"], row.get("process")) for row in rows})
+    programs = {row["program"] for row in rows}
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
-             "moving_s": "moving bytes", "rest_s": "else"}  # fmt: skip
+             "moving_s": "moving bytes", "stopped_s": "stopped", "rest_s": "else"}  # fmt: skip
+    means_s = {column: sum(_numbers(rows, column)) / len(programs) for column in names}
     parts = (
-        f"{short(sum(_numbers(rows, column)) / processes, TIME_S)} {name}"
-        for column, name in names.items()
+        f"{short(mean_s, TIME_S)} {names[column]}"
+        for column, mean_s in means_s.items()
+        if mean_s or column != "stopped_s"
     )
     whose = count_of(sites, "site")
-    if processes > sites:
-        whose = f"{processes} processes at {whose}"
+    if len(programs) > sites:
+        several = any("(process " in name for name in programs)
+        whose = f"{len(programs)} {'processes' if several else 'programs'} at {whose}"
     return f"{', '.join(parts)}, on average of {whose}"
 
 
@@ -268,6 +271,8 @@ def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
 
 def _describe_exit(row: Mapping[str, str]) -> str:
     """How a program ended, from its row of the table of programs."""
+    if row["processes"] == "0":
+        return "never started"
     if not row["end_s"]:
         return "did not end"
     if row["asked"] == "True":

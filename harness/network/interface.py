@@ -6,8 +6,10 @@ the same to every program inside, and the kernel need not be asked for them.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -31,6 +33,9 @@ ETHERNET_HEADER_BYTES = 14
 
 TCP_IP_HEADER_BYTES = 52
 """The headers of IP and of TCP with timestamps in every packet with payload."""
+
+EMPTY_PACKET_BYTES = 94
+"""The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
 
 
 class NetworkError(RuntimeError):
@@ -172,15 +177,19 @@ class Network(Protocol):
     def with_data(self) -> list[str]:
         """The sites whose TCP or UDP has sent data, also if only to themselves."""
 
+    def counting_data(self) -> contextlib.AbstractContextManager[Callable[[str], int]]:
+        """How many packets with data a site's TCP and UDP have sent, also to itself."""
+
 
 @dataclass(slots=True)
 class InMemoryNetwork:
-    """A fake network for tests. It notes calls; tests set the counters in `carried`."""
+    """A fake network for tests. It notes calls; tests set `carried` and `sent_data`."""
 
     topology: Topology
     running: bool = False
     entered: list[str] = field(default_factory=list)
     carried: dict[Directed, LinkCounters] = field(default_factory=dict)
+    sent_data: dict[str, int] = field(default_factory=dict)
     cuts: set[tuple[Directed, Cut]] = field(default_factory=set)
 
     def start(self) -> None:
@@ -234,7 +243,11 @@ class InMemoryNetwork:
 
     def with_data(self) -> list[str]:
         """See `Network`."""
-        return []
+        return [site for site, packets in self.sent_data.items() if packets]
+
+    def counting_data(self) -> contextlib.AbstractContextManager[Callable[[str], int]]:
+        """The numbers in `sent_data`; zero for other sites."""
+        return contextlib.nullcontext(lambda site: self.sent_data.get(site, 0))
 
     def _affected(self, src: str, dst: str, how: Cut) -> tuple[Directed, ...]:
         self.topology.link(src, dst)

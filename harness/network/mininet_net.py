@@ -16,7 +16,7 @@ import errno
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ from trunkline.harness.network.interface import (
     hardware_address,
     site_address,
 )
-from trunkline.harness.network.namespace import Namespace, check_rights
+from trunkline.harness.network.namespace import Namespace, Statistics, check_rights
 from trunkline.harness.network.netlink import RefusedError, Request
 from trunkline.harness.network.read_back import Interface, Listener
 from trunkline.harness.processes import ownership
@@ -237,6 +237,16 @@ class MininetNetwork:
             for site in self.topology.site_names
             if any(self._namespace(site).statistic(name) for name in SENT_DATA)
         ]
+
+    @contextlib.contextmanager
+    def counting_data(self) -> Iterator[Callable[[str], int]]:
+        """How many packets with data a site's TCP and UDP have sent, also to itself."""
+        with contextlib.ExitStack() as opened:
+            statistics = {
+                site: opened.enter_context(contextlib.closing(Statistics(self._namespace(site))))
+                for site in self.topology.site_names
+            }
+            yield lambda site: sum(map(statistics[site].read, SENT_DATA))
 
     def _ends(self, src: str, dst: str, how: Cut) -> Directed:
         """The key of a cut. Both directions of a carrier have the same key."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trunkline.agents.events.event import By, Event
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.agents.events.run_events import LinksCounted
+from trunkline.agents.events.run_events import LinksCounted, SiteQuiet
 from trunkline.agents.events.task_events import (
     Discarded,
     Received,
@@ -34,6 +34,9 @@ def find_misfit(event: Event, topology: Topology) -> str | None:
             for link in links:
                 if not topology.has_link(link.src, link.dst):
                     return f"links: {link.src} -> {link.dst}: expected links of the topology"
+        case SiteQuiet(who=who):
+            if not topology.is_site(who):
+                return f"who: {who!r}: expected a site of the topology"
         case TaskStarted() | TaskReplanned() | TaskRearranged():
             try:
                 plan = Plan.from_json(event.forest)

@@ -26,6 +26,7 @@ from trunkline.agents.events.run_events import (
     Predicted,
     RunFinished,
     RunStarted,
+    SiteQuiet,
     Stopping,
     TimersLate,
 )
@@ -365,6 +366,7 @@ _EXITING = (
     LinkLost,
     LinksCounted,
     RunFinished,
+    SiteQuiet,
     TimersLate,
     WorkerLost,
 )

@@ -92,6 +92,18 @@ class ProgramLives:
                 since_ns = None
         return found if since_ns is None else [*found, (since_ns, self.end_ns)]
 
+    def pauses(self, name: str) -> list[Interval]:
+        """When faults held a program."""
+        found: list[Interval] = []
+        since_ns: int | None = None
+        for moment in self.of_program(name):
+            if moment.paused and since_ns is None:
+                since_ns = moment.t_ns
+            elif not moment.paused and since_ns is not None:
+                found.append((since_ns, moment.t_ns))
+                since_ns = None
+        return found if since_ns is None else [*found, (since_ns, self.end_ns)]
+
     def last_exit(self, name: str) -> AgentExited | None:
         """The exit of a program's last process; None if that has not ended, or never began."""
         exits = [

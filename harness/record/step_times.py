@@ -1,8 +1,8 @@
 """Where the time of programs went: computing, waiting for the last site, moving bytes (pure).
 
-At each moment a process computes, or is in a call. A collective call waits until the last member
-whose data it needs has begun it, and moves bytes from then on. If a process does several at once,
-the first of computing, moving and waiting counts.
+At each moment a program is stopped, computes, or is in a call. A collective call waits until the
+last member whose data it needs has begun it, and moves bytes from then on. If a program does
+several at once, the first of being stopped, computing, moving and waiting counts.
 """
 
 from __future__ import annotations
@@ -18,29 +18,34 @@ from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.calls import Call, Key, Meeting, find_meetings, list_calls
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval, Phase
-from trunkline.workloads.program_roles import site_of
+from trunkline.workloads.program_roles import find_owner, site_of
 
-COMPUTING, MOVING, WAITING = range(3)
-"""What a process does, in the order in which it counts."""
+STOPPED, COMPUTING, MOVING, WAITING = range(4)
+"""What a program does, in the order in which it counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """The parts of one step of a process, or of its whole run, in nanoseconds.
+    """The parts of one step of a program, or of its whole run, in nanoseconds.
 
     Attributes:
-        process: its id at the site; None if the reports of several processes do not tell them
-            apart, or if the site has none.
-        number: the iteration; None for the whole run of a process that reports no computing.
-        waited_for: how long the process waited for each other site, and for each other process of
-            its own site, such as `n2 (process 17)`.
+        who: the program; with the ids of its processes if several computed or called at once.
+        process: the id of the process at the site; None if reports do not tell it, or if the row is
+            of several.
+        number: the iteration; None for the time from a start of the program until its first one,
+            which is the whole run of a program that reports no computing.
+        stopped_ns: a fault paused the program, or it had ended and was not started again yet.
+        waited_for: how long it waited for each other program, and for each other process of its
+            own, such as `n2 (process 17)`.
     """
 
     site: str
+    who: str
     process: int | None
     number: int | None
     start_ns: int
     end_ns: int
+    stopped_ns: int
     computing_ns: int
     moving_ns: int
     waiting_ns: int
@@ -49,15 +54,18 @@ class StepTime:
     @property
     def rest_ns(self) -> int:
         """What is left of the step."""
-        return self.end_ns - self.start_ns - self.computing_ns - self.moving_ns - self.waiting_ns
+        parts_ns = self.stopped_ns + self.computing_ns + self.moving_ns + self.waiting_ns
+        return self.end_ns - self.start_ns - parts_ns
 
 
 @dataclass(slots=True)
 class _Process:
-    """What a process of a site computed and called."""
+    """What a process of a site computed and called; `end_ns` is when it last did."""
 
+    number: int | None
     calls: list[Call] = field(default_factory=list)
     computed: list[Phase] = field(default_factory=list)
+    end_ns: int = 0
 
     @property
     def first_ns(self) -> int:
@@ -66,24 +74,133 @@ class _Process:
         return min([*begun, *(phase.start_ns for phase in self.computed)])
 
 
-def list_step_times(history: History, sites: tuple[str, ...]) -> Iterator[StepTime]:
-    """The steps of each process of each site in order: from one start of computing to the next."""
-    meetings = find_meetings(history)
-    first_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
-    exits_ns = defaultdict[str, list[int]](list)
-    for event in history.all(AgentExited):
-        exits_ns[site_of(event.who)].append(event.t_ns)
+def list_step_times(history: History, programs: Iterable[str]) -> Iterator[StepTime]:
+    """The steps of each program in order: from one start of computing to the next.
+
+    Processes of a program that follow each other are one row after the other. Those that compute or
+    call at once have steps of their own.
+    """
+    names = defaultdict[str, list[str]](list)
+    for program in programs:
+        names[site_of(program)].append(program)
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
         calls[call.started.site].append(call)
-    for site in sites:
-        until_ns = exits_ns[site][-1] if exits_ns[site] else history.end_ns
-        processes = _tell_apart(calls[site], history.phases.get(site, ()))
-        for process, own in processes.items():
-            others = [each.first_ns for each in processes.values() if each is not own]
-            end_ns = _find_end(own, others, until_ns)
-            first = list(_find_first(own.computed, exits_ns[site]))
-            yield from _divide_steps((site, process), own, first, (first_ns, end_ns), meetings)
+    divider = _Divider(history, names, find_meetings(history))
+    for site, own in names.items():
+        found = defaultdict[str, list[_Process]](list)
+        for process in _tell_apart(calls[site], history.phases.get(site, ())):
+            found[find_owner(own, process.number)].append(process)
+        for name in dict.fromkeys([*own, *found]):
+            yield from divider.divide(name, found[name])
+
+
+@dataclass(frozen=True, slots=True)
+class _Divider:
+    """Divides the time of programs; `names` are those of each site."""
+
+    history: History
+    names: Mapping[str, Sequence[str]]
+    meetings: Mapping[Key, Meeting]
+
+    def divide(self, name: str, processes: Sequence[_Process]) -> Iterator[StepTime]:
+        """The steps of a program with these processes; none if it never started."""
+        runs = self._list_runs(name, bool(processes))
+        for process in processes:
+            others = [each.first_ns for each in processes if each is not process]
+            process.end_ns = _find_end(process, others, runs)
+        rows = _follow(processes) if processes else [[]] if runs else []
+        for row in rows:
+            ids = ", ".join(str(process.number) for process in row)
+            who = f"{name} (process {ids})" if len(rows) > 1 else name
+            yield from self._divide_row(name, who, row, runs)
+
+    def _list_runs(self, name: str, is_active: bool) -> Sequence[Interval]:
+        """When the program ran. A log that does not say so has the time until its last exit."""
+        if (runs := self.history.programs.runs(name)) or not is_active:
+            return runs
+        start_ns = min((event.t_ns for event in self.history.all(ProgramsStarted)), default=0)
+        exits_ns = [e.t_ns for e in self.history.all(AgentExited) if e.who == name]
+        return [(start_ns, max(exits_ns, default=self.history.end_ns))]
+
+    def _divide_row(
+        self, name: str, who: str, row: Sequence[_Process], runs: Sequence[Interval]
+    ) -> Iterator[StepTime]:
+        """The steps of processes that follow each other."""
+        end_ns = max((process.end_ns for process in row), default=runs[-1][1])
+        begins = list(_list_begins(row, runs))
+        bounds = [*(t_ns for t_ns, _, _ in begins), max(end_ns, begins[-1][0])]
+        span = bounds[0], bounds[-1]
+        changes = [
+            *(change for each in row for change in self._list_changes(name, each, span)),
+            *(change for stop in self._list_stops(name, runs) for change in _clip(*stop, span)),
+        ]
+        for (_, number, process), step, (spent, waited_for) in zip(
+            begins, pairwise(bounds), _divide(changes, bounds), strict=True
+        ):
+            if step[0] < step[1]:
+                parts = spent[STOPPED], spent[COMPUTING], spent[MOVING], spent[WAITING]
+                yield StepTime(site_of(name), who, process, number, *step, *parts, dict(waited_for))
+
+    def _list_stops(
+        self, name: str, runs: Sequence[Interval]
+    ) -> Iterator[tuple[int, int, int, str]]:
+        """When the program was paused, and when it did not run between its processes."""
+        for (_, end_ns), (start_ns, _) in pairwise(runs):
+            yield end_ns, start_ns, STOPPED, ""
+        for begin_ns, until_ns in self.history.programs.pauses(name):
+            yield begin_ns, until_ns, STOPPED, ""
+
+    def _list_changes(self, name: str, own: _Process, span: Interval) -> Iterator[Change]:
+        """What a process of a program does within a span."""
+        for phase in own.computed:
+            yield from _clip(phase.start_ns, phase.end_ns, COMPUTING, "", span)
+        for call in own.calls:
+            begin_ns, met = call.started.t_ns, self.meetings.get(call.key)
+            end_ns = own.end_ns if call.finished is None else call.finished.t_ns
+            met_ns, last = begin_ns, ""
+            if met is not None:
+                met_ns = min(max(met.last_ns, begin_ns), end_ns)
+                last = find_owner(self.names.get(met.last_site, [met.last_site]), met.last_process)
+                last += f" (process {met.last_process})" if last == name else ""
+            yield from _clip(begin_ns, met_ns, WAITING, last, span)
+            yield from _clip(met_ns, end_ns, MOVING, "", span)
+
+
+def _follow(processes: Iterable[_Process]) -> list[list[_Process]]:
+    """The processes in as few rows as can be: in a row they follow each other."""
+    rows: list[list[_Process]] = []
+    for process in sorted(processes, key=lambda each: each.first_ns):
+        free = (row for row in rows if row[-1].end_ns <= process.first_ns)
+        if (row := next(free, None)) is not None:
+            row.append(process)
+        else:
+            rows.append([process])
+    return rows
+
+
+def _list_begins(
+    row: Sequence[_Process], runs: Sequence[Interval]
+) -> Iterator[tuple[int, int | None, int | None]]:
+    """When each step of a row begins, its number, and the process.
+
+    Each run of the program begins with a step without a number, unless no step has one.
+    """
+    exits_ns = [end_ns for _, end_ns in runs]
+    steps = [
+        (t_ns, number, process.number)
+        for process in row
+        for number, t_ns in _find_first(process.computed, exits_ns)
+    ]
+    if not steps:
+        yield runs[0][0], None, row[0].number if len(row) == 1 else None
+        return
+    steps.sort(key=lambda step: step[0])
+    for (start_ns, _), (next_ns, _) in pairwise([*runs, (steps[-1][0] + 1, 0)]):
+        own = [step for step in steps if start_ns <= step[0] < next_ns]
+        if own:
+            yield start_ns, None, own[0][2]
+            yield from own
 
 
 def _find_first(computed: Sequence[Phase], exits_ns: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -101,49 +218,35 @@ def _find_first(computed: Sequence[Phase], exits_ns: Sequence[int]) -> Iterator[
             before = now
 
 
-def _divide_steps(
-    who: tuple[str, int | None],
-    own: _Process,
-    first: Sequence[tuple[int, int]],
-    span: Interval,
-    meetings: Mapping[Key, Meeting],
-) -> Iterator[StepTime]:
-    """The steps of a process within a span; a single one if it reported no computing."""
-    numbers: list[int | None] = [number for number, _ in first]
-    starts = [start_ns for _, start_ns in first] or [span[0]]
-    bounds = [*starts, max(span[1], starts[-1])]
-    changes = _list_changes(own, meetings, (bounds[0], bounds[-1]))
-    for number, step, (spent, waited_for) in zip(
-        numbers or [None], pairwise(bounds), _divide(changes, bounds), strict=True
-    ):
-        parts = spent[COMPUTING], spent[MOVING], spent[WAITING]
-        yield StepTime(*who, number, *step, *parts, dict(waited_for))
-
-
-def _tell_apart(calls: Sequence[Call], phases: Sequence[Phase]) -> dict[int | None, _Process]:
-    """The processes of a site by their ids; a single one if reports of computing name none.
-
-    A site that neither computed nor called anything has one process, too.
-    """
+def _tell_apart(calls: Sequence[Call], phases: Sequence[Phase]) -> Sequence[_Process]:
+    """The processes of a site by their ids; a single one if reports of computing name none."""
     computed = {phase: phase.begun.process for phase in phases
                 if isinstance(phase.begun, ComputeStarted)}  # fmt: skip
     named = {call.started.process for call in calls}
     merged = None in computed.values()
     single = named.pop() if len(named) == 1 else None
-    found = defaultdict[int | None, _Process](_Process)
+    found: dict[int | None, _Process] = {}
+
+    def find(process: int | None) -> _Process:
+        number = single if merged else process
+        return found.setdefault(number, _Process(number))
+
     for call in calls:
-        found[single if merged else call.started.process].calls.append(call)
+        find(call.started.process).calls.append(call)
     for phase, process in computed.items():
-        found[single if merged else process].computed.append(phase)
-    return dict(sorted(found.items(), key=lambda item: item[0] or 0)) or {None: _Process()}
+        find(process).computed.append(phase)
+    return sorted(found.values(), key=lambda process: process.number or 0)
 
 
-def _find_end(own: _Process, others: Sequence[int], until_ns: int) -> int:
+def _find_end(own: _Process, others: Sequence[int], runs: Sequence[Interval]) -> int:
     """When a process ended its last call or computation; else when its program did.
 
-    `others` are the first times of the other processes of the site. If the last call never ended,
-    the next one of them may have replaced this process.
+    `others` are the first times of the other processes of the program. If the last call never
+    ended, the next one of them may have replaced this process.
     """
+    until_ns = next((end for start, end in runs if start <= own.first_ns <= end), runs[-1][1])
+    if own.number is None:
+        until_ns = runs[-1][1]
     if own.calls and own.calls[-1].finished is None:
         last_ns = own.calls[-1].started.t_ns
         return min([until_ns, *(first_ns for first_ns in others if first_ns > last_ns)])
@@ -152,25 +255,8 @@ def _find_end(own: _Process, others: Sequence[int], until_ns: int) -> int:
 
 
 Change = tuple[int, int, int, str]
-"""From a time on, a process does something once more (1) or once less (-1), or a step begins (0);
+"""From a time on, a program does something once more (1) or once less (-1), or a step begins (0);
 what it does, and whom it waits for."""
-
-
-def _list_changes(
-    own: _Process, meetings: Mapping[Key, Meeting], span: Interval
-) -> Iterator[Change]:
-    """What a process does within a span."""
-    for phase in own.computed:
-        yield from _clip(phase.start_ns, phase.end_ns, COMPUTING, "", span)
-    for call in own.calls:
-        begin_ns, met = call.started.t_ns, meetings.get(call.key)
-        end_ns = span[1] if call.finished is None else call.finished.t_ns
-        last_ns, last = (begin_ns, "") if met is None else (met.last_ns, met.last_site)
-        if met is not None and last == call.started.site:
-            last = f"{last} (process {met.last_process})"
-        met_ns = min(max(last_ns, begin_ns), end_ns)
-        yield from _clip(begin_ns, met_ns, WAITING, last, span)
-        yield from _clip(met_ns, end_ns, MOVING, "", span)
 
 
 def _clip(begin_ns: int, end_ns: int, what: int, other: str, span: Interval) -> Iterator[Change]:

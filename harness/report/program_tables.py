@@ -22,7 +22,10 @@ from trunkline.workloads.program_roles import Program
 
 
 class ProgramRow(Row, table="programs"):
-    """One row per program of a run of programs; exits are those of its last process."""
+    """One row per program of a run of programs; exits are those of its last process.
+
+    A program that never started has no exit. `tables/sites.csv` has the bytes of its site.
+    """
 
     site: str = column("its site")
     program: str = column("its name: its site, with roles `n1.trainer`")
@@ -32,14 +35,23 @@ class ProgramRow(Row, table="programs"):
     ready_s: float | None = column(
         "when it was ready for the first time; empty if it never was, or `ready` is not given"
     )
-    processes: int = column("how many processes it had: 1, and one more for each restart")
+    processes: int = column(
+        "how often it was started: 0 if it never was, 1, and one more for each restart"
+    )
     faults: int = column("how often a fault killed it, or had it leave")
     end_s: float | None = column("when it ended")
     exit_code: int | None = column("its exit code; empty if a signal ended it")
     signal: int | None = column("the signal that ended it")
     asked: bool = column("whether it was told to end, by a fault or because the run stopped")
     failed: bool = column("whether it ended as the scenario does not allow")
-    bytes_sent: int = column("what its site's interfaces sent, headers included")
+
+
+class SiteRow(Row, table="sites"):
+    """One row per site of a run of programs: nothing tells the bytes of its programs apart."""
+
+    site: str = column("the site")
+    programs: int = column("how many programs it has")
+    bytes_sent: int = column("what its interfaces sent, headers included, also for other sites")
     bytes_received: int = column("what they received")
 
 
@@ -55,20 +67,13 @@ class TrafficRow(Row, table="traffic"):
 
 
 def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iterator[ProgramRow]:
-    """One row per program, in the order of roles and ranks.
-
-    Bytes are those of its site's interfaces, headers included.
-    """
+    """One row per program, in the order of roles and ranks."""
     failed = {event.who for event in list_failures(history, programs)}
-    sent: Counter[str] = Counter()
-    received: Counter[str] = Counter()
-    for link in (link for event in history.all(RunFinished) for link in event.links):
-        sent[link.src] += link.bytes
-        received[link.dst] += link.bytes
     for name, program in programs.items():
         moments = history.programs.of_program(name)
         events = [moment.event for moment in moments]
-        ended = history.programs.last_exit(name)
+        starts = sum(isinstance(event, ProgramStarted) for event in events)
+        ended = history.programs.last_exit(name) if starts else None
         runs = ended is not None and bool(moments) and moments[-1].step.after is Doing.RUNNING
         yield ProgramRow(
             site=program.site,
@@ -77,15 +82,31 @@ def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iter
             command=shlex.join(program.command),
             start_s=_first_s(events, ProgramStarted),
             ready_s=_first_s(events, ProgramReady),
-            processes=1 + max((each.attempt for each in moments), default=0),
+            processes=starts,
             faults=sum(isinstance(e, AgentExited) and e.fault is not None for e in events),
             end_s=ended.t_ns / 1e9 if ended and not runs else None,
             exit_code=ended.code if ended and not ended.signal else None,
             signal=ended.signal or None if ended else None,
             asked=bool(ended and ended.asked),
             failed=name in failed,
-            bytes_sent=sent[program.site],
-            bytes_received=received[program.site],
+        )
+
+
+def tabulate_sites(
+    history: History, sites: Sequence[str], programs: Mapping[str, Program]
+) -> Iterator[SiteRow]:
+    """One row per site, in the order of the network's sites."""
+    placed = Counter(program.site for program in programs.values())
+    sent, received = Counter[str](), Counter[str]()
+    for link in (link for event in history.all(RunFinished) for link in event.links):
+        sent[link.src] += link.bytes
+        received[link.dst] += link.bytes
+    for site in sites:
+        yield SiteRow(
+            site=site,
+            programs=placed[site],
+            bytes_sent=sent[site],
+            bytes_received=received[site],
         )
 
 

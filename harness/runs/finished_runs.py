@@ -40,14 +40,15 @@ def lock(folder: Path, share: str = "") -> Iterator[None]:
         yield
 
 
-def judge_again(run_dir: Path) -> None:
-    """Write a run's tables and verdict again if the code of the report has changed."""
+def judge_again(run_dir: Path) -> str:
+    """Write a run's tables and verdict again if the report's code has changed; its outcome."""
     said = run_record.read(run_dir)
     assert said is not None
     new = make_record(said["identity"], said["log"], said["error"])
     if new != said:
         outputs.build(run_dir)
         RunFolder(run_dir).write_json(RECORD, new)
+    return run_record.read_outcome(run_dir)
 
 
 def clear(folder: Path) -> None:

@@ -102,7 +102,7 @@ def find_imports(entries: Iterable[str]) -> set[Path]:
 def list_imports(source: str) -> tuple[str, ...]:
     """Every name that a program imports anywhere: a module, or a name in one."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in _list_statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -110,11 +110,20 @@ def list_imports(source: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _list_statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A node's statements and those within them: expressions, which are far more, are left out."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for each in getattr(node, name, ()):
+            yield each
+            yield from _list_statements(each)
+
+
 def _describe_machinery() -> str:
     packages = [f"{name} {run_folder.version(name)}" for name in run_folder.PACKAGES]
     return " ".join([build.key(), platform.python_version(), *packages])
 
 
+@functools.cache
 def _find_file(module: str) -> Path | None:
     """The file of a Trunkline module; None for other modules."""
     parts = module.split(".")

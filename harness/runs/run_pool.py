@@ -16,12 +16,13 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from trunkline.harness.config.paths import ROOT
+from trunkline.harness.live.sweep_progress import Running, SweepProgress
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
@@ -86,7 +87,7 @@ class Pool(Protocol):
         runs_dir: Path,
         at_once: int,
         on_finished: Callable[[Finished], None],
-        on_progress: Callable[[float], None],
+        on_running: Callable[[Sequence[Running]], None],
     ) -> None:
         """Carry them out as `run` does."""
 
@@ -96,32 +97,44 @@ def run(
     runs_dir: Path,
     at_once: int,
     on_finished: Callable[[Finished], None],
-    on_progress: Callable[[float], None],
+    on_running: Callable[[Sequence[Running]], None],
 ) -> None:
     """Run all jobs in order, up to `at_once` at a time.
 
-    `on_progress` gets the work done so far as a number of runs, about once a second. An exception
-    of a callback, or Ctrl-C, ends the current runs; finished runs stay.
+    `on_running` gets the runs in progress at the start, about once a second, and at the end. An
+    exception of a callback, or Ctrl-C, ends the current runs; finished runs stay.
     """
     waiting = deque(jobs)
     running: list[_Child] = []
-    done = 0
     try:
         with selectors.DefaultSelector() as selector:
-            while waiting or running:
+            while True:
                 while waiting and len(running) < at_once:
                     child = _Child.start(waiting.popleft(), runs_dir)
                     running.append(child)
                     selector.register(child.output, selectors.EVENT_READ, child)
+                on_running([Running(each.job.identity, each.share) for each in running])
+                if not running:
+                    return
                 for key, _ in selector.select(POLL_S):
                     if not key.data.read_output():
                         selector.unregister(key.fd)
                         running.remove(key.data)
-                        done += 1
                         on_finished(key.data.wait_for_result())
-                on_progress(done + sum(child.share for child in running))
     finally:
         _end_all(running)
+
+
+def tell_progress(
+    sweep: SweepProgress, on_progress: Callable[[SweepProgress], None]
+) -> Callable[[Sequence[Running]], None]:
+    """What a pool calls as `on_running` so that the progress of a sweep is kept and told."""
+
+    def on_running(running: Sequence[Running]) -> None:
+        sweep.note_running(running, time.monotonic())
+        on_progress(sweep)
+
+    return on_running
 
 
 @dataclass(slots=True, eq=False)

@@ -51,10 +51,11 @@ def is_whole(run_dir: Path, said: Mapping[str, Any]) -> bool:
         return False
 
 
-def read_outcome(run_dir: Path, said: Mapping[str, Any]) -> str:
+def read_outcome(run_dir: Path) -> str:
     """The outcome of a finished run. Raises OSError and ValueError."""
-    verdict = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))["verdict"]
-    return combine_outcome(verdict, said["error"])
+    said = json.loads((run_dir / RECORD).read_text(encoding="utf-8"))
+    judged = json.loads((run_dir / "verdict.json").read_text(encoding="utf-8"))
+    return combine_outcome(judged["verdict"], said["error"])
 
 
 def hash_log(run_dir: Path) -> str:

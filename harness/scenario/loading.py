@@ -186,6 +186,7 @@ def resolve(scenario: Scenario) -> str:
             "stop": render(scenario.stop, None),
             **({"warm_up": render(scenario.warm_up, None)} if scenario.warm_up.unit else {}),
             "failover": render(scenario.failover, None),
+            **({"agents": render(scenario.agents, None)} if scenario.agents.per_process else {}),
             "limits": render(scenario.limits, None),
             "timeline": timeline_section.write_entries(scenario.timeline),
             **({"background": render(scenario.background, None)} if scenario.background else {}),
@@ -203,6 +204,20 @@ def _render_expectations(scenario: Scenario) -> list[dict[str, Any]]:
     unused = render(Expectation(tasks=1, by_s=None), None) | {"tasks": None}
     rows = render(scenario.expect, None)
     return [{key: value for key, value in row.items() if value != unused[key]} for row in rows]
+
+
+_FIRST_BYTES = {
+    b"\x1f\x8b": "a file of gzip: ",
+    b"PK": "a file of zip: ",
+    b"\xff\xfe": "UTF-16: ",
+    b"\xfe\xff": "UTF-16: ",
+}
+
+
+def _describe_bytes(error: UnicodeDecodeError) -> str:
+    """What a file is that has no UTF-8 text, or the line with the first wrong byte."""
+    line = error.object[: error.start].count(b"\n") + 1
+    return _FIRST_BYTES.get(error.object[:2], f"line {line}: ")
 
 
 def read_beside(folder: Path) -> Read:
@@ -223,8 +238,8 @@ def read_beside(folder: Path) -> Read:
             if isinstance(error, FileNotFoundError) and (near := _find_near_file(path)):
                 reason += f": did you mean {Path(name).with_name(near)}?"
             raise FaultError(f"{name}: cannot read: {reason}") from None
-        except UnicodeDecodeError:
-            raise FaultError(f"{name}: expected UTF-8 text") from None
+        except UnicodeDecodeError as error:
+            raise FaultError(f"{name}: {_describe_bytes(error)}expected UTF-8 text") from None
         except ValueError as error:  # no file can have such a name
             raise FaultError(f"{name!r}: cannot read: {error}") from None
 

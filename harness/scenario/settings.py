@@ -139,6 +139,22 @@ class Failover:
 
 
 @dataclass(frozen=True, slots=True)
+class Agents:
+    """How the agents of sites are spread over processes; see docs/scale.md.
+
+    Options:
+        per_process: how many sites share a process; `all` is all of them. By default each has a
+            process of its own up to 32 sites, and from then on all share one on the virtual clock.
+    """
+
+    per_process: Count | Literal["all"] | None = None
+
+    def count_per_process(self, sites: int) -> int:
+        """How many of so many sites share a process."""
+        return sites if self.per_process == "all" else self.per_process or 1
+
+
+@dataclass(frozen=True, slots=True)
 class Files:
     """Which of your files a run shares with you; see docs/programs.md.
 
@@ -206,6 +222,7 @@ class Scenario:
     stop: Stop
     warm_up: WarmUp
     failover: Failover
+    agents: Agents
     limits: Limits
     timeline: tuple[Entry, ...]
     background: tuple[Background, ...]
@@ -353,6 +370,7 @@ class Basics:
         network: settings of all sites and links.
         controller: where the controller runs.
         failover: when a silent agent counts as lost, and how the others react.
+        agents: how the agents of sites are spread over processes.
         limits: how long tasks and the run may take.
         background: traffic of others between sites.
         files: which of your files the run shares with you.
@@ -374,6 +392,7 @@ class Basics:
     network: NetworkOptions = _NETWORK
     controller: Controller = Controller()
     failover: Failover = Failover()
+    agents: Agents = Agents()
     limits: Limits = Limits()
     background: tuple[Background, ...] = ()
     files: Files = Files()

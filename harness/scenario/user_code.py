@@ -2,7 +2,7 @@
 
 `plan: mine.py` is the file `mine.py` beside the scenario. It has a function `build` or `create`,
 like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. A topology may also
-be a file of Mininet (`topologies.mininet_file`). The scenario keeps
+be a file of Mininet (`topologies.formats.mininet_file`). The scenario keeps
 the text of its files under `code:`, so the resolved scenario in a run's folder needs no other file.
 It does not keep the code of a topology, because the resolved scenario has all sites and links.
 
@@ -39,7 +39,7 @@ from trunkline.harness.scenario.user_results import (
     describe_excess,
     instance_of,
 )
-from trunkline.topologies import mininet_file
+from trunkline.topologies.formats import mininet_file
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import Workload
@@ -136,6 +136,8 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     """
     made = ModuleType(f"{name.removesuffix(SUFFIX)}_{hashlib.sha256(text.encode()).hexdigest()}")
     made.__file__ = name
+    if place is TOPOLOGY:
+        _check_topology(text)
     sys.modules[made.__name__] = made  # dataclasses look up their module there
     try:
         # A program may parse our standard output.
@@ -160,6 +162,16 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
     if place is POLICY:
         complete_policy(made, name)
     return made
+
+
+def _check_topology(text: str) -> None:
+    """Refuse a file that cannot have a topology before it is run: scripts do what they like."""
+    try:
+        mininet_file.check_script(text)
+    except SyntaxError:
+        return  # compiling it tells
+    except TopologyError as error:
+        raise UserFileError(str(error)) from None
 
 
 def _read_options(place: Place, function: Callable[..., Any]) -> list[str]:

@@ -13,8 +13,8 @@ import secrets
 import select
 import signal
 import socket
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER
@@ -27,7 +27,7 @@ from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
-from trunkline.harness.processes.lines import Lines
+from trunkline.harness.processes.lines import Lines, write_all
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,
@@ -37,9 +37,12 @@ from trunkline.harness.session.agent_main import (
     Agent,
     Pipes,
     Survivors,
+    redirect_output,
     run_agent,
 )
 from trunkline.harness.session.run_schedule import Schedule
+from trunkline.harness.session.shared_agents.agent_group import AgentGroup, Earlier, SharedAgent
+from trunkline.harness.session.shared_agents.agent_turns import Turns, raise_limit_of_files
 from trunkline.harness.session.supervisor import Child, Sink
 
 
@@ -68,32 +71,63 @@ class AgentChildren:
     def names(self) -> Iterator[str]:
         """The controllers, then the workers.
 
-        The first worker shows which memory pages workers write; later ones are forked with these.
+        The first worker with a process of its own shows which memory pages workers write; later
+        ones are forked with these.
         """
-        names = tuple(self._survivors)
-        alone = [name for name in names if name not in self._groups]
-        yield from (name for name in names if name not in alone[:-1] or alone.index(name) < 0)
-        assert self._newest is not None
-        select.select(self._newest.read_fds, [], [])  # until it listens
-        self._pages = prefault.find_written(self._newest.process.pid)
-        yield from others
+        controllers = [name for name in self._survivors if name in (CONTROLLER, BACKUP)]
+        yield from controllers
+        yield from self._groups
+        alone = [name for name in self._survivors if name not in (*controllers, *self._groups)]
+        for number, name in enumerate(alone):
+            yield name
+            if not number and len(alone) > 1:
+                assert self._newest is not None
+                select.select(self._newest.read_fds, [], [])  # until it listens
+                self._pages = prefault.find_written(self._newest.process.pid)
 
-    def fork(self, name: str, ends: Sequence[int], close: Callable[[], None]) -> Process:
+    def fork(
+        self, name: str, ends: Sequence[int], close: Callable[[], None]
+    ) -> Process | SharedAgent:
         """Fork an agent, which continues the numbers of earlier agents with its name.
 
-        So a worker continues with the next iteration, and no task number is used twice.
+        So a worker continues with the next iteration, and no task number is used twice. An agent of
+        a group starts in the process of the group.
         """
         survivors = self._survivors[name]
-        earlier = (survivors.lives, survivors.first_iteration, survivors.last_tasks)
-        agent = Agent(self._scenario, self._network, self.identity, *earlier)
+        earlier = survivors.lives, survivors.first_iteration, survivors.last_tasks
         survivors.lives += 1
+        if name in self._groups:
+            return self._groups[name].start(name, earlier, ends, close)
+        agent = Agent(self._scenario, self._network, self.identity, *earlier)
+        events_fd, epoch_fd = ends
 
         def act() -> int:
             prefault.populate(self._pages)
             close()
-            return run_agent(agent, Pipes(name, survivors, *ends), self._log_dir / f"{name}.log")
+            pipes = Pipes(name, survivors, partial(write_all, events_fd), epoch_fd)
+            return run_agent(agent, pipes, self._log_dir / f"{name}.log")
 
         return fork(act)
+
+    def _make_groups(self, sites: Sequence[str]) -> dict[str, AgentGroup]:
+        """The group of each site whose agent shares a process."""
+        size = self._scenario.agents.count_per_process(len(sites))
+        groups: dict[str, AgentGroup] = {}
+        for number, first in enumerate(range(0, len(sites), size) if size > 1 else ()):
+            log = self._log_dir / f"agents-{number + 1}.log"
+            group = AgentGroup(partial(self._take_turns, log))
+            groups |= dict.fromkeys(sites[first : first + size], group)
+        return groups
+
+    def _take_turns(self, log: Path, commands: socket.socket) -> int:
+        """Run the agents of a group, in its process."""
+
+        def make_agent(earlier: Earlier, opened: Callable[[], socket.socket]) -> Agent:
+            return Agent(self._scenario, self._network, self.identity, *earlier, opened)
+
+        redirect_output(log)
+        raise_limit_of_files()
+        return Turns(commands, make_agent, self._survivors, self._network, self._log_dir).run()
 
     def sinks(self, child: Child) -> Sequence[Sink]:
         self._newest = child

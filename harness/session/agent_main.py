@@ -159,9 +159,7 @@ def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
     Returns the exit code. An error is logged as `agent_failed`.
     """
     try:
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(errors, 1)
-        os.dup2(errors, 2)
+        redirect_output(log)
         agent.network.enter(agent.site_of(pipes.name))
         loop = VirtualLoop if agent.scenario.clock == "virtual" else None
         with asyncio.Runner(loop_factory=loop) as runner:
@@ -169,6 +167,13 @@ def run_agent(agent: Agent, pipes: Pipes, log: Path) -> int:
     except BaseException as error:
         return log_failure(error, pipes)
     return FINISHED
+
+
+def redirect_output(log: Path) -> None:
+    """Write the output of this process to a file, after what is there."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
 
 
 def log_failure(error: BaseException, pipes: Pipes) -> int:

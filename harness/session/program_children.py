@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,13 +47,10 @@ from trunkline.harness.session.program_output import (
 from trunkline.harness.session.program_readiness import POLL_NS, LineSearch, listens
 from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.supervisor import READ_BYTES, Child, Sink
-from trunkline.workloads.calls import call_timing, step_compute
+from trunkline.workloads.calls import step_compute
 from trunkline.workloads.compute_time import ComputeTime, Constant
-from trunkline.workloads.program import is_python, search_path
-from trunkline.workloads.program_roles import Program
-
-CALLS = str(Path(call_timing.__file__).parent)
-"""The folder whose `sitecustomize.py` has a program's calls timed."""
+from trunkline.workloads.program import is_python
+from trunkline.workloads.program_roles import Program, first_process
 
 STEPS = 4096
 """So many steps of a program have times of their own; then the first one follows again."""
@@ -67,64 +63,10 @@ RESULTS = "results"
 READ_ONLY = os.strerror(errno.EROFS).encode()
 LAST_BYTES = 1 << 16
 LONGEST_ERROR = 300
-PROCESSES = 1 << 22
-"""More than the process ids of a program: those of a site's next one are counted from here on."""
-
 READ_ONLY_HINT = (
     "it could not write a file (see its .err in log/): expected /tmp, $TRUNKLINE_RESULTS, and "
     "the folders in files.writable"
 )
-
-
-def environment(
-    scenario: Scenario, addresses: Mapping[str, str], program: Program, attempt: int = 0
-) -> dict[str, str]:
-    """The environment variables of a program; `addresses` are those of all sites.
-
-    The names are those of torchrun, so that a program for torchrun runs unchanged. Those with PET_
-    are the defaults of torchrun's own options: its nodes are the sites of the role.
-    """
-    sites = program.sites
-    place = {"RANK": str(sites.index(program.site)), "WORLD_SIZE": str(len(sites))}
-    first = {"MASTER_ADDR": addresses[sites[0]], "MASTER_PORT": str(program.master_port)}
-    return {
-        **os.environ,
-        "PATH": search_path(),
-        "HOSTNAME": program.site,
-        "TRUNKLINE_SITE": program.site,
-        "TRUNKLINE_SITE_RANK": str(program.site_rank),
-        **({"TRUNKLINE_ROLE": program.role} if program.role else {}),
-        **{f"TRUNKLINE_{name}": value for name, value in place.items()},
-        "TRUNKLINE_SITES": ",".join(sites),
-        "TRUNKLINE_ADDRESSES": ",".join(addresses[site] for site in sites),
-        "TRUNKLINE_ATTEMPT": str(attempt),
-        "TRUNKLINE_CLOCK": scenario.clock,
-        "TRUNKLINE_SEED": str(scenario.seed),
-        "TRUNKLINE_REPORTS": program_init.REPORTS,
-        **place,
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        **first,
-        "PET_NODE_RANK": place["RANK"],
-        "PET_NNODES": place["WORLD_SIZE"],
-        **{f"PET_{name}": value for name, value in first.items()},
-        **program.env,
-        **_load_hooks(program),
-    }
-
-
-def _load_hooks(program: Program) -> dict[str, str]:
-    """Have every Python of the program load what times its calls and lets its steps take time."""
-    if not program.time_calls and program.step_times is None:
-        return {}
-    own = program.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    paths = {"PYTHONPATH": os.pathsep.join(filter(None, (CALLS, own)))}
-    optimizers = {step_compute.OPTIMIZERS: " ".join(program.optimizers)}
-    return {
-        **paths,
-        **({call_timing.WANTED: "1"} if program.time_calls else {}),
-        **(optimizers if program.optimizers else {}),
-    }
 
 
 def _write_step_times(times: ComputeTime, file: Path) -> None:
@@ -190,7 +132,7 @@ class ProgramChildren:
         }
         self._awaited = scenario.awaited
         self._codes: dict[Child, int] = {}
-        self._processes: Counter[str] = Counter()
+        self._is_free = scenario.clock == "virtual" and not scenario.workload.options.get("charge")
         self._epoch_ns = 0
         self._asked_to_stop = False
 
@@ -206,7 +148,7 @@ class ProgramChildren:
         addresses = {site: self._network.address(site) for site in sites}
         results = self._log_dir.parent / RESULTS / name
         results.mkdir(parents=True, exist_ok=True)
-        variables = environment(self._scenario, addresses, program, life.attempts)
+        variables = program_init.environment(self._scenario, addresses, program, life.attempts)
         if program.step_times is not None:
             steps = self._log_dir / f"{name}.steps"
             _write_step_times(program.step_times, steps)
@@ -237,8 +179,9 @@ class ProgramChildren:
         life.outputs = [
             replace(output, file=file) for output, file in zip(former, child.files, strict=True)
         ]
-        reports, control = Reports(site, self._processes[site] * PROCESSES), Lines()
-        self._processes[site] += 1
+        here = [name for name, each in self._lives.items() if each.program.site == site]
+        first = first_process(here, child.name, life.attempts - 1)
+        reports, control = Reports(site, first), Lines()
 
         def take_reports(data: bytes) -> Iterable[LoggedEvent]:
             now_ns = min(time.monotonic_ns(), child.stopped_ns)
@@ -262,16 +205,20 @@ class ProgramChildren:
         """
         ready, child = life.program.ready, life.child
         line = None if ready is None else ready.line
-        for output, watch in zip(life.outputs, life.watches, strict=True):
+        streams = zip(("out", "err"), life.outputs, life.watches, strict=True)
+        for stream, output, watch in streams:
             search = None if line is None else LineSearch(re.compile(line))
 
             def take(
                 data: bytes,
+                stream: str = stream,
                 output: Output = output,
                 watch: OutputWatch = watch,
                 search: LineSearch | None = search,
             ) -> Iterator[LoggedEvent]:
                 output.copy(data)
+                if self._is_free and not life.failed:
+                    yield from self._find_flood(life, stream, output, data)
                 if watch.left:  # reading the clock takes virtual time
                     yield from watch.events(data, self._now_ns())
                 is_open = search is not None and life.child is child and not life.is_ready
@@ -279,6 +226,15 @@ class ProgramChildren:
                     yield from self._note_ready(life)
 
             yield take
+
+    def _find_flood(
+        self, life: _Life, stream: str, output: Output, data: bytes
+    ) -> Iterator[LoggedEvent]:
+        """The failure of a program whose output keeps the clock from moving."""
+        if flood := output.find_flood(data, self._now_ns):
+            why = "output takes no time, so that the virtual clock would stand still"
+            kept = f"log/{life.program.name}.{stream} has the first of it"
+            yield self._fail(life, f"wrote {flood}: {why} ({kept})")
 
     def _now_ns(self) -> int:
         return time.monotonic_ns() - self._epoch_ns if self._epoch_ns else 0
@@ -443,7 +399,8 @@ class ProgramChildren:
     def _fail(self, life: _Life, why: str, t_ns: int | None = None) -> LoggedEvent:
         life.failed = True
         t_ns = self._now_ns() if t_ns is None else t_ns
-        return failure(life.program.site, t_ns, f"{life.program.name}: {why}")
+        who = f"{life.program.name}: " if life.program.role else ""
+        return failure(life.program.site, t_ns, f"{who}{why}")
 
     def last_error(self, name: str) -> str:
         """The last line that a program wrote to its standard error; empty if there is none."""

@@ -27,8 +27,11 @@ from typing import Any, NoReturn
 
 from trunkline.harness.processes.fork import HANDLERS, Process, fork
 from trunkline.harness.processes.lines import encode
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import name_server, site_accounts
 from trunkline.workloads.calls import call_timing, step_compute
+from trunkline.workloads.program import search_path
+from trunkline.workloads.program_roles import Program
 from trunkline.workloads.site_time import SiteTime
 
 REPORTS_FD, CONTROL_FD, GATE_FD = 3, 4, 5
@@ -41,6 +44,9 @@ RESOLVER = "/etc/resolv.conf"
 
 PAUSE, RESUME = signal.SIGUSR1, signal.SIGUSR2
 """With these signals the init process stops all its processes, and lets them continue."""
+
+CALLS = str(Path(call_timing.__file__).parent)
+"""The folder whose `sitecustomize.py` has a program's calls timed."""
 
 _NEW_MOUNTS, _NEW_NAME, _NEW_PROCESSES = 0x00020000, 0x04000000, 0x20000000
 _BIND, _PRIVATE_BELOW = 0x1000, 0x44000
@@ -65,6 +71,57 @@ class Post:
     python: bool
     time_calls: bool = False
     time: SiteTime | None = None
+
+
+def environment(
+    scenario: Scenario, addresses: Mapping[str, str], program: Program, attempt: int = 0
+) -> dict[str, str]:
+    """The environment variables of a program; `addresses` are those of all sites.
+
+    The names are those of torchrun, so that a program for torchrun runs unchanged. Those with PET_
+    are the defaults of torchrun's own options: its nodes are the sites of the role.
+    """
+    sites = program.sites
+    place = {"RANK": str(sites.index(program.site)), "WORLD_SIZE": str(len(sites))}
+    first = {"MASTER_ADDR": addresses[sites[0]], "MASTER_PORT": str(program.master_port)}
+    return {
+        **os.environ,
+        "PATH": search_path(),
+        "HOSTNAME": program.site,
+        "TRUNKLINE_SITE": program.site,
+        "TRUNKLINE_SITE_RANK": str(program.site_rank),
+        **({"TRUNKLINE_ROLE": program.role} if program.role else {}),
+        **{f"TRUNKLINE_{name}": value for name, value in place.items()},
+        "TRUNKLINE_SITES": ",".join(sites),
+        "TRUNKLINE_ADDRESSES": ",".join(addresses[site] for site in sites),
+        "TRUNKLINE_ATTEMPT": str(attempt),
+        "TRUNKLINE_CLOCK": scenario.clock,
+        "TRUNKLINE_SEED": str(scenario.seed),
+        "TRUNKLINE_REPORTS": REPORTS,
+        **place,
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        **first,
+        "PET_NODE_RANK": place["RANK"],
+        "PET_NNODES": place["WORLD_SIZE"],
+        **{f"PET_{name}": value for name, value in first.items()},
+        **program.env,
+        **_load_hooks(program),
+    }
+
+
+def _load_hooks(program: Program) -> dict[str, str]:
+    """Have every Python of the program load what times its calls and lets its steps take time."""
+    if not program.time_calls and program.step_times is None:
+        return {}
+    own = program.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, (CALLS, own)))}
+    optimizers = {step_compute.OPTIMIZERS: " ".join(program.optimizers)}
+    return {
+        **paths,
+        **({call_timing.WANTED: "1"} if program.time_calls else {}),
+        **(optimizers if program.optimizers else {}),
+    }
 
 
 def fork_init(post: Post, pipes: Sequence[int]) -> Process:

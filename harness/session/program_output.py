@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from trunkline.agents.events import event_reading
@@ -12,6 +12,12 @@ from trunkline.agents.events.run_events import AgentFailed
 from trunkline.harness.processes.lines import Lines, decode, write_all
 
 OUTPUT_LIMIT_BYTES = 64 << 20
+"""So much of a stream is kept."""
+
+FLOOD_LINES, FLOOD_BYTES, FLOOD_NS = 500_000, 1 << 30, 1_000_000_000
+"""A program that writes more to a stream within this time of a virtual clock writes without a
+pause, so that the clock hardly moves."""
+
 REPORTS_LIMIT = 1_000_000
 REPORT_LIMIT_BYTES = 1 << 16
 
@@ -94,6 +100,9 @@ class Output:
     file: int
     left_bytes: int
     within_line: bool = False
+    since_ns: int = 0
+    lines: int = 0
+    size_bytes: int = 0
 
     def note(self, text: str) -> None:
         """Write a line of our own. Raises OSError."""
@@ -109,3 +118,19 @@ class Output:
             data = data[: self.left_bytes] + f"\n{NOTE}too much; the rest is dropped]\n".encode()
         self.within_line = not data.endswith(b"\n")
         write_all(self.file, data)
+
+    def find_flood(self, data: bytes, now_ns: Callable[[], int]) -> str:
+        """What the program wrote without a pause, in words; empty if it is not too much.
+
+        `now_ns` reads the run's clock, which takes virtual time: only once in so much output.
+        """
+        self.lines += data.count(b"\n")
+        self.size_bytes += len(data)
+        many_lines = self.lines > FLOOD_LINES
+        if not many_lines and self.size_bytes <= FLOOD_BYTES:
+            return ""
+        since_ns, self.since_ns = self.since_ns, now_ns()
+        self.lines = self.size_bytes = 0
+        what = f"{FLOOD_LINES} lines" if many_lines else f"{FLOOD_BYTES >> 30} GiB"
+        within = f"within {FLOOD_NS / 1e9:g} s of the run's time"
+        return f"more than {what} {within}" if self.since_ns - since_ns < FLOOD_NS else ""

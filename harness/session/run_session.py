@@ -229,6 +229,8 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
             if not session.handle(logged.event):
                 break
         altered.finish()
+        for last in counting.finish(logged.event.t_ns):
+            log.write(last)
         for logged in background.finish():
             log.write(logged)
         print_message({"progress": asdict(state.progress())})

@@ -175,7 +175,8 @@ def _list_texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:
 
 def _format_keys(table: pd.DataFrame, keys: Sequence[str]) -> pd.Series[str]:
     """The values of the keys as one text per row; with a single key just its value."""
-    rows = ([str(row[key]) for key in keys] for row in table.to_dict("records"))
+    columns = [map(str, table[key]) for key in keys]
+    rows = zip(*columns, strict=True) if keys else [()] * len(table)
     texts = (row[0] if len(row) == 1 else _format_pairs(keys, row) for row in rows)
     return pd.Series(list(texts), index=table.index, dtype="object")
 

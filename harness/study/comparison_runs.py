@@ -25,6 +25,7 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.config.document import Problem, ScenarioErrors
+from trunkline.harness.live.sweep_progress import SweepProgress
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
@@ -39,6 +40,7 @@ from trunkline.harness.study import (
     comparison_tables,
     expectation_maps,
     mixed_machines,
+    trial_progress,
 )
 from trunkline.harness.study.comparison import EXPECTATIONS
 from trunkline.harness.study.grid import (
@@ -56,8 +58,7 @@ from trunkline.harness.study.grid import (
 PAGE = "comparison.html"
 Changes = tuple[str, ...]
 
-OnProgress = Callable[[int, float], None]
-"""Gets the number of finished trials, and the share of the missing work that is done, 0 to 1."""
+OnProgress = Callable[[SweepProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,18 +256,17 @@ def run(
     output.prepare("runs", "tables", "plots")
     with finished_runs.lock(folder):
         there = find_finished(spec, folder)
-        for number, run_dir in enumerate(there.values(), 1):
-            finished_runs.judge_again(run_dir)
-            on_progress(number, 0.0)
+        sweep = trial_progress.make(spec, spec.trials)
+        for identity, run_dir in there.items():
+            sweep.note_before(identity, finished_runs.judge_again(run_dir))
+            on_progress(sweep)
         missing = list_missing(list_in_turn(spec), folder, there)
         errors: dict[str, str] = {}
-        done = len(there)
         first = [trial for trial in spec.trials if trial.number < 2]
         waited_for = {t.job.identity for t in first if len(first) < len(spec.trials)} & {*missing}
 
         def on_finished(result: Finished) -> None:
-            nonlocal done
-            done += 1
+            sweep.note_finished(result.job.identity, result.outcome, result.tries)
             if result.tries > 1:
                 finished_runs.note_tries(folder, result)
             if result.run_dir is None:
@@ -276,12 +276,10 @@ def run(
                 if not waited_for and (same := _list_identical(spec, first, errors, folder)):
                     on_identical(same)
 
-        def on_work(work: float) -> None:
-            on_progress(done, work / max(1, len(missing)))
-
+        on_running = run_pool.tell_progress(sweep, on_progress)
         try:
             carry_out = pool or spec.kind.carry_out
-            carry_out(missing.values(), folder / "runs", at_once, on_finished, on_work)
+            carry_out(missing.values(), folder / "runs", at_once, on_finished, on_running)
         except KeyboardInterrupt:
             _write_tables(spec, output, errors)
             raise

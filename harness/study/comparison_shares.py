@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.runs import finished_runs
+from trunkline.harness.runs import finished_runs, run_pool, run_record
 from trunkline.harness.runs.run_pool import Finished
-from trunkline.harness.study import comparison_runs
+from trunkline.harness.study import comparison_runs, trial_progress
 from trunkline.harness.study.comparison_runs import Comparison, OnProgress
 
 
@@ -28,11 +28,17 @@ def run_share(
         missing = comparison_runs.list_missing(trials, folder, there)
         if missing:
             comparison_runs.check_machine(spec, folder)
-        results: list[Finished] = []
+        lost = 0
+        sweep = trial_progress.make(spec, trials)
+        for identity in {trial.job.identity for trial in trials} & there.keys():
+            sweep.note_before(identity, run_record.read_outcome(there[identity]))
 
-        def on_work(work: float) -> None:
-            on_progress(len(trials) - len(missing) + len(results), work / len(missing))
+        def on_finished(result: Finished) -> None:
+            nonlocal lost
+            lost += result.run_dir is None
+            sweep.note_finished(result.job.identity, result.outcome, result.tries)
 
+        on_running = run_pool.tell_progress(sweep, on_progress)
         jobs = missing.values()
-        spec.kind.carry_out(jobs, folder / "runs", at_once, results.append, on_work)
-    return len(trials), sum(result.run_dir is None for result in results)
+        spec.kind.carry_out(jobs, folder / "runs", at_once, on_finished, on_running)
+    return len(trials), lost

@@ -57,16 +57,16 @@ def plan(
 
 
 def predict(
-    figure: ModelFigure, trials: Sequence[ModelTrial], on_progress: Callable[[int], None]
+    figure: ModelFigure, trials: Sequence[ModelTrial], on_progress: Callable[[int, int], None]
 ) -> pd.DataFrame:
     """Predict every trial; return a table like that of measured trials.
 
-    `on_progress` gets the number of finished trials.
+    `on_progress` gets the number of finished trials, and of all.
     """
     rows = []
     for trial in trials:
         row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number}
         row |= {"seed": trial.number, **figure.predict(trial.setting, trial.number)}
         rows.append({**row, "verdict": "pass", "run": "", "error": ""})
-        on_progress(len(rows))
+        on_progress(len(rows), len(trials))
     return pd.DataFrame(rows)

@@ -25,19 +25,19 @@ METRICS = tuple(field.name for field in fields(fluid_counts.Expectation))
 def predict(
     spec: Comparison,
     at_once: int,
-    on_progress: Callable[[int], None],
+    on_progress: Callable[[int, int], None],
     model: Callable[[Scenario], Mapping[str, float]] | None = None,
 ) -> pd.DataFrame:
     """Predict every trial, `at_once` in parallel; return a table like that of measured trials.
 
-    `on_progress` gets the number of finished trials. The fluid model predicts, or `model` if it is
-    given. Values that the model cannot predict are NaN.
+    `on_progress` gets the number of finished trials, and of all. The fluid model predicts, or
+    `model` if it is given. Values that the model cannot predict are NaN.
     """
     rows = []
     with worker_processes(at_once) as processes:
         for row in processes.map(partial(_predict_trial, model), spec.trials):
             rows.append(row)
-            on_progress(len(rows))
+            on_progress(len(rows), len(spec.trials))
     return pd.DataFrame(rows)
 
 

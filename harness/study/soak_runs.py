@@ -31,6 +31,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import Churn
 from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.live.sweep_progress import SweepProgress
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import provenance, run_pool, runner
@@ -47,9 +48,6 @@ FAILURES = ("fail", "error")
 
 TRIED = "tried.yaml"
 """The file of the scenario that is currently tried while a failure is minimized."""
-
-OnProgress = Callable[[int, float], None]
-"""Gets the number of finished runs, and the work that is done as a number of runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def run(
     spec: Soak,
     folder: Path,
     at_once: int,
-    on_progress: OnProgress,
+    on_progress: Callable[[SweepProgress], None],
     keep: int | None = 0,
     pool: Pool | None = None,
 ) -> tuple[pd.DataFrame, Finished | None]:
@@ -118,8 +116,10 @@ def run(
     rows: list[dict[str, Any]] = []
     failed: list[Finished] = []
     passed: deque[Path] = deque()
+    sweep = SweepProgress({spec.scenario.name: len(spec.seeds)})
 
     def on_finished(result: Finished) -> None:
+        sweep.note_finished(result.job.identity, result.outcome, result.tries)
         rows.append(describe_run(result))
         if result.outcome == "pass" and result.run_dir is not None:
             passed.append(result.run_dir)
@@ -128,14 +128,13 @@ def run(
         output.write_table("runs", pd.DataFrame(rows))
         if result.outcome in FAILURES:
             failed.append(result)
+            on_progress(sweep)
             raise _FailedError
 
-    def on_work(work: float) -> None:
-        on_progress(len(rows), work)
-
+    on_running = run_pool.tell_progress(sweep, on_progress)
     with contextlib.suppress(_FailedError):
         carry_out = pool or run_pool.run
-        carry_out(map(spec.job, spec.seeds), folder / "runs", at_once, on_finished, on_work)
+        carry_out(map(spec.job, spec.seeds), folder / "runs", at_once, on_finished, on_running)
     return pd.DataFrame(rows), failed[0] if failed else None
 
 

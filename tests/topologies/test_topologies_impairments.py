@@ -9,12 +9,12 @@ from trunkline.topologies import (
     Link,
     LinkOverride,
     TopologyError,
-    delay_file,
     distributions,
     file,
     full_mesh,
     link_defaults,
 )
+from trunkline.topologies.formats import delay_file
 from trunkline.topologies.links import describe_impairments, fit
 
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished, SyncFinished
 from trunkline.agents.events.run_events import (
-    AgentExited,
     ExpectedOutput,
-    LinksCounted,
     ProgramsStarted,
     ProgramStarted,
+    SiteQuiet,
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
 from trunkline.harness.checks.rules import Rules
@@ -30,9 +29,6 @@ SILENT_SHARE = 1 / 3
 
 LEAST_NS = 1_000_000_000
 """A shorter time means nothing."""
-
-SILENT_BYTES = 1500
-"""A site that sends less than this has done nothing: a few packets without payload need it."""
 
 FREE = "Computing took no time in this run (docs/programs.md, Computing)."
 
@@ -59,7 +55,8 @@ def _find_stalls(history: History, rules: Rules) -> Iterator[str]:
         yield from _find_idle_sites(history, rules)
         return
     yield from _find_unsynchronized(history, rules.programs)
-    yield from _find_silent(history, rules)
+    yield from _find_unstarted(history, rules.programs)
+    yield from _find_silent(history, rules.programs)
     spoke = (history.all(RoundFinished), history.syncs, history.all(CallStarted))
     if not any(spoke) and not rules.scenario.expect:
         yield "Nothing in the log says whether the programs made progress."
@@ -85,56 +82,51 @@ def _find_unsynchronized(history: History, programs: Iterable[str]) -> Iterator[
             yield f"{who} never synchronized, but others did."
 
 
-def _find_silent(history: History, rules: Rules) -> Iterator[str]:
-    """Programs that sent and reported nothing for a third of the run while they were alive."""
+def _find_unstarted(history: History, programs: Iterable[str]) -> Iterator[str]:
+    """Programs of which no process began."""
+    started = {event.who for event in history.all(ProgramStarted)}
+    if unstarted := [who for who in programs if who not in started]:
+        yield f"{', '.join(unstarted)} never started."
+
+
+def _find_silent(history: History, programs: Iterable[str]) -> Iterator[str]:
+    """Programs that moved no data and reported nothing for a third of the run while they ran."""
     start_ns = min((event.t_ns for event in history.all(ProgramsStarted)), default=0)
     stop_ns = history.stop_ns
-    active = _list_active(history, rules)
     least_ns = max(LEAST_NS, SILENT_SHARE * (stop_ns - start_ns))
+    spoke = _list_spoken(history)
     silent = defaultdict[str, list[str]](list)
-    for who in rules.programs or ():
-        own = sorted(t for site, times in active.items() if is_of(who, site) for t in times)
+    for who in programs:
+        quiet = [(e.since_ns, e.t_ns) for e in history.all(SiteQuiet) if is_of(who, e.who)]
+        own = sorted(t_ns for site, times in spoke.items() if is_of(who, site) for t_ns in times)
         gaps = [
             (b - a, a)
-            for first_ns, last_ns in _list_alive(history, who, (start_ns, stop_ns))
-            for a, b in pairwise([first_ns, *(t for t in own if first_ns <= t <= last_ns), last_ns])
+            for first_ns, last_ns in _overlap(history.programs.runs(who), quiet, stop_ns)
+            for a, b in pairwise([first_ns, *(t for t in own if first_ns < t < last_ns), last_ns])
         ]
         gap_ns, since_ns = max(gaps, default=(0, 0))
         if gap_ns > least_ns:
             span = f"from {since_ns / 1e9:.1f} s to {(since_ns + gap_ns) / 1e9:.1f} s"
             silent[span].append(who)
-    for span, programs in silent.items():
-        yield f"{', '.join(programs)} sent and reported nothing {span}."
+    for span, named in silent.items():
+        yield f"{', '.join(named)} sent and received no data and reported nothing {span}."
 
 
-def _list_alive(history: History, who: str, span: Interval) -> Iterator[Interval]:
-    """When a program ran, within a span. An older log does not say when programs started."""
-    start_ns, end_ns = span
-    runs = history.programs.runs(who)
-    if not history.all(ProgramStarted):
-        ended_ns = (event.t_ns for event in history.all(AgentExited) if event.who == who)
-        runs = [(start_ns, max(ended_ns, default=end_ns))]
-    for first_ns, last_ns in runs:
-        if first_ns < min(last_ns, end_ns):
-            yield first_ns, min(last_ns, end_ns)
+def _overlap(
+    runs: Iterable[Interval], quiet: Iterable[Interval], stop_ns: int
+) -> Iterator[Interval]:
+    """When a program ran while its site was quiet, before the run stopped."""
+    for (run_ns, exit_ns), (since_ns, until_ns) in product(runs, quiet):
+        first_ns, last_ns = max(run_ns, since_ns), min(exit_ns, until_ns, stop_ns)
+        if first_ns < last_ns:
+            yield first_ns, last_ns
 
 
-def _list_active(history: History, rules: Rules) -> Mapping[str, list[int]]:
-    """When a site or a program did something: it logged an event, or wrote an expected line.
-
-    Or the links of the site had carried SILENT_BYTES more.
-    """
+def _list_spoken(history: History) -> Mapping[str, list[int]]:
+    """When a site logged an event, or a program wrote an expected line."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for event in history.events:
-        if event.site in rules.topology.site_names:
-            found[event.site].append(event.t_ns)
+        found[event.site].append(event.t_ns)
     for wrote in history.all(ExpectedOutput):
         found[wrote.who].append(wrote.t_ns)
-    before: dict[tuple[str, str], int] = {}
-    for counted in history.all(LinksCounted):
-        for link in counted.links:
-            ends = link.src, link.dst
-            if link.bytes >= before.get(ends, 0) + SILENT_BYTES:
-                before[ends] = link.bytes
-                found[link.src].append(counted.t_ns)
     return found

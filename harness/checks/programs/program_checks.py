@@ -38,12 +38,10 @@ from trunkline.harness.checks.verdict import (
     unfinished,
 )
 from trunkline.harness.config.units import count_of
+from trunkline.harness.network.interface import EMPTY_PACKET_BYTES
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import site_of
-
-HEADER_BYTES = 94
-"""The most bytes of a packet without payload: Ethernet, IPv4, and TCP with all options."""
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -188,15 +186,16 @@ def _is_within(t_ns: int, spans: Sequence[Interval]) -> bool:
 def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     """Every site moved payload, reported something, or made a timed call: else nothing is known.
 
-    Packets of up to HEADER_BYTES on a link prove nothing: connections that time out or are refused
-    need them. So the kernel's count of packets with data decides, if any packet was on a link. A
-    link counts a packet after its delay, so packets that are on their way at the end do not count.
+    Packets of up to EMPTY_PACKET_BYTES on a link prove nothing: connections that time out or are
+    refused need them. So the kernel's count of packets with data decides, if any packet was on
+    a link. A link counts a packet after its delay, so packets that are on their way at the end do
+    not count.
     """
     spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
     spoke.update(event.site for event in history.all(CallStarted))
     sent = set[str]()
     for run in history.all(RunFinished):
-        carried = (each for each in run.links if each.bytes > HEADER_BYTES * each.packets)
+        carried = (each for each in run.links if each.bytes > EMPTY_PACKET_BYTES * each.packets)
         spoke.update(name for each in carried for name in (each.src, each.dst))
         linked = {name for each in run.links if each.packets for name in (each.src, each.dst)}
         spoke.update(linked.intersection(run.with_data or ()))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +98,7 @@ def make_plan(
     from trunkline.harness.study import comparison_runs, grid
 
     try:
-        with show_planning(arguments.quiet) as on_progress:
+        with sweeps.show_count("trials planned", arguments.quiet) as on_progress:
             return comparison_runs.plan(
                 arguments.file,
                 grid.read_axes(arguments.vary),
@@ -184,38 +182,25 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
 
 def _predict(spec: Comparison, arguments: argparse.Namespace) -> Mapping[str, Mapping[str, float]]:
     """The numbers that the model predicts of each trial. Raises UsageError if there are none."""
-    from trunkline.harness.live import progress
     from trunkline.harness.study.prediction import predictions
 
-    total = len(spec.trials)
-    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
-        found = predictions.predict_beside(
-            spec,
-            arguments.jobs,
-            lambda done: show(done / total, f"{done} of {total} trials predicted"),
-        )
+    with sweeps.show_count("trials predicted", arguments.quiet) as on_progress:
+        found = predictions.predict_beside(spec, arguments.jobs, on_progress)
     if not found:
         raise terminal.UsageError(
             "--beside-prediction: the fluid model can predict none of the trials; "
             "`trunkline predict` says why"
         )
-    if left := total - len(found):
-        terminal.print_error(f"--beside-prediction: {left} of {total} trials have no prediction")
+    if left := len(spec.trials) - len(found):
+        terminal.print_error(
+            f"--beside-prediction: {left} of {len(spec.trials)} trials have no prediction"
+        )
     return found
-
-
-@contextlib.contextmanager
-def show_planning(quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """Show how many trials of how many are planned: every scenario is read before the first run."""
-    from trunkline.harness.live import progress
-
-    with progress.live(terminal.make_console(stderr=True, quiet=quiet)) as show:
-        yield lambda planned, total: show(planned / total, f"{planned} of {total} trials planned")
 
 
 def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     """Run the missing trials, `--jobs` at once, and show progress unless `--quiet`."""
-    from trunkline.harness.live import progress
+    from trunkline.harness.live import sweep_view
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
@@ -223,7 +208,6 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     if arguments.on_cluster is None:
         terminal.tell_jobs(total - before, arguments.jobs, arguments.quiet)
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
-    began_s = time.monotonic()
 
     def tell(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -231,21 +215,13 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     try:
         with (
             sweeps.open_pool(arguments, folder, tell) as pool,
-            progress.live(console) as show,
+            sweep_view.show(console) as show,
         ):
-
-            def on_progress(done: int, share: float) -> None:
-                left_s = (time.monotonic() - began_s) * (1 / share - 1) if share > 0.01 else 0.0
-                when = f", about {progress.render_roughly(left_s)} left" if left_s >= 1 else ""
-                whole = (min(done, before) + share * (total - before)) / total
-                whole = min(whole, 0.99) if done < total else whole
-                show(whole, f"{done} of {total} trials done{when}")
-
             return comparison_runs.run(
                 spec,
                 folder,
                 arguments.jobs,
-                on_progress,
+                show,
                 lambda same: tell("\n".join([*same, IDENTICAL])),
                 pool,
             )
@@ -260,19 +236,16 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
 
 def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> int:
     """Run the missing trials of `--share`; the exit code says whether all were carried out."""
-    from trunkline.harness.live import progress
+    from trunkline.harness.live import sweep_view
     from trunkline.harness.study import comparison_shares
 
     number, count = arguments.share
     if arguments.on_cluster is not None:
         raise terminal.UsageError(f"--share {number}/{count}: expected without --on-cluster")
-    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
+    console = terminal.make_console(stderr=True, quiet=arguments.quiet)
+    with sweep_view.show(console, f"share {number}/{count}: ") as show:
         total, lost = comparison_shares.run_share(
-            spec,
-            folder,
-            arguments.share,
-            arguments.jobs,
-            lambda done, share: show(share, f"{done} trials of share {number}/{count} done"),
+            spec, folder, arguments.share, arguments.jobs, show
         )
     print(f"{total - lost} of {total} trials of share {number}/{count} are done, in {folder}")
     return terminal.INTERNAL_ERROR if lost else 0

@@ -77,15 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
-    """Print where the time of programs went."""
+    """Print where the time of programs went, as far as it is known."""
     from trunkline.harness.report.explanations.program_explanation import describe, to_json
 
     if arguments.task is not None:
         raise terminal.UsageError("--task: expected a run of agents; programs log no transfers")
-    if "steps" not in data.tables or not len(data.tables["steps"]):
-        raise terminal.UsageError(
-            "explain: no call of this run was timed: expected workload.time_calls: true"
-        )
     if arguments.json:
         print(json.dumps(to_json(data)))
         return 0

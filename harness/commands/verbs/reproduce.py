@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +42,8 @@ Figures of libraries need the libraries: pip install 'trunkline[gallery]'.
 
 PANELS = "abcd"
 """The last letters of the names of panels."""
+
+MODELLED = "trials done in the fluid model"
 
 WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
 """The exit codes of comparisons: pass, unknown, fail, not carried out."""
@@ -132,7 +133,7 @@ def _plan(figure: Figure | ModelFigure, arguments: argparse.Namespace) -> Callab
         if isinstance(figure, ModelFigure):
             trials = model_figures.plan(figure, values, arguments.trials, arguments.set)
             return partial(_predict_model, figure, trials, arguments)
-        with comparing.show_planning(arguments.quiet) as on_progress:
+        with sweeps.show_count("trials planned", arguments.quiet) as on_progress:
             spec = comparison_runs.plan(
                 SCENARIOS / figure.scenario,
                 values,
@@ -150,7 +151,7 @@ def _predict_model(
 ) -> int:
     from trunkline.harness.study import model_figures
 
-    with _show_progress(len(trials), arguments) as on_progress:
+    with sweeps.show_count(MODELLED, arguments.quiet) as on_progress:
         model = model_figures.predict(figure, trials, on_progress)
     keys = tuple(key for key, _ in trials[0].cell.values)
     _write_prediction(figure, model, keys, folder, arguments)
@@ -175,7 +176,7 @@ def _reproduce(
         if not arguments.quiet:
             terminal.make_console().print(f"question  {figure.claim}", markup=False)
         return 0 if measured is not None and comparison.has_only_missed(trials) else code
-    with _show_progress(len(spec.trials), arguments) as on_progress:
+    with sweeps.show_count(MODELLED, arguments.quiet) as on_progress:
         model = reproduction.predict(spec, arguments.jobs, on_progress, figure.predict)
     cells = _write_prediction(figure, model, spec.keys, folder, arguments, measured)
     if measured is not None:
@@ -213,11 +214,3 @@ def _write_prediction(
             console.print(f"fluid  unknown: {unknown}", markup=False)
         console.print(reproduction.draw_table(measured, cells, keys, figure.metric, model_name))
     return cells
-
-
-@contextlib.contextmanager
-def _show_progress(total: int, arguments: argparse.Namespace) -> Iterator[Callable[[int], None]]:
-    from trunkline.harness.live import progress
-
-    with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
-        yield lambda done: show(done / total, f"{done} of {total} trials done in the fluid model")

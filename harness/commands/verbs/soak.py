@@ -71,7 +71,7 @@ def parse_kept(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the scenario many times, print totals, and shrink the first failure."""
-    from trunkline.harness.live import progress
+    from trunkline.harness.live import sweep_view
     from trunkline.harness.study import soak_runs
 
     spec = soak_runs.plan(
@@ -87,14 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
     def tell(text: str) -> None:
         screen.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    with sweeps.open_pool(arguments, folder, tell) as pool, progress.live(screen) as show:
-
-        def on_progress(done: int, work: float) -> None:
-            show(work / arguments.runs, f"{done} of {arguments.runs} runs done")
-
-        rows, failed = soak_runs.run(
-            spec, folder, arguments.jobs, on_progress, arguments.keep, pool
-        )
+    with sweeps.open_pool(arguments, folder, tell) as pool, sweep_view.show(screen) as show:
+        rows, failed = soak_runs.run(spec, folder, arguments.jobs, show, arguments.keep, pool)
     for name, value in soak_runs.sum_up(rows).items():
         print(f"{name:>18}  {value}")
     if failed is None:

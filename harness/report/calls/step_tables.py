@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
@@ -13,32 +13,40 @@ from trunkline.harness.report.tables.row import Row, column
 
 
 class StepRow(Row, table="steps"):
-    """One row per process of a site and step: from one start of computing to the next.
+    """One row per program and step: from one start of computing to the next.
 
-    A process that reports no computing has one row, for its whole run. Only with timed calls.
+    The time from a start of a program until its first step is a row without a number; a program
+    that reports no computing has one such row, for its whole run. Processes of a program that
+    compute or call at once have rows of their own. Only with timed calls.
     """
 
     site: str = column("the site")
-    process: int | None = column("the id of the process at the site; empty if none is known")
-    step: int | None = column("the iteration; empty for a whole run")
+    program: str = column(
+        "the program, such as `n1.trainer`; `n1 (process 17)` if several of its processes compute "
+        "or call at once"
+    )
+    process: int | None = column("the id of the process, as in tables/calls.csv; empty if unknown")
+    step: int | None = column("the iteration; empty before the first one, or for a whole run")
     start_s: float = column("when it began")
-    duration_s: float = column("until the next step began, or the last call ended")
+    duration_s: float = column("until the next row of the program began, or the last call ended")
     computing_s: float = column("computing")
-    waiting_s: float = column("in collective calls that another process had not begun yet")
+    waiting_s: float = column("in collective calls that another program had not begun yet")
     moving_s: float = column("in calls that all whose data they need had begun")
+    stopped_s: float = column("paused by a fault, or ended and not started again yet")
     rest_s: float = column("everything else")
     waited_for: str = column(
-        "the site that began last, for most of the waiting, such as `n2`, or another process of "
-        "the same site, such as `n1 (process 17)`; empty for none"
+        "the program that began last, for most of the waiting, such as `n2`, or another process of "
+        "the same program, such as `n1 (process 17)`; empty for none"
     )
 
 
-def tabulate_steps(history: History, sites: tuple[str, ...]) -> Iterator[StepRow]:
-    """One row per process and step, by site."""
-    for step in list_step_times(history, sites):
+def tabulate_steps(history: History, programs: Iterable[str]) -> Iterator[StepRow]:
+    """One row per program and step, by site."""
+    for step in list_step_times(history, programs):
         most = max(step.waited_for, key=step.waited_for.__getitem__, default="")
         yield StepRow(
             site=step.site,
+            program=step.who,
             process=step.process,
             step=step.number,
             start_s=step.start_ns / 1e9,
@@ -46,33 +54,41 @@ def tabulate_steps(history: History, sites: tuple[str, ...]) -> Iterator[StepRow
             computing_s=step.computing_ns / 1e9,
             waiting_s=step.waiting_ns / 1e9,
             moving_s=step.moving_ns / 1e9,
+            stopped_s=step.stopped_ns / 1e9,
             rest_s=step.rest_ns / 1e9,
             waited_for=most,
         )
 
 
-PARTS = ("computing_s", "waiting_s", "moving_s", "rest_s")
+PARTS = ("computing_s", "waiting_s", "moving_s", "stopped_s", "rest_s")
 """The columns that add up to a step's time."""
 
 
 def sum_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """The sums of all steps by process, in the order of the table; `steps` is their number."""
-    processes = steps.groupby(["site", "process"], sort=False, dropna=False)
-    sums = processes[["duration_s", *PARTS]].sum()
-    sums.insert(0, "steps", processes.size())
+    """The sums of all rows by program, in the order of the table.
+
+    `steps` is the number of steps, and `before_s` the time before the first one of each process; 0
+    for a program that has no steps.
+    """
+    programs = steps.groupby("program", sort=False)
+    sums = programs[["duration_s", *PARTS]].sum()
+    sums.insert(0, "steps", programs["step"].count())
+    before = steps[steps["step"].isna()].groupby("program")["duration_s"].sum()
+    sums["before_s"] = before.reindex(sums.index, fill_value=0.0).where(sums["steps"] > 0, 0.0)
     return sums.reset_index()
 
 
-def name_processes(sums: pd.DataFrame) -> list[str]:
-    """The site of each row of `sum_steps`, with the process if the site has several."""
-    several = sums["site"].duplicated(keep=False)
-    rows = zip(sums["site"], sums["process"], several, strict=True)
-    return [f"{site} (process {process})" if more else site for site, process, more in rows]
+def describe_before(sums: pd.DataFrame) -> Iterator[str]:
+    """A sentence on the time before the first steps; none if there was none."""
+    with_steps = sums[sums["steps"] > 0]
+    if (with_steps["before_s"] > 0).any():
+        mean_s = with_steps["before_s"].mean()
+        yield f"{mean_s:.3f} s of a program's time, on average, passed before its first step."
 
 
-def rank_stragglers(history: History, sites: tuple[str, ...]) -> list[tuple[str, float]]:
-    """The sites and processes for which others waited, and how long together, longest first."""
+def rank_stragglers(history: History, programs: Iterable[str]) -> list[tuple[str, float]]:
+    """The programs and processes for which others waited, and how long together, longest first."""
     waited = Counter[str]()
-    for step in list_step_times(history, sites):
+    for step in list_step_times(history, programs):
         waited.update(step.waited_for)
-    return [(site, time_ns / 1e9) for site, time_ns in waited.most_common() if site]
+    return [(who, time_ns / 1e9) for who, time_ns in waited.most_common() if who]

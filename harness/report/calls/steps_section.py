@@ -6,29 +6,31 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.harness.report.calls.step_tables import PARTS, name_processes, sum_steps
+from trunkline.harness.report.calls.step_tables import PARTS, describe_before, sum_steps
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 
 MAX_ROWS = 200
-"""The most processes that the table shows; the file has all."""
+"""The most programs that the table shows; the file has all."""
 
 SHOWN = 3
 """The most stragglers that are named."""
 
 
 def write_steps(steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]]) -> list[Child]:
-    """A row for each process, and for which sites they waited."""
+    """A row for each program, and for which ones they waited."""
     sums = sum_steps(steps)
     rows = [
-        [name, row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
-        for name, row in zip(name_processes(sums), sums.to_dict("records"), strict=True)
+        [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
+        for row in sums.to_dict("records")
     ]
-    heads = ["site", "steps", "time (s)", "computing (s)", "waiting (s)", "moving (s)", "rest (s)"]
+    heads = ["program", "steps", "time (s)", *(f"{part.removesuffix('_s')} (s)" for part in PARTS)]
     words = (
-        "A process waits in a collective call until the last member whose data it needs has begun "
-        "it, and moves bytes from then on; tables/steps.csv has each step."
+        "A program waits in a collective call until the last member whose data it needs has begun "
+        "it, and moves bytes from then on. It is stopped while a fault pauses it, and until it is "
+        "started again. tables/steps.csv has each step."
     )
-    said = [tag("p", sentence) for sentence in describe_stragglers(stragglers)]
+    sentences = (*describe_before(sums), *describe_stragglers(stragglers))
+    said = [tag("p", sentence) for sentence in sentences]
     return [
         tag("p", words),
         *said,
@@ -37,8 +39,8 @@ def write_steps(steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]]) ->
 
 
 def describe_stragglers(stragglers: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A sentence on the sites for which others waited longest; none if no site waited."""
+    """A sentence on the programs for which others waited longest; none if none waited."""
     if stragglers:
-        named = ", ".join(f"{time_s:.3f} s for {site}" for site, time_s in stragglers[:SHOWN])
+        named = ", ".join(f"{time_s:.3f} s for {who}" for who, time_s in stragglers[:SHOWN])
         left = len(stragglers) - SHOWN
-        yield f"The sites waited {named}{f' and less for {left} others' if left > 0 else ''}."
+        yield f"The programs waited {named}{f' and less for {left} others' if left > 0 else ''}."

@@ -1,58 +1,116 @@
-"""Why a run of programs took its time: the parts of steps, stragglers, and idle faults (pure)."""
+"""Why a run of programs took its time: the parts of steps, stragglers, and idle faults (pure).
+
+Without timed calls: what is known of the programs, their sites and faults.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
 from rich.table import Table
 
+from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.calls import list_calls
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
-    name_processes,
+    describe_before,
     rank_stragglers,
     sum_steps,
 )
 from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData
 
 
 def describe(data: RunData) -> Iterator[str | Table]:
-    """Sentences, and a table with a row for each site, or for each of its processes."""
+    """Sentences, and a table with a row for each program, or for each of its processes."""
+    if not _is_timed(data):
+        yield from _describe_untimed(data)
+        return
     sums = sum_steps(data.tables["steps"])
     means = sums[list(PARTS)].mean()
     part = str(means.idxmax()).removesuffix("_s")
     words = {"rest": "neither computing nor in a call", "moving": "moving bytes"}.get(part, part)
     total_s = sums["duration_s"].mean()
     share = 100 * means.max() / total_s if total_s else 0.0
-    who = "process" if sums["site"].duplicated().any() else "site"
-    yield f"A {who} spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
-    yield from describe_stragglers(rank_stragglers(data.history, _sites(data)))
+    yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
+    yield from describe_before(sums)
+    yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
     yield from _describe_idle_faults(data)
-    table = Table(box=None)
-    for head in ("site", "steps", *(name.removesuffix("_s") for name in ("duration_s", *PARTS))):
-        table.add_column(head, justify="left" if head == "site" else "right")
-    for name, row in zip(name_processes(sums), sums.to_dict("records"), strict=True):
-        times = (f"{row[key]:.3f} s" for key in ("duration_s", *PARTS))
-        table.add_row(name, str(row["steps"]), *times)
+    times = ("duration_s", *PARTS)
+    table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
+    for row in sums.to_dict("records"):
+        table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
 
 
 def to_json(data: RunData) -> dict[str, Any]:
     """The same as an object."""
-    stragglers = rank_stragglers(data.history, _sites(data))
-    sums = sum_steps(data.tables["steps"]).astype({"process": object})
+    if not _is_timed(data):
+        return {
+            "timed": False,
+            "programs": _list_rows(data.tables["programs"]),
+            "sites": _list_rows(data.tables["sites"]),
+            "faults": _list_rows(data.tables["faults"]),
+        }
     return {
-        "processes": sums.where(sums.notna(), None).to_dict("records"),
-        "waited_for": dict(stragglers),
+        "timed": True,
+        "programs": _list_rows(sum_steps(data.tables["steps"])),
+        "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
         "idle_faults": [number for number, _ in _find_idle_faults(data)],
     }
 
 
-def _sites(data: RunData) -> tuple[str, ...]:
-    return data.scenario.topology.site_names
+def _is_timed(data: RunData) -> bool:
+    return len(data.tables.get("calls", ())) > 0
+
+
+def _describe_untimed(data: RunData) -> Iterator[str | Table]:
+    """What is known of programs without timed calls: their lives, their sites' bytes, faults."""
+    if data.scenario.workload.options.get("time_calls"):
+        yield "The programs made no call of torch.distributed, so nothing says how they spent time."
+    else:
+        yield "No call was timed, so nothing says how the programs spent their time."
+        yield "workload.time_calls: true times the calls of torch.distributed (docs/programs.md)."
+    sites = {row["site"]: row for row in _list_rows(data.tables["sites"])}
+    table = _make_table("program", "started", "ended", "how", "processes", "sent", "received")
+    for row in _list_rows(data.tables["programs"]):
+        site = sites.pop(row["site"], {})  # the first program of a site has the site's bytes
+        table.add_row(
+            row["program"],
+            *("" if row[key] is None else f"{row[key]:.3f} s" for key in ("start_s", "end_s")),
+            describe_exit(row),
+            str(row["processes"]),
+            *(
+                short(site[key], SIZE_BYTES) if site else ""
+                for key in ("bytes_sent", "bytes_received")
+            ),
+        )
+    yield table
+    yield "Sent and received are the bytes of all programs of a site, headers included."
+    for fault in data.history.faults:
+        until = "" if fault.end_ns is None else f" until {fault.end_ns / 1e9:.3f} s"
+        begun_s = fault.started.t_ns / 1e9
+        text = shorten(fault.started.text, LETTERS)
+        yield f"Fault {fault.started.fault} ({text}) began at {begun_s:.3f} s{until}."
+
+
+def _make_table(*heads: str) -> Table:
+    """An empty table, whose numbers stand right."""
+    table = Table(box=None)
+    for head in heads:
+        table.add_column(head, justify="left" if head in ("program", "how") else "right")
+    return table
+
+
+def _list_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table; None where a value is not known."""
+    found = table.astype(object)
+    records = found.where(found.notna(), None).to_dict("records")
+    return [{str(key): value for key, value in row.items()} for row in records]
 
 
 def _describe_idle_faults(data: RunData) -> Iterator[str]:

@@ -23,26 +23,32 @@ STREAMS = {"out": "standard output", "err": "standard error"}
 
 def count_ended(programs: pd.DataFrame) -> str:
     """How the programs ended, in a few words."""
+    never = int((programs["processes"] == 0).sum())
     failed = int(_find_failed(programs).sum())
     asked = int(programs["asked"].sum())
     well = int(((programs["exit_code"].fillna(-1) == 0) & ~programs["asked"]).sum())
     killed = int((_find_killed(programs)).sum())
     others = int(programs["end_s"].notna().sum()) - well - asked - killed - failed
-    restarts = int((programs["processes"] - 1).sum())
+    restarts = int((programs["processes"] - 1).clip(lower=0).sum())
     words = [f"{well} with exit code 0"] * bool(well)
     words += [f"{others} with another exit that is allowed"] * bool(others > 0)
     words += [f"{asked} were told to end"] * bool(asked)
     words += [f"{killed} killed by faults"] * bool(killed)
     words += [f"{failed} failed"] * bool(failed)
+    words += [f"{never} never started"] * bool(never)
     words += [f"{count_of(restarts, 'restart')}"] * bool(restarts)
     return ", ".join(words)
 
 
 def write_section(
-    programs: pd.DataFrame, regions: Mapping[str, str], outputs: Outputs
+    programs: pd.DataFrame, sites: pd.DataFrame, regions: Mapping[str, str], outputs: Outputs
 ) -> list[Child]:
-    """A table of the programs, and the end of the output of each."""
-    found = programs[:MAX_PROGRAMS]
+    """A table of the programs, and the end of the output of each.
+
+    The first program of a site has the site's bytes.
+    """
+    found = programs[:MAX_PROGRAMS].merge(sites.drop(columns="programs"), on="site", how="left")
+    found = found.assign(first=~found["site"].duplicated())
     several = programs["command"].nunique() > 1
     again = bool((programs["processes"] > 1).any())
     heads = ["program" if programs["role"].any() else "site"]
@@ -54,13 +60,17 @@ def write_section(
             *([str(row["processes"])] if again else ()),
             charts.format_known(row["end_s"], ".3f"),
             describe_exit(row),
-            *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
+            *(
+                f"{row[column] / 1e6:.2f}" if row["first"] else ""
+                for column in ("bytes_sent", "bytes_received")
+            ),
             *([charts.truncate(row["command"], 400)] if several else ()),
             *([regions[row["site"]]] if any(regions.values()) else ()),
         ]
         for row in found.to_dict("records")
     ]
-    words = "Bytes are those of the site's interfaces, headers included."
+    words = "Bytes are those of the site's interfaces, headers included"
+    shared = ", for all of its programs together" if found["site"].duplicated().any() else ""
     parts: list[Child] = []
     if not several:
         parts.append(tag("p", "Every site runs ", tag("code", programs["command"].iloc[0]), "."))
@@ -68,7 +78,7 @@ def write_section(
     parts.append(make_table(heads, rows, "programs", numbers))
     more = len(programs) - len(found)
     left = f" The first {len(found)}; tables/programs.csv has all." if more else ""
-    parts.append(tag("p", words + left))
+    parts.append(tag("p", f"{words}{shared}.{left}"))
     return [*parts, *_write_outputs(programs, outputs)]
 
 
@@ -94,7 +104,8 @@ def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
 
 
 def _find_failed(programs: pd.DataFrame) -> pd.Series[bool]:
-    return (programs["failed"] | programs["end_s"].isna()).astype(bool)
+    unended = programs["end_s"].isna() & (programs["processes"] > 0)
+    return (programs["failed"] | unended).astype(bool)
 
 
 def _find_killed(programs: pd.DataFrame) -> pd.Series[bool]:
@@ -105,6 +116,8 @@ def _find_killed(programs: pd.DataFrame) -> pd.Series[bool]:
 
 def describe_exit(row: Mapping[Any, Any]) -> str:
     """How a program ended, in words."""
+    if not row["processes"]:
+        return "never started"
     if pd.isna(row["end_s"]):
         return "unknown"
     how = (

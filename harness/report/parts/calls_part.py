@@ -27,7 +27,7 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     content = calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
     yield Section("calls", "Calls", content)
     if len(found):
-        stragglers = rank_stragglers(data.history, sites)
+        stragglers = rank_stragglers(data.history, data.scenario.programs)
         yield Section("steps", "Where the time went", write_steps(data.tables["steps"], stragglers))
 
 
@@ -35,7 +35,7 @@ PART = Part(
     applies=_has_calls,
     tables=lambda scenario, history: {
         CallRow: tabulate_calls(history),
-        StepRow: tabulate_steps(history, scenario.topology.site_names),
+        StepRow: tabulate_steps(history, scenario.programs),
     },
     sections=_write_sections,
 )

@@ -10,8 +10,10 @@ from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Tables
 from trunkline.harness.report.program_tables import (
     ProgramRow,
+    SiteRow,
     TrafficRow,
     tabulate_programs,
+    tabulate_sites,
     tabulate_traffic,
 )
 from trunkline.harness.report.run_data import RunData
@@ -19,15 +21,19 @@ from trunkline.harness.scenario.settings import Scenario
 
 
 def _tabulate(scenario: Scenario, history: History) -> Tables:
-    rows = tabulate_programs(history, scenario.programs)
-    return {ProgramRow: rows, TrafficRow: tabulate_traffic(history)}
+    programs = scenario.programs
+    return {
+        ProgramRow: tabulate_programs(history, programs),
+        SiteRow: tabulate_sites(history, scenario.topology.site_names, programs),
+        TrafficRow: tabulate_traffic(history),
+    }
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:
     found = data.tables["programs"]
     if len(found):
         regions = {site.name: site.region for site in data.scenario.topology.sites}
-        content = programs_section.write_section(found, regions, data.outputs)
+        content = programs_section.write_section(found, data.tables["sites"], regions, data.outputs)
         yield Section("programs", "Programs", content)
 
 

@@ -55,8 +55,8 @@ TABLES = tuple(
     Row.every[name]
     for name in (
         "tasks", "members", "workers", "links", "accuracy", "faults", "run", "paths", "probes",
-        "clocks", "background", "updates", "servers", "branches", "programs", "traffic", "calls",
-        "steps", "charges",
+        "clocks", "background", "updates", "servers", "branches", "programs", "sites", "traffic",
+        "calls", "steps", "charges",
     )
 )  # fmt: skip
 """The classes of the rows of all tables, in the order of the docs."""

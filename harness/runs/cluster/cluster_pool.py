@@ -19,7 +19,7 @@ import shutil
 import tarfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from typing import Any
 from distributed import Client, Future, KilledWorker
 from distributed.comm import CommClosedError
 
+from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.runs.cluster import ClusterError
 from trunkline.harness.runs.cluster.cluster_task import Answer, Request, carry_out
 from trunkline.harness.runs.run_pool import Finished, Job
@@ -71,7 +72,7 @@ class ClusterPool:
         runs_dir: Path,
         at_once: int,
         on_finished: Callable[[Finished], None],
-        on_progress: Callable[[float], None],
+        on_running: Callable[[Sequence[Running]], None],
     ) -> None:
         """Run all jobs in order, as many at a time as the cluster has threads.
 
@@ -84,7 +85,7 @@ class ClusterPool:
         sweep = _Sweep(self, runs_dir.resolve(), name, iter(jobs))
         self.client.subscribe_topic(name, sweep.on_event)
         try:
-            sweep.run(on_finished, on_progress)
+            sweep.run(on_finished, on_running)
         finally:
             token.unlink(missing_ok=True)
             if self.client.status == "running":
@@ -103,13 +104,14 @@ class _Sweep:
     asked: dict[str, _Asked] = field(default_factory=dict)
     again: deque[tuple[Job, int]] = field(default_factory=deque)
     news: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue)
-    done: int = 0
     submitted: int = 0
     unfit: str = ""
     on_finished: Callable[[Finished], None] = lambda result: None
 
     def run(
-        self, on_finished: Callable[[Finished], None], on_progress: Callable[[float], None]
+        self,
+        on_finished: Callable[[Finished], None],
+        on_running: Callable[[Sequence[Running]], None],
     ) -> None:
         self.on_finished = on_finished
         room, looked_s, waited = 0, -POLL_S, False
@@ -119,11 +121,12 @@ class _Sweep:
                 if not room and not waited:
                     self.pool.tell(f"waiting for workers of {self.pool.where}")
                 waited = not room
-                on_progress(self.done + sum(each.share for each in self.asked.values()))
+                on_running(self._list_running())
                 self.pool.mend()
             while len(self.asked) < room and (following := self._take()):
                 self._submit(*following)
             if room and not self.asked:
+                on_running([])
                 return
             try:
                 self.news.get(timeout=POLL_S)()
@@ -133,6 +136,13 @@ class _Sweep:
     def on_event(self, event: tuple[float, dict[str, Any]]) -> None:
         """Note what a worker tells of a run; Dask calls this in a thread of its own."""
         self.news.put(lambda: self._note(event[1]))
+
+    def _list_running(self) -> list[Running]:
+        return [
+            Running(each.job.identity, each.share, each.starts)
+            for each in self.asked.values()
+            if each.worker
+        ]
 
     def _count_threads(self) -> int:
         if self.pool.client.status != "running":
@@ -200,7 +210,6 @@ class _Sweep:
             self.pool.client.retire_workers([answer.worker])
             self._repeat(asked, text)
             return
-        self.done += 1
         run_dir = result.run_dir
         if answer.files is not None and run_dir is not None:
             run_dir = self._unpack(answer.files, run_dir)
@@ -216,7 +225,6 @@ class _Sweep:
             self.again.append((asked.job, asked.starts))
 
     def _give_up(self, asked: _Asked, why: str) -> None:
-        self.done += 1
         self.on_finished(Finished(asked.job, "error", None, why, tries=MOST_TRIES))
 
     def _unpack(self, files: bytes, at: Path) -> Path:

@@ -10,12 +10,13 @@ import io
 import platform
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distributed import Status, get_worker
 
+from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.runs import run_pool, run_record
 from trunkline.harness.runs.run_pool import Finished, Job
 
@@ -86,12 +87,17 @@ def _find(job: Job, runs_dir: Path) -> Finished | None:
     said = found and run_record.read(found)
     if not found or not said:
         return None
-    return Finished(job, run_record.read_outcome(found, said), found, said["error"])
+    return Finished(job, run_record.read_outcome(found), found, said["error"])
 
 
 def _run(job: Job, runs_dir: Path, on_progress: Callable[[float], None]) -> Finished:
     results: list[Finished] = []
-    run_pool.run([job], runs_dir, 1, results.append, on_progress)
+
+    def on_running(running: Sequence[Running]) -> None:
+        for each in running:
+            on_progress(each.share)
+
+    run_pool.run([job], runs_dir, 1, results.append, on_running)
     return results[0]
 
 

@@ -9,9 +9,9 @@ every worker that is lost with it.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import platform
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +21,7 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Security, SSHCluster
+from distributed.utils import format_dashboard_link
 
 from trunkline.harness.runs.cluster import ClusterError
 from trunkline.harness.runs.cluster.cluster_file import (
@@ -47,6 +48,9 @@ SETTINGS: Mapping[str, Any] = {
 
 ONE_RUN: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0}
 HERE = "127.0.0.1"
+DASHBOARD = f"{HERE}:0"
+"""Where schedulers and workers serve pages over HTTP: without TLS, so only on their machine."""
+
 IDLE = "60s"
 """When a scheduler on another machine ends by itself, which outlives a command that is killed."""
 
@@ -74,14 +78,30 @@ def connect(
         stack.enter_context(dask.config.set(SETTINGS))
         try:
             client, where, mend = _start(spec, folder, at_once, stack)
+            if dashboard := find_dashboard(client, spec):
+                tell(f"dashboard  {dashboard}")
         except Exception as error:  # of sockets, TLS, SSH and SLURM, each of its own kind
             kind = type(spec).__name__.lower()
             what = spec.address if isinstance(spec, Address) else f"the cluster of kind {kind}"
             why = " ".join(str(error).split()) or type(error).__name__
             raise ClusterError(f"{what}: cannot be used: {why}") from error
-        if importlib.util.find_spec("bokeh") is not None:
-            tell(f"dashboard  {client.dashboard_link}")
         yield ClusterPool(client, where, tell, mend)
+
+
+def find_dashboard(client: Client, spec: Cluster) -> str | None:
+    """How a browser gets to the dashboard of the scheduler; None if it serves none.
+
+    Dask serves it if `bokeh` is installed where the scheduler is.
+    """
+    if not client.run_on_scheduler(lambda: "distributed.dashboard.scheduler" in sys.modules):
+        return None
+    if isinstance(spec, Address):
+        return str(client.dashboard_link)
+    port = client.scheduler_info()["services"]["dashboard"]
+    link = format_dashboard_link(HERE, port)
+    if isinstance(spec, Ssh) and spec.hosts[0] not in LOOPBACK:
+        return f"{link}, after: ssh -L {port}:{HERE}:{port} {spec.hosts[0]}"
+    return str(link)
 
 
 def _start(
@@ -108,7 +128,7 @@ def _start_local(workers: int) -> Any:
         threads_per_worker=1,
         memory_limit=0,
         host=HERE,
-        dashboard_address=f"{HERE}:0",
+        dashboard_address=DASHBOARD,
         security=True,
         silence_logs=logging.CRITICAL,
     )
@@ -134,10 +154,15 @@ def _start_ssh(spec: Ssh, stack: contextlib.ExitStack) -> Any:
     return SSHCluster(
         [spec.hosts[0], *spec.hosts],
         connect_options=given,
-        worker_options={**ONE_RUN, "n_workers": spec.runs, **place},
+        worker_options={
+            **ONE_RUN,
+            "n_workers": spec.runs,
+            "dashboard_address": DASHBOARD,
+            **place,
+        },
         scheduler_options={
             "port": 0,
-            "dashboard_address": f"{HERE}:0",
+            "dashboard_address": DASHBOARD,
             "idle_timeout": IDLE,
             **place,
         },
@@ -173,9 +198,10 @@ def _start_slurm(spec: Slurm, folder: Path, stack: contextlib.ExitStack) -> Any:
         job_script_prologue=list(spec.before),
         worker_extra_args=[
             *("--memory-limit", "0"),
+            *("--dashboard-address", DASHBOARD),
             *("--lifetime", f"{lifetime_s}s", "--lifetime-stagger", f"{stagger_s}s"),
         ],
-        scheduler_options={"dashboard_address": f"{HERE}:0", **place},
+        scheduler_options={"dashboard_address": DASHBOARD, **place},
         silence_logs=logging.CRITICAL,
     )
     cluster.scale(jobs=spec.jobs)

@@ -16,7 +16,7 @@ from trunkline.harness.config import units
 from trunkline.harness.config.document import KeyPath, list_choices
 from trunkline.harness.config.options import make_model, read_options, read_values
 from trunkline.harness.scenario import exact_rates, plan_dry_run
-from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
+from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES, suggest
 from trunkline.harness.scenario.scheme_settings import Component, Scheme
 from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.sections.section_reading import (
@@ -40,17 +40,18 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     """
     given = reader.source.data.get("scheme", {})
     if not isinstance(given, dict):
-        allowed = f"{list_choices(SCHEMES, given)}, or a mapping with policy:, plan: and options"
+        allowed = _name_choices(reader, given, SCHEMES)
+        allowed += ", or a mapping with policy:, plan: and options"
         reader.source.refuse(("scheme",), allowed)
         return None
     if "name" in given:  # a known name has been expanded before
-        reader.source.refuse(("scheme", "name"), list_choices(SCHEMES, given["name"]))
+        reader.source.refuse(("scheme", "name"), _name_choices(reader, given["name"], SCHEMES))
         return None
     names = {**DEFAULT_SCHEME, **given}
     choices = {"policy": reader.extensions.policies, "plan": reader.extensions.plans}
     for key, modules in choices.items():
         if not isinstance(names[key], str) or names[key] not in modules:
-            reader.source.refuse(("scheme", key), _name_choices(key, names[key], modules))
+            reader.source.refuse(("scheme", key), _name_choices(reader, names[key], modules))
     if not reader.source.is_sound("scheme"):
         functions = [module.create for module in choices["policy"].values()]
         functions += [module.build for module in choices["plan"].values()]
@@ -176,14 +177,14 @@ def _check_policy(
             reader.refuse_option("scheme", first_word, str(error), options, "policy")
 
 
-def _name_choices(key: str, value: Any, known: Iterable[str]) -> str:
-    """What a policy or a plan may be, after a hint if the value is the name of a scheme."""
+def _name_choices(reader: SectionReader, value: Any, known: Iterable[str]) -> str:
+    """What a value may be, after a hint that names other keys if it belongs there."""
     allowed = list_choices(known, value)
-    if not isinstance(value, str) or value not in SCHEMES:
+    every = reader.extensions
+    hint = suggest(value, known, every.policies, every.plans) if isinstance(value, str) else ""
+    if not hint:
         return allowed
-    chosen = ", ".join(f"{name}: {SCHEMES[value][name]}" for name in ("policy", "plan"))
-    allowed = allowed[allowed.index("expected") :]
-    return f"this is the name of a scheme: scheme: {value}, or {chosen}; {allowed}"
+    return f"{hint}{';' * (not hint.endswith('?'))} {allowed[allowed.index('expected') :]}"
 
 
 def _find_owners(choices: Mapping[str, Mapping[str, Any]], key: str) -> str:

@@ -22,6 +22,9 @@ from trunkline.harness.processes.fork import Process, fork
 STOPPED = b"stopped"
 """The answer to `pause`."""
 
+Earlier = tuple[int, int, tuple[int, ...]]
+"""What an agent continues: the number of earlier lives, the next iteration, the last tasks."""
+
 _COMMANDS: Mapping[int, str] = {signal.SIGSTOP: "pause", signal.SIGCONT: "resume"}
 _MESSAGE_BYTES = 1 << 16
 
@@ -39,15 +42,16 @@ class AgentGroup:
     commands: socket.socket | None = None
 
     def start(
-        self, name: str, earlier: Mapping[str, Any], ends: Sequence[int], close: Callable[[], None]
+        self, name: str, earlier: Earlier, ends: Sequence[int], close: Callable[[], None]
     ) -> SharedAgent:
-        """Start an agent; `earlier` is what it continues. See `supervisor.Children.fork`."""
+        """Start an agent; see `supervisor.Children.fork`."""
         end, ended = os.pipe()
         try:
             if self.process is None:
                 self._fork((*ends, end, ended), close)
-            assert self.process is not None and self.commands is not None
-            request = json.dumps({"do": "start", "name": name, **earlier}).encode()
+            assert self.process is not None
+            assert self.commands is not None
+            request = json.dumps({"do": "start", "name": name, "earlier": earlier}).encode()
             with contextlib.suppress(ConnectionError):  # it has ended, and so has this agent
                 socket.send_fds(self.commands, [request], [*ends, ended])
         finally:

@@ -34,7 +34,7 @@ from trunkline.harness.session.agent_main import (
     log_failure,
     run_timed,
 )
-from trunkline.harness.session.shared_agents.agent_group import STOPPED, receive
+from trunkline.harness.session.shared_agents.agent_group import STOPPED, Earlier, receive
 
 
 class MemberLoop(VirtualLoop):
@@ -125,12 +125,12 @@ class Turns:
     def __init__(
         self,
         commands: socket.socket,
-        make_agent: Callable[[Mapping[str, Any], Callable[[], socket.socket]], Agent],
+        make_agent: Callable[[Earlier, Callable[[], socket.socket]], Agent],
         survivors: Mapping[str, Survivors],
         network: Network,
         log_dir: Path,
     ) -> None:
-        """`make_agent` makes the agent that a command describes, with what makes its sockets."""
+        """`make_agent` makes an agent of what it continues, and of what makes its sockets."""
         self._commands = commands
         self._make_agent = make_agent
         self._survivors = survivors
@@ -244,7 +244,9 @@ class Turns:
             self._commands.send(STOPPED)
         return True
 
-    def _start(self, command: Mapping[str, Any], events_fd: int, epoch_fd: int, end_fd: int) -> None:
+    def _start(
+        self, command: Mapping[str, Any], events_fd: int, epoch_fd: int, end_fd: int
+    ) -> None:
         name = command["name"]
         os.set_blocking(events_fd, False)
         outlet = Outlet(events_fd)
@@ -257,7 +259,8 @@ class Turns:
             loop.sockets.add(sock)
             return sock
 
-        agent = self._make_agent(command, open_socket)
+        lives, iteration, tasks = command["earlier"]
+        agent = self._make_agent((lives, iteration, tuple(tasks)), open_socket)
         pipes = Pipes(name, self._survivors[name], outlet.write, epoch_fd)
         task = loop.create_task(run_timed(agent, pipes))
         log = (self._log_dir / f"{name}.log").open("a", encoding="utf-8", buffering=1)

@@ -7,23 +7,25 @@ The event `Predicted` marks its log. So its verdict is `prediction` wherever the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.harness.checks.verdict import PREDICTION
+from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.processes.worker_processes import worker_processes
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder, environment
 from trunkline.harness.report import outputs
 from trunkline.harness.report.parts.report_parts import make_tables
 from trunkline.harness.runs import provenance
-from trunkline.harness.runs.run_pool import Finished, Job
+from trunkline.harness.runs.run_pool import POLL_S, Finished, Job
 from trunkline.harness.runs.run_process import make_record
 from trunkline.harness.runs.run_record import RECORD, hash_log
 from trunkline.harness.runs.runner import RunResult
@@ -69,14 +71,18 @@ def predict_numbers(scenario: Scenario) -> Mapping[str, float]:
 
 
 def predict_beside(
-    spec: Comparison, at_once: int, on_progress: Callable[[int], None]
+    spec: Comparison, at_once: int, on_progress: Callable[[int, int], None]
 ) -> Mapping[str, Mapping[str, float]]:
-    """The numbers of each trial that can be predicted, by its identity."""
+    """The numbers of each trial that can be predicted, by its identity.
+
+    `on_progress` gets the number of trials that were tried, and of all.
+    """
     with worker_processes(at_once) as processes:
         found: dict[str, Mapping[str, float]] = {}
-        for trial, row in zip(spec.trials, processes.map(_predict_trial, spec.trials), strict=True):
+        rows = processes.map(_predict_trial, spec.trials)
+        for done, (trial, row) in enumerate(zip(spec.trials, rows, strict=True), 1):
             found |= {trial.job.identity: row} if row else {}
-            on_progress(len(found))
+            on_progress(done, len(spec.trials))
     return found
 
 
@@ -90,14 +96,20 @@ def carry_out(
     runs_dir: Path,
     at_once: int,
     on_finished: Callable[[Finished], None],
-    on_progress: Callable[[float], None],
+    on_running: Callable[[Sequence[Running]], None],
 ) -> None:
     """Predict all jobs, `at_once` in parallel; see `run_pool.run`."""
     with worker_processes(at_once) as processes:
-        started = [processes.submit(_carry_out_job, job, runs_dir) for job in jobs]
-        for done, each in enumerate(as_completed(started), 1):
-            on_finished(each.result())
-            on_progress(done)
+        waiting, started = iter(jobs), dict[Future[Finished], Job]()
+        while True:
+            for job in islice(waiting, 2 * at_once - len(started)):  # no process waits for its next
+                started[processes.submit(_carry_out_job, job, runs_dir)] = job
+            on_running([Running(job.identity) for job in islice(started.values(), at_once)])
+            if not started:
+                return
+            for each in wait(started, POLL_S, FIRST_COMPLETED).done:
+                del started[each]
+                on_finished(each.result())
 
 
 PREDICTIONS = Kind(identify, list_obstacles, lambda scenario: None, carry_out)

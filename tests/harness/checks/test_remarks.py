@@ -12,11 +12,10 @@ from trunkline.agents.events.round_events import ComputeStarted, SyncFinished, S
 from trunkline.agents.events.run_events import (
     AgentExited,
     ExpectedOutput,
-    LinkBytes,
-    LinksCounted,
     ProgramsStarted,
     ProgramStarted,
     RunFinished,
+    SiteQuiet,
     Stopping,
 )
 from trunkline.harness.checks.expectations.remarks import FREE, find_remarks
@@ -49,9 +48,8 @@ def remarks(events: Sequence[Event], rules: Rules = RULES) -> list[str]:
     return others
 
 
-def carried(at_s: int, total: int) -> LinksCounted:
-    links = (LinkBytes("n1", "n2", total), LinkBytes("n2", "n1", total))
-    return LinksCounted(at_s * S, "runner", links)
+def quiet(since_s: int, until_s: int, *sites: str) -> list[SiteQuiet]:
+    return [SiteQuiet(until_s * S, "runner", site, since_s * S) for site in sites or ("n1", "n2")]
 
 
 def synchronized(at_s: int, *sites: str) -> list[Event]:
@@ -59,11 +57,11 @@ def synchronized(at_s: int, *sites: str) -> list[Event]:
     return [*started, *(SyncFinished(at_s * S, site, 0) for site in sites)]
 
 
-BUSY = [carried(at_s, 2000 * at_s) for at_s in range(30)]
+STARTED = [ProgramStarted(0, "runner", who, 0) for who in ("n1", "n2")]
 
 
 def test_nothing_is_said_of_a_run_that_moves() -> None:
-    assert remarks([*BUSY, *synchronized(9, "n1", "n2")]) == []
+    assert remarks([*STARTED, *synchronized(9, "n1", "n2")]) == []
 
 
 def test_a_program_that_takes_time_by_itself_computes() -> None:
@@ -73,21 +71,25 @@ def test_a_program_that_takes_time_by_itself_computes() -> None:
 
 def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
     said = "Nothing in the log says whether the programs made progress."
-    assert remarks(BUSY) == [said, ASKS]
+    assert remarks(STARTED) == [said, ASKS]
     expects = change(RULES, expect=(Expectation(tasks=1),))
-    assert remarks(BUSY, expects) == []
+    assert remarks(STARTED, expects) == []
 
 
 def test_a_site_that_never_synchronizes_is_named() -> None:
-    found = remarks([*BUSY, *synchronized(9, "n1")])
+    found = remarks([*STARTED, *synchronized(9, "n1")])
     assert found == ["n2 never synchronized, but others did.", ASKS]
 
 
 def test_links_that_are_dead_for_most_of_the_run_are_noticed() -> None:
-    """A few packets without payload, as of connections that time out, are nothing."""
-    tries = [carried(at_s, 2000 + 60 * at_s) for at_s in range(2, 25)]
-    found = remarks([carried(1, 2000), *tries, *synchronized(1, "n1", "n2")])
-    assert found == ["n1, n2 sent and reported nothing from 1.0 s to 30.0 s.", ASKS]
+    found = remarks([*STARTED, *synchronized(1, "n1", "n2"), *quiet(1, 30)])
+    said = "n1, n2 sent and received no data and reported nothing from 1.0 s to 30.0 s."
+    assert found == [said, ASKS]
+
+
+def test_a_third_of_the_run_in_two_parts_is_not_noticed() -> None:
+    parts = [*quiet(0, 9), *quiet(10, 19), *quiet(20, 30)]
+    assert remarks([*STARTED, *synchronized(25, "n1", "n2"), *parts]) == []
 
 
 def test_only_the_time_in_which_a_program_runs_counts() -> None:
@@ -97,18 +99,18 @@ def test_only_the_time_in_which_a_program_runs_counts() -> None:
         AgentExited(15 * S, "runner", "n1", code=0, signal=9, asked=False),
         ProgramStarted(24 * S, "runner", "n1", 1),
     ]
-    wrote = ExpectedOutput(20 * S, "runner", "n1", 0, "x")
+    never = "n2 never started."
     asks = "Nothing in the log says whether the programs made progress."
-    assert remarks([carried(1, 2000), *lives, wrote]) == [asks, ASKS]
-    silent = "n1 sent and reported nothing from 9.0 s to 30.0 s."
-    assert remarks([carried(1, 2000), lives[0]]) == [silent, asks, ASKS]
+    silent = "n1 sent and received no data and reported nothing from 9.0 s to"
+    assert remarks([*quiet(1, 30), *lives]) == [never, asks, ASKS]
+    assert remarks([*quiet(1, 30), lives[0]]) == [never, f"{silent} 30.0 s.", asks, ASKS]
     heard = [ExpectedOutput(20 * S, "runner", "n1", 0, "x")]
-    assert remarks([carried(1, 2000), lives[0], *heard])[0].endswith("from 9.0 s to 20.0 s.")
+    assert remarks([*quiet(1, 30), lives[0], *heard])[1] == f"{silent} 20.0 s."
 
 
 def test_a_program_that_has_exited_owes_nothing() -> None:
     exits = [AgentExited(2 * S, "runner", who, code=0, asked=False) for who in ("n1", "n2")]
-    assert remarks([carried(1, 2000), *synchronized(1, "n1", "n2"), *exits]) == []
+    assert remarks([*STARTED, *synchronized(1, "n1", "n2"), *exits, *quiet(1, 30)]) == []
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from trunkline.harness.config.units import (
     TIME_S,
     QuantityError,
 )
+from trunkline.harness.faults import fault_syntax, traces
+from trunkline.topologies.formats import csv_file
 
 RATES = "expected a rate such as 50 Mbit/s (units: bit/s, kbit/s, Mbit/s, Gbit/s)"
 TIMES = "expected a time such as 50 s (units: us, ms, s, min, h)"
@@ -61,7 +63,11 @@ def test_a_quantity_is_read_in_the_unit_of_its_python_name(text, dimension, numb
         ("50", TIME_S, f"a unit is missing: {TIMES}"),
         ("50 Mbps", RATE_MBPS, f"unknown unit Mbps: did you mean Mbit/s? {RATES}"),
         ("50 mbit/s", RATE_MBPS, f"unknown unit mbit/s: did you mean Mbit/s? {RATES}"),
-        ("50 MB/s", RATE_MBPS, f"unknown unit MB/s: {RATES}"),
+        ("50 MB/s", RATE_MBPS, f"unknown unit MB/s: did you mean 400 Mbit/s? {RATES}"),
+        ("5 MBps", RATE_MBPS, f"unknown unit MBps: did you mean 40 Mbit/s? {RATES}"),
+        ("5 mbit", RATE_MBPS, f"unknown unit mbit: did you mean 5 Mbit/s? {RATES}"),
+        ("1 MiB/s", RATE_MBPS, f"unknown unit MiB/s: did you mean 8.388608 Mbit/s? {RATES}"),
+        ("5 MBPS", RATE_MBPS, f"unknown unit MBPS: {RATES}"),
         ("50 sec", TIME_S, f"unknown unit sec: did you mean s? {TIMES}"),
         ("50 parsecs", TIME_S, f"unknown unit parsecs: {TIMES}"),
         ("256 kb", SIZE_BYTES, f"unknown unit kb: did you mean kB? {SIZES}"),
@@ -130,3 +136,30 @@ def test_any_number_is_read_back_exactly_and_matches_the_pattern_for_editors(num
 )
 def test_a_python_name_gives_the_key_and_the_unit(name, key, dimension):
     assert units.split_name(name) == (key, dimension)
+
+
+@pytest.mark.parametrize(
+    ("unit", "mbps"),
+    [("Mbit/s", 5), ("Mbit", 5), ("mbit", 5), ("Mbps", 5), ("mbps", 5), ("MBit/s", 5), ("M", 5),
+     ("MB/s", 40), ("MBps", 40), ("MByte/s", 40), ("KB/s", 0.04), ("Mibit/s", 5.24288)],
+)  # fmt: skip
+def test_a_unit_of_rates_has_one_meaning_in_scenarios_at_the_prompt_and_in_files(unit, mbps):
+    network = csv_file.read_edges(f"src,dst,rate\na,b,5 {unit}\n")
+    assert network.edges[0].values.rate_mbps == pytest.approx(mbps)
+    rows = f"time,rate\n0,5 {unit}\n"
+    assert traces.read(rows, "f")[0][0].rate_mbps == pytest.approx(mbps)
+    hinted = traces.read("time,rate\n0,5\n", "f", traces.Reading(unit=unit))
+    assert hinted[0][0].rate_mbps == pytest.approx(mbps)
+    named = traces.read(f"time,rate ({unit})\n0,5\n", "f")
+    assert named[0][0].rate_mbps == pytest.approx(mbps)
+    for read in (lambda: units.parse(f"5 {unit}", RATE_MBPS), lambda: _set_rate(f"5{unit}")):
+        try:
+            assert read() == mbps == 5
+        except ValueError as error:
+            meant = re.search(r"did you mean ([^?]*)\?", str(error))[1]
+            meant = f"5 {meant}" if " " not in meant else meant
+            assert units.parse(meant, RATE_MBPS) == pytest.approx(mbps)
+
+
+def _set_rate(text):
+    return fault_syntax.parse(f"setlink a b rate={text}").rate_mbps

@@ -70,9 +70,9 @@ def test_rates_add_up_to_the_bytes_of_the_table_of_links(agents: RunFiles, tmp_p
 def test_steps_and_calls_of_programs_are_curves(programs: RunFiles, tmp_path: Path) -> None:
     found = read_curves(programs, tmp_path)
     steps, calls = programs.tables["steps"], programs.tables["calls"]
-    for column in ("duration_s", "computing_s", "waiting_s", "moving_s", "rest_s"):
-        for site, own in steps.groupby("site"):
-            check(found[f"steps/{column}/{site}"], own["start_s"], own[column])
+    for column in ("duration_s", "computing_s", "waiting_s", "moving_s", "stopped_s", "rest_s"):
+        for program, own in steps.groupby("program"):
+            check(found[f"steps/{column}/{program}"], own["start_s"], own[column])
     for (call, site), own in calls[calls["duration_s"].notna()].groupby(["call", "site"]):
         check(found[f"calls/duration_s/{call}/{site}"], own["start_s"], own["duration_s"])
     assert not [curve for curve in found if curve.startswith("accuracy")]

@@ -142,7 +142,8 @@ def test_evaluations_are_points_of_curves(agents) -> None:
 
 def test_programs_have_tracks_of_their_steps_and_calls(programs) -> None:
     folder, trace = programs
-    assert len(find(trace, cat="step")) == len(read(folder, "steps")) == 3
+    assert len(find(trace, cat="step")) == len(read(folder, "steps")) == 6
+    assert len(find(trace, cat="step", name="before its first step")) == 3
     assert len(find(trace, cat="call")) == len(read(folder, "calls")) == 3
     assert len(find(trace, cat="program")) == len(read(folder, "programs")) == 2
     assert {*name_tracks(trace).values()} >= {

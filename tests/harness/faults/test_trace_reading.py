@@ -149,6 +149,32 @@ def test_a_file_that_is_no_trace_is_refused_with_its_line(text, hints, message):
 
 
 @pytest.mark.parametrize(
+    ("text", "hints", "places"),
+    [
+        ("time,rate,delay\n0,5,3\n1,x,-4\nz,5,3\n0,inf,2", "",
+         ["f:3: rate", "f:3: delay", "f:5: rate", "f:4: 'z'", "f:5: 0 s after 1 s"]),
+        ("time,loss\n,1\n1,2\n,3", "", ["f:2: no time", "f:4: no time"]),
+        ("0,1\n" * 9, "", [f"f:{line}: 0 s after 0 s" for line in range(2, 7)] + ["and 3 more"]),
+        ("5\nx\n3", "unit=mahimahi", ["f:2: x", "f:3: 3 after 5"]),
+    ],
+)  # fmt: skip
+def test_all_problems_of_a_file_are_told_at_once(text, hints, places):
+    with pytest.raises(FaultError) as refused:
+        read(text, hints)
+    told = str(refused.value).replace("link; unit", "link, unit").split("; ")
+    assert len(told) == len(places)
+    assert all(map(str.startswith, told, places)), told
+
+
+def test_all_problems_of_steps_and_of_states_are_told_at_once():
+    with pytest.raises(FaultError, match=r"rate 0\.0001 Mbit/s: .*; steps: loss 101 %: "):
+        parse("trace n1 n2 0s:0.0001Mbit/s,1s:5Mbit/s:5ms:101%", TOPOLOGY)
+    with pytest.raises(FaultError) as refused:
+        parse("availability n1 f", TOPOLOGY, lambda _: "time,state\n0,maybe\n5,on\n4,perhaps")
+    assert [text[:4] for text in str(refused.value).split("; ")] == ["f:2:", "f:4:", "f:4:"]
+
+
+@pytest.mark.parametrize(
     ("times_ms", "wanted"),
     [
         ([1], "0s:12Mbit/s"),  # one packet in every ms, as mahimahi repeats it

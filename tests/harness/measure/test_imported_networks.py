@@ -51,9 +51,40 @@ c2;20;;-;;60 packets
 """
 
 
+EXCEL = """\
+sep=;
+src;dst;Rate (MB/s);rtt
+München;"O'Hare; US";0,625;60 ms
+"O'Hare; US";München;1,25;60
+"""
+
+NESTED = """
+{"nodes": [{"id": "a", "data": {"label": "Oslo"}}, {"id": "b"}],
+ "links": [{"source": "a", "target": "b",
+            "data": {"latency": {"ms": 80}, "bw": {"value": 8000, "unit": "kbps"}}}]}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "topology", "wanted"),
     [
+        (
+            "x.csv",
+            EXCEL,
+            "{builder: file, file: x.csv}",
+            [
+                ("munchen", "o-hare-us", "rate", 5.0),
+                ("o-hare-us", "munchen", "rate", 10.0),
+                ("munchen", "o-hare-us", "delay", 30.0),
+                ("o-hare-us", "munchen", "delay", 30.0),
+            ],
+        ),
+        (
+            "x.json",
+            NESTED,
+            "{builder: file, file: x.json}",
+            [("oslo", "b", "rate", 8.0), ("oslo", "b", "delay", 80.0)],
+        ),
         (
             "x.gml",
             SHADOW,
@@ -105,7 +136,7 @@ c2;20;;-;;60 packets
             ],
         ),
     ],
-    ids=["shadow", "mininet", "access"],
+    ids=["excel", "nested", "shadow", "mininet", "access"],
 )
 def test_a_network_is_measured_as_its_file_says(embedded, tmp_path, name, text, topology, wanted):
     (tmp_path / name).write_text(text)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from probing import datagrams
 
-from trunkline.topologies import delay_file, distributions
+from trunkline.topologies import distributions
+from trunkline.topologies.formats import delay_file
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

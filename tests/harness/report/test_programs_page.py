@@ -60,9 +60,9 @@ def list_events(size: int = 1_000_000):
     ]
 
 
-def build(folder: Path, events) -> tuple[str, list[str]]:
+def build(folder: Path, events, scenario: str = SCENARIO) -> tuple[str, list[str]]:
     """The verdict and its problems, of a run folder with these events."""
-    (folder / "resolved.yaml").write_text(SCENARIO)
+    (folder / "resolved.yaml").write_text(scenario)
     header = make_header(load(folder / "resolved.yaml"))
     (folder / "events.jsonl").write_bytes(b"".join(map(to_line, [header, *events])))
     verdict = outputs.build(folder)
@@ -96,6 +96,42 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     assert said[0].split() == ["programs", *["1", "told", "to", "end,", "1", "exit", "code", "3"]]
     traffic = pd.read_csv(tmp_path / "tables" / "traffic.csv")
     assert traffic.to_dict("records") == [{"t_s": 1.0, "src": "n1", "dst": "n2", "bytes": 500_000}]
+
+
+def summarize(folder: Path) -> list[str]:
+    console = Console(width=100, file=StringIO())
+    console.print(progress.summary(folder, outputs.read(folder).verdict))
+    return [line.strip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_program_that_never_started_had_no_process_and_no_exit(tmp_path: Path) -> None:
+    events = [event for event in list_events() if getattr(event, "who", "") != "n2"]
+    events.insert(-1, AgentExited(2 * SECOND, "runner", "n2", 0, 15, asked=True))
+    build(tmp_path, events)
+    first, second = pd.read_csv(tmp_path / "tables" / "programs.csv").to_dict("records")
+    assert (first["processes"], first["signal"], second["processes"]) == (1, 15, 0)
+    assert {second[key] for key in ("asked", "failed")} == {False}
+    assert pd.isna([second[key] for key in ("start_s", "end_s", "exit_code", "signal")]).all()
+    assert "programs  1 told to end, 1 never started" in summarize(tmp_path)
+    page = Page((tmp_path / "report.html").read_text())
+    assert page.texts["small"][0] == "1 were told to end, 1 never started"
+    assert page.texts["dd"][0].startswith("1 of 2")
+    assert "never started" in page.texts["td"]
+
+
+def test_bytes_belong_to_a_site_and_not_to_each_of_its_programs(tmp_path: Path) -> None:
+    started = [ProgramStarted(0, "runner", who, 0) for who in ("n1.a", "n1.b", "n2.b")]
+    other = [event for event in list_events() if not isinstance(event, ProgramStarted)]
+    build(tmp_path, [*other[:2], *started, *other[2:]], ROLES + "outputs: {plots: false}\n")
+    sites = pd.read_csv(tmp_path / "tables" / "sites.csv").to_dict("records")
+    assert sites == [
+        {"site": "n1", "programs": 2, "bytes_sent": 1_000_000, "bytes_received": 0},
+        {"site": "n2", "programs": 1, "bytes_sent": 0, "bytes_received": 1_000_000},
+    ]
+    assert "bytes_sent" not in pd.read_csv(tmp_path / "tables" / "programs.csv").columns
+    page = Page((tmp_path / "report.html").read_text())
+    assert page.texts["td"].count("1.00") == 3  # one is that of the link
+    assert "headers included, for all of its programs together." in page.text("p")
 
 
 def test_payload_that_nothing_measured_is_unknown_and_not_zero(tmp_path: Path) -> None:

@@ -15,6 +15,10 @@ SITES = ("server", "phone", "node-7", "sao-paulo")
         ("phone,5,20", [AccessLink(5, 20, ("phone",))]),
         ("site,rate\nphone,5", [AccessLink(5, 5, ("phone",))]),
         ("site,up\nphone,5", [AccessLink(5, 5, ("phone",))]),
+        (
+            "site,up,duplicate,corrupt (%)\nphone,5,1,0.5",
+            [AccessLink(5, 5, ("phone",), duplicate_percent=1, corrupt_percent=0.5)],
+        ),
         ("7\t5 Mbit/s\t1G\t10\t0.5", [AccessLink(5, 1000, ("node-7",), 10, 0.5)]),
         (
             "\ufeffName;Uplink (kbit/s);downlink_mbps;RTT;packet loss;queue;burst\r\n"
@@ -24,7 +28,13 @@ SITES = ("server", "phone", "node-7", "sao-paulo")
     ],
 )
 def test_a_row_is_an_access_link(text, wanted):
-    assert list(read_access(text, "up.csv", SITES)) == wanted
+    assert read_access(text, "up.csv", SITES) == (tuple(wanted), ())
+
+
+def test_columns_that_are_not_read_are_named():
+    links, notes = read_access("site,price,up,ISP name\nphone,9,5,x\n", "up.csv", SITES)
+    assert links == (AccessLink(5, 5, ("phone",)),)
+    assert notes == ("up.csv: columns that are not read: 'price', 'ISP name'",)
 
 
 @pytest.mark.parametrize(
@@ -32,10 +42,12 @@ def test_a_row_is_an_access_link(text, wanted):
     [
         ("", "up.csv: empty: expected a row or more"),
         ("site,up", "up.csv:1: no rows: expected one or more"),
-        ("who,up\nphone,5", "up.csv:1: column 'who': expected site, up and down or rate"),
+        ("who,up\nphone,5", "up.csv:1: columns who,up: expected site, up and down or rate"),
         ("up,down\n5,phone", "up.csv:1: columns up,down: expected site"),
-        ("site,up,jitter\nphone,5,1", "up.csv:1: column 'jitter': expected site"),
-        ("site,up,upload\nphone,5,1", "up.csv:1: column 'upload': expected site"),
+        ("site,up,jitter\nphone,5,1", "up.csv:1: column 'jitter': access links have none: "),
+        ("site,up,upload\nphone,5,1", "up.csv:1: column 'upload': a second up: expected site"),
+        ("site,up,loss,plr\nphone,5,1,0", "up.csv:1: column 'plr': a second loss: expected site"),
+        ("site,up,burts\nphone,5,1", "up.csv:1: column 'burts': did you mean burst? expected"),
         ("site,delay\nphone,5", "up.csv:2: phone: no rate: expected site, up and down or rate"),
         ("phone,5,20,1,2,3", "up.csv:1: 6 cells: expected 5 as in the header row"),
         ("phone,5,20\n\nphone,5,20", "up.csv:3: phone: expected one row for each site"),

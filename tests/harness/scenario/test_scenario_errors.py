@@ -245,3 +245,23 @@ def test_a_key_that_cannot_be_printed_is_quoted():
 )
 def test_no_escape_sequence_of_a_file_reaches_the_terminal(known, line):
     assert all(each.isprintable() for each in messages(known, f"{GOOD}{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"src,dst\nM\xfcnchen,b\n", "line 2: expected UTF-8 text"),
+        (b"\x1f\x8b\x08\x00", "a file of gzip: expected UTF-8 text"),
+        ("src,dst\na,b\n".encode("utf-16"), "UTF-16: expected UTF-8 text"),
+        (None, "expected a regular file"),
+    ],
+)
+def test_a_network_that_is_no_text_says_what_it_is(tmp_path, content, message):
+    if content is None:
+        (tmp_path / "x.csv").mkdir()
+    else:
+        (tmp_path / "x.csv").write_bytes(content)
+    (tmp_path / "x.yaml").write_text(GOOD.replace("50 Mbit/s", "x.csv"))
+    with pytest.raises(ScenarioErrors) as refused:
+        load(tmp_path / "x.yaml")
+    assert f"topology.rates: x.csv: {message}" in str(refused.value)

@@ -19,7 +19,8 @@ import pytest
 from trunkline.agents.events.round_events import SyncFinished
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
-from trunkline.harness.session import program_children, supervisor
+from trunkline.harness.session import program_init, supervisor
+from trunkline.harness.session.program_output import FLOOD_LINES, FLOOD_NS, Output
 from trunkline.harness.session.program_output import report as report_of
 from trunkline.workloads.program_roles import Program
 
@@ -89,6 +90,12 @@ say '"evaluated", "task": 0, "accuracy_percent": 50, "loss": 1, "samples": 10'
 CHATTY = "head -c 100000 /dev/zero | tr '\\0' x; echo complaint >&2"
 DAEMON = "setsid sh -c 'trap \"\" TERM HUP INT; sleep 1000' >/dev/null 2>&1 &"
 REST = "sleep 1000"
+CONNECTING = """
+import socket, time
+while True:
+    socket.socket().connect_ex(("n3", 9))
+    time.sleep(0.01)
+"""
 TIMELINE = """
 timeline:
 - {at: 0.5 s, do: pause n1 for 3 s}
@@ -109,7 +116,7 @@ GOOD = {
     "daemon": by_site(n1=f"{DAEMON} exit 0", n2="exec <&- >&- 2>&-; sleep 2; exit 0", n3=CHATTY),
     "timeline": by_site(n1="for i in 1 2 3 4 5; do sleep 0.4; done", n2="ping -c 5 -q n3")
     + TIMELINE,
-    "time": by_site(n1=REST) + "stop: {time: 3 s}\n",
+    "time": by_site(n1=f"exec python3 -c '{CONNECTING}'") + "stop: {time: 3 s}\n",
     "some": by_site(
         n1="trap '' TERM; sleep 1000; sleep 1000",
         n2="sleep 2",
@@ -174,6 +181,7 @@ BAD = {
     "read-only": by_site(n1="echo x > new"),
     "code": by_site(n1=REST, n2=f"{DAEMON} exit 3"),
     "signal": by_site(n2="kill -SEGV $$"),
+    "flood": by_site(n1="exec yes"),
     "broken": "  command: {n1: [./no-program]}\n",
     "unready": "  programs: {n: {command: [sh, -c, echo no; sleep 1000], "
     "ready: {line: yes, within: 1 s}}, m: {command: [echo], after: [n]}}\n",
@@ -322,6 +330,14 @@ def test_what_programs_report_is_in_the_tables(runs):
     assert "50.0" in runs.table("who", "accuracy")[1]
 
 
+def test_connections_that_are_refused_move_no_data(runs):
+    """Each attempt is a packet in both directions."""
+    *_, end = runs.events("time", "run_finished")
+    assert min(link["packets"] for link in end["links"] if link["bytes"]) > 50
+    quiet = runs.events("time", "site_quiet")
+    assert [(each["who"], each["since_ns"]) for each in quiet] == [("n1", 0), ("n2", 0), ("n3", 0)]
+
+
 def test_output_is_kept_up_to_a_limit(runs):
     assert runs.output("daemon", "n3") == (
         "x" * 10_000 + "\n[trunkline: too much; the rest is dropped]\n"
@@ -352,6 +368,10 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
         ("code", "every program exited cleanly: the program of n2 exited with code 3"),
         ("signal", "the program of n2 was ended by signal 11"),
         ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
+        (
+            "flood",
+            "n1: wrote more than 500000 lines within 1 s of the run's time: ",
+        ),
         ("read-only", "n1: it could not write a file (see its .err in log/): expected /tmp, "),
         ("budget", "the program at n1 did not exit"),
         ("reports", "n1: a wrong report: b'nonsense': expected a JSON object"),
@@ -479,9 +499,9 @@ def test_the_folder_that_times_calls_comes_before_the_programs_own_path():
     scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
     addresses = {"n1": "10.0.0.1"}
     program = dataclasses.replace(PLAIN, env={"PYTHONPATH": "/mine"}, time_calls=True)
-    found = program_children.environment(scenario, addresses, program)
+    found = program_init.environment(scenario, addresses, program)
     assert found["PYTHONPATH"].endswith("workloads/calls:/mine")
-    found = program_children.environment(
+    found = program_init.environment(
         scenario, addresses, dataclasses.replace(program, time_calls=False)
     )
     assert found["PYTHONPATH"] == "/mine"
@@ -526,7 +546,7 @@ def test_a_scenarios_variables_come_last():
     scenario = parse(SCENARIO + shell("exit 0"), "x.yaml")
     program = dataclasses.replace(PLAIN, site="n3", sites=("n1", "n3"), env={"RANK": "seven"})
     addresses = {"n1": "10.0.0.1", "n3": "10.0.0.3"}
-    found = program_children.environment(scenario, addresses, program)
+    found = program_init.environment(scenario, addresses, program)
     assert (found["RANK"], found["TRUNKLINE_RANK"], found["WORLD_SIZE"]) == ("seven", "1", "2")
 
 
@@ -536,7 +556,7 @@ def test_each_role_has_a_group_of_its_own_for_launchers():
     program = dataclasses.replace(
         PLAIN, site="n3", role="worker", sites=("n2", "n3"), site_rank=2, master_port=29501
     )
-    found = program_children.environment(scenario, addresses, program, attempt=4)
+    found = program_init.environment(scenario, addresses, program, attempt=4)
     told = {name: value for name, value in found.items() if name.startswith(("PET", "MASTER"))}
     assert told == {
         "MASTER_ADDR": "10.0.0.2",
@@ -548,3 +568,10 @@ def test_each_role_has_a_group_of_its_own_for_launchers():
     }
     told = {name: found[f"TRUNKLINE_{name}"] for name in ("ROLE", "ATTEMPT", "SITE_RANK", "SITES")}
     assert told == {"ROLE": "worker", "ATTEMPT": "4", "SITE_RANK": "2", "SITES": "n2,n3"}
+
+
+def test_only_output_without_a_pause_is_a_flood():
+    output, clock = Output(-1, 0), iter((5 * FLOOD_NS, 5 * FLOOD_NS + FLOOD_NS // 2))
+    lines = b"\n" * (FLOOD_LINES // 2 + 1)
+    said = [output.find_flood(lines, lambda: next(clock)) for _ in range(4)]
+    assert said == ["", "", "", "more than 500000 lines within 1 s of the run's time"]

@@ -89,7 +89,7 @@ def started(tmp_path, monkeypatch):
     return started
 
 
-def run(path, *vary, trials=1, folder=None, at_once=1, on_progress=lambda done, share: None):
+def run(path, *vary, trials=1, folder=None, at_once=1, on_progress=lambda sweep: None):
     asked = comparison_runs.plan(path, read_axes(vary), trials)
     return comparison_runs.run(asked, folder or path.parent / "out", at_once, on_progress)
 
@@ -121,7 +121,7 @@ def test_shares_carry_out_each_trial_once_and_the_whole_command_writes_the_table
     folder = scenario.parent / "out"
     for number, trials in ((1, ["crew-seed1", "crew-seed2"]), (2, ["ring-seed1", "ring-seed2"])):
         for names in (trials, []):
-            done = comparison_shares.run_share(spec, folder, (number, 2), 1, lambda *now: None)
+            done = comparison_shares.run_share(spec, folder, (number, 2), 1, lambda sweep: None)
             assert done == (2, 0)
             assert [line.split()[0].rpartition("-")[0] for line in started()] == names
     assert not (folder / "tables").exists()
@@ -135,9 +135,9 @@ def test_shares_go_on_beside_each_other_but_not_beside_the_whole_command(scenari
     folder = scenario.parent / "out"
     folder.mkdir()
     with finished_runs.lock(folder, "1-of-2"):
-        assert comparison_shares.run_share(spec, folder, (2, 2), 1, lambda *now: None) == (1, 0)
+        assert comparison_shares.run_share(spec, folder, (2, 2), 1, lambda sweep: None) == (1, 0)
         with pytest.raises(StoreError, match="another comparison is using it"):
-            comparison_shares.run_share(spec, folder, (1, 2), 1, lambda *now: None)
+            comparison_shares.run_share(spec, folder, (1, 2), 1, lambda sweep: None)
         with pytest.raises(StoreError, match="another comparison is using it"):
             run(scenario, "scheme.plan=crew,ring")
 
@@ -150,8 +150,13 @@ def test_progress_begins_with_the_planning_and_counts_trials_that_were_done_befo
     comparison_runs.plan(scenario, axes, 2, on_progress=lambda *now: planned.append(now))
     assert planned == [(1, 4), (2, 4), (3, 4), (4, 4)]
     run(scenario, "scheme.plan=crew,ring")
-    run(scenario, "scheme.plan=crew,ring", on_progress=lambda *now: heard.append(now))
-    assert heard == [(1, 0.0), (2, 0.0)]
+    on_progress = lambda sweep: heard.append(sweep.describe())  # noqa: E731
+    run(scenario, "scheme.plan=crew,ring", on_progress=on_progress)
+    assert heard == [
+        "1 of 2 done (1 from before)",
+        "2 of 2 done (2 from before, 1 failed)",
+        "2 of 2 done (2 from before, 1 failed)",
+    ]
 
 
 def test_all_cells_are_read_before_any_runs(scenario, started):
@@ -316,8 +321,8 @@ def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):
 
 
 def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
-    def interrupt(done, share):
-        if done == 1 and share >= 0.5:  # one is finished, the other says that it goes on
+    def interrupt(sweep):
+        if sweep.done == 1 and sweep.share >= 0.75:  # the other one says that it goes on
             raise KeyboardInterrupt
 
     began_s = time.monotonic()
@@ -338,8 +343,8 @@ def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
 def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     scenario, started, capsys, monkeypatch, tmp_path
 ):
-    def interrupt(jobs, runs_dir, at_once, on_finished, on_progress):
-        real(list(jobs)[:1], runs_dir, at_once, on_finished, on_progress)
+    def interrupt(jobs, runs_dir, at_once, on_finished, on_running):
+        real(list(jobs)[:1], runs_dir, at_once, on_finished, on_running)
         raise KeyboardInterrupt
 
     real = run_pool.run
@@ -360,7 +365,7 @@ def test_the_share_that_is_done_includes_trials_that_were_done_before(
     shares = []
 
     @contextlib.contextmanager
-    def live(console):
+    def live(console, *clock):
         yield lambda share, text: shares.append((round(share, 3), text.partition(",")[0]))
 
     monkeypatch.setattr(progress, "live", live)
@@ -368,8 +373,11 @@ def test_the_share_that_is_done_includes_trials_that_were_done_before(
         vary = ["--vary", "scheme.plan=crew,opr", "--trials", trials]
         command(scenario, *vary, "--out", tmp_path / "out", capsys=capsys)
     later = shares[shares.index((1.0, "8 of 8 trials planned")) + 1 :]
-    assert later[:2] == [(0.125, "1 of 8 trials done"), (0.25, "2 of 8 trials done")]
-    assert later[-1] == (1.0, "8 of 8 trials done")
+    assert later[:2] == [
+        (0.125, "1 of 8 done (1 from before)"),
+        (0.25, "2 of 8 done (2 from before)"),
+    ]
+    assert later[-1] == (1.0, "8 of 8 done (2 from before)")
     assert all(share >= 0.25 for share, _ in later[1:])
 
 
@@ -383,7 +391,7 @@ def test_variants_whose_first_two_trials_are_identical_are_told_before_the_other
 
     axes = read_axes(["scheme.plan=crew,opr"])
     spec = comparison_runs.plan(scenario, axes, 3)
-    quiet = lambda done, share: None  # noqa: E731
+    quiet = lambda sweep: None  # noqa: E731
     comparison_runs.run(spec, tmp_path / "out", 1, quiet, on_identical)
     assert told == []  # the pretended task times are the seeds
     fake = tmp_path / "fake.py"
@@ -418,7 +426,7 @@ def test_a_run_is_the_same_whether_a_file_or_a_command_gave_its_values(scenario)
 
 
 def test_two_comparisons_do_not_share_a_folder(scenario, started):
-    def again(done, share):
+    def again(sweep):
         with pytest.raises(StoreError, match="another comparison is using it"):
             run(scenario, "scheme.plan=crew")
 
@@ -431,7 +439,8 @@ def test_runs_die_with_whoever_started_them(tmp_path, started):
         "from trunkline.harness.runs import run_pool as pool\n"
         f"pool.PROGRAM = {run_pool.PROGRAM!r}\n"
         "job = pool.Job('x', 'x.yaml', '', ('scheme.plan=a2a',), 1, '')\n"
-        f"pool.run([job], Path({str(tmp_path)!r}), 1, print, lambda work: print(work, flush=True))"
+        "show = lambda running: print(*(each.share for each in running), flush=True)\n"
+        f"pool.run([job], Path({str(tmp_path)!r}), 1, print, show)"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -452,7 +461,7 @@ def test_runs_die_with_whoever_started_them(tmp_path, started):
 def test_jobs_are_told_apart_by_what_they_are_called(tmp_path, started):
     done: list[Finished] = []
     jobs = [Job(name, "x.yaml", "", ("p=crew",), 1, name) for name in ("a", "b", "c")]
-    run_pool.run(jobs, tmp_path, 2, done.append, lambda work: None)
+    run_pool.run(jobs, tmp_path, 2, done.append, lambda running: None)
     assert sorted(result.job.name for result in done) == ["a", "b", "c"]
     assert {str(result.run_dir) for result in done} == {
         str(tmp_path / name / "20260101-000000") for name in ("a", "b", "c")

@@ -179,7 +179,7 @@ def test_every_cell_of_a_predicted_figure_is_a_valid_setting_and_its_first_one_h
     trials = model_figures.plan(figure, grid.read_axes(figure.vary), 1)
     assert len(trials) > 1
     assert figure.metric in comparison.METRICS
-    table = model_figures.predict(figure, trials[:1], lambda done: None)
+    table = model_figures.predict(figure, trials[:1], lambda *now: None)
     assert table[figure.metric].notna().all()
 
 

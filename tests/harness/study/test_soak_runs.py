@@ -105,7 +105,7 @@ def test_a_shrunk_timeline_is_a_scenario_again(tmp_path):
 def test_what_a_failure_needs_is_found_by_running_it(tmp_path, monkeypatch):
     tried = []
 
-    def run(jobs, runs_dir, at_once, on_finished, on_progress):
+    def run(jobs, runs_dir, at_once, on_finished, on_running):
         (job,) = jobs
         assert Path(job.file).read_text() == job.text
         timeline = parse(job.text, job.file).timeline
@@ -131,14 +131,14 @@ def test_what_the_machine_lacks_is_no_failure_of_a_run(tmp_path, monkeypatch):
     asked = soak_runs.plan(written(tmp_path), 1)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(KernelError, match=r"^programs: grep not found"):
-        soak_runs.run(asked, tmp_path / "out", 1, lambda done, work: None)
+        soak_runs.run(asked, tmp_path / "out", 1, lambda sweep: None)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_passes_leaves_a_row_and_no_folder(embedded, tmp_path):
     text = SCENARIO.replace("plan: ring", "plan: ring, chunk: 64 KiB").replace("20 s", "3 s")
     asked = soak_runs.plan(written(tmp_path, text), 1, churn="churn outages=0.5s lasting=0.1..0.2s")
-    rows, failed = soak_runs.run(asked, tmp_path / "out", 1, lambda done, work: None)
+    rows, failed = soak_runs.run(asked, tmp_path / "out", 1, lambda sweep: None)
     assert failed is None
     (row,) = rows.to_dict("records")
     assert (row["seed"], row["outcome"]) == (7, "pass")
@@ -150,7 +150,7 @@ def test_a_run_that_passes_leaves_a_row_and_no_folder(embedded, tmp_path):
 
 @pytest.mark.parametrize(("keep", "left"), [(0, []), (2, ["8", "9"]), (None, ["7", "8", "9"])])
 def test_the_folders_of_the_last_runs_that_passed_are_kept(tmp_path, monkeypatch, keep, left):
-    def run(jobs, runs_dir, at_once, on_finished, on_progress):
+    def run(jobs, runs_dir, at_once, on_finished, on_running):
         for job in jobs:
             folder = runs_dir / str(job.seed)
             folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_the_folders_of_the_last_runs_that_passed_are_kept(tmp_path, monkeypatch
 
     monkeypatch.setattr(soak_runs.run_pool, "run", run)
     asked = soak_runs.plan(written(tmp_path), 3)
-    soak_runs.run(asked, tmp_path / "out", 1, lambda done, work: None, keep)
+    soak_runs.run(asked, tmp_path / "out", 1, lambda sweep: None, keep)
     assert sorted(path.name for path in (tmp_path / "out/runs").iterdir()) == left
 
 

@@ -1,23 +1,26 @@
 """Where the time of programs went, in logs that are written down by hand."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, ProgramStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     StepRow,
-    name_processes,
+    describe_before,
     rank_stragglers,
     sum_steps,
     tabulate_steps,
 )
+from trunkline.workloads.program_roles import PROCESSES, find_owner, first_process
 
 SITES = ("n1", "n2", "n3")
 
@@ -47,6 +50,14 @@ def make_history(*events: Sequence[Event]) -> History:
 def parts(step: StepTime) -> tuple[int, int, int, int]:
     return step.computing_ns, step.waiting_ns, step.moving_ns, step.rest_ns
 
+
+STARTED = [ProgramStarted(0, "runner", "n1", 0)]
+TWICE = [
+    *STARTED,
+    AgentExited(40, "runner", "n1", code=1, signal=0, asked=False),
+    ProgramStarted(45, "runner", "n1", 1),
+    AgentExited(60, "runner", "n1", code=0, signal=0, asked=False),
+]
 
 ALL_REDUCE = [call("n1", 0, 10, 60), call("n2", 0, 30, 60), call("n3", 0, 40, 70)]
 
@@ -83,11 +94,62 @@ def test_computing_counts_before_calls_and_divides_the_steps() -> None:
 
 def test_iterations_that_are_counted_anew_are_other_steps() -> None:
     """A program that was started again counts from 0."""
-    exits = [AgentExited(t, "runner", "n1", code=1, signal=0, asked=False) for t in (40, 60)]
-    found = steps(computing("n1", 0, 0, 20), exits, computing("n1", 0, 50, 60))
-    assert [(step.start_ns, parts(step)) for step in found[:2]] == [
-        (0, (20, 0, 0, 30)), (50, (10, 0, 0, 0)),
+    found = steps(computing("n1", 0, 0, 20), TWICE, computing("n1", 0, 50, 60))
+    assert [(step.number, step.start_ns, step.stopped_ns, parts(step)) for step in found] == [
+        (0, 0, 5, (20, 0, 0, 20)), (None, 45, 0, (0, 0, 0, 5)), (0, 50, 0, (10, 0, 0, 0)),
     ]  # fmt: skip
+
+
+def test_a_program_that_was_started_again_is_one_program() -> None:
+    """Its processes have other ids. Until the second one starts, the program is stopped."""
+    first = [ComputeStarted(10, "n1", 0, None, 2), ComputeFinished(20, "n1", 0, 2)]
+    second = [ComputeStarted(50, "n1", 0, None, PROCESSES + 2),
+              ComputeFinished(60, "n1", 0, PROCESSES + 2)]  # fmt: skip
+    frame = StepRow.frame(tabulate_steps(make_history(first, TWICE, second), ["n1"]))
+    assert frame["program"].tolist() == ["n1"] * 4
+    assert frame["process"].tolist() == [2, 2, PROCESSES + 2, PROCESSES + 2]
+    assert frame["step"].fillna(-1).tolist() == [-1, 0, -1, 0]
+    assert (frame["duration_s"] * 1e9).round().tolist() == [10, 35, 5, 10]
+    assert (frame["stopped_s"] * 1e9).round().tolist() == [0, 5, 0, 0]
+    sums = sum_steps(frame)
+    assert sums[["program", "steps"]].to_numpy().tolist() == [["n1", 2]]
+    assert sums["before_s"].tolist() == pytest.approx([15e-9])
+    said = "0.000 s of a program's time, on average, passed before its first step."
+    assert list(describe_before(sums)) == [said]
+
+
+def test_a_paused_program_neither_computes_nor_moves_bytes() -> None:
+    faults = [AgentChanged(5, "runner", "n1", "pause", 0),
+              AgentChanged(25, "runner", "n1", "resume", 0)]  # fmt: skip
+    found = steps(STARTED, computing("n1", 0, 0, 20), faults, call("n1", 0, 20, 40, "send"))
+    own = [step for step in found if step.site == "n1"]
+    assert [(step.stopped_ns, parts(step)) for step in own] == [(20, (5, 0, 15, 0))]
+
+
+def test_roles_of_a_site_have_the_time_of_their_own_processes() -> None:
+    """They are waited for by their names. One that does not call has its whole time as rest."""
+    programs = ("n1.a", "n1.b", "n2.b")
+    started = [ProgramStarted(0, "runner", who, 0) for who in programs]
+    exits = [AgentExited(60, "runner", who, code=0, signal=0, asked=False) for who in programs]
+    begun = [
+        CallStarted(10, "n1", PROCESSES + 2, 0, 0, "all_reduce", 9, "0", (0, 1), 0, None, True),
+        CallStarted(30, "n2", 2, 0, 0, "all_reduce", 9, "0", (0, 1), 1, None, True),
+    ]
+    ended = [CallFinished(50, call.site, call.process, 0, False) for call in begun]
+    found = list(list_step_times(make_history(started, begun, ended, exits), programs))
+    assert [(step.who, parts(step), dict(step.waited_for)) for step in found] == [
+        ("n1.a", (0, 0, 0, 60), {}),
+        ("n1.b", (0, 20, 20, 10), {"n2.b": 20}),
+        ("n2.b", (0, 0, 20, 30), {}),
+    ]
+
+
+def test_the_number_of_a_process_tells_its_program() -> None:
+    here = ["n1.a", "n1.b", "n1.c"]
+    for attempt, name in itertools.product(range(3), here):
+        assert find_owner(here, first_process(here, name, attempt) + 17) == name
+    assert find_owner(here, None) == "n1"
+    assert find_owner(["n1.a"], None) == "n1.a"
 
 
 def test_the_parts_of_an_iteration_are_one_step() -> None:
@@ -111,8 +173,9 @@ def test_the_parts_of_each_row_add_up() -> None:
     history = make_history(*ALL_REDUCE, computing("n1", 0, 5, 9))
     frame = StepRow.frame(tabulate_steps(history, SITES))
     assert frame["duration_s"].tolist() == pytest.approx(frame[list(PARTS)].sum(axis=1).tolist())
-    assert frame["waited_for"].tolist() == ["n3", "n3", ""]
-    assert sum_steps(frame)["steps"].tolist() == [1, 1, 1]
+    assert frame["waited_for"].tolist() == ["", "n3", "n3", ""]
+    assert sum_steps(frame)["steps"].tolist() == [1, 0, 0]
+    assert sum_steps(frame)["before_s"].tolist() == pytest.approx([5e-9, 0, 0])
 
 
 def of_process(process: int, iteration: int, begin: int, end: int | None) -> list[Event]:
@@ -129,7 +192,7 @@ def test_each_process_of_a_site_has_its_own_steps(second: int) -> None:
         of_process(2, 1, 40, 50),
         of_process(3, 1, 40, 60),
     )
-    own = [step for step in found if step.site == "n1"]
+    own = [step for step in found if step.site == "n1" and step.number is not None]
     assert [(step.process, step.number, step.start_ns, step.computing_ns) for step in own] == [
         (2, 0, 0, 20), (2, 1, 40, 10), (3, 0, second, 30 - second), (3, 1, 40, 20),
     ]  # fmt: skip
@@ -143,12 +206,14 @@ def test_a_site_waits_for_itself_only_if_another_process_of_it_is_meant() -> Non
     ]
     history = make_history(of_process(2, 0, 0, 8), of_process(3, 0, 0, 36), meeting)
     frame = StepRow.frame(tabulate_steps(history, ("n1", "n2")))
+    both = [f"{name} (process {number})" for name in ("n1", "n2") for number in (2, 3)]
+    assert frame["program"].tolist() == both
     assert frame["waited_for"].tolist() == ["n1 (process 3)", "", "n1", "n1"]
     assert frame["process"].tolist() == [2, 3, 2, 3]
     assert frame["waiting_s"].tolist() == pytest.approx([30e-9, 0, 20e-9, 10e-9])
     assert rank_stragglers(history, ("n1", "n2")) == [("n1 (process 3)", 30e-9), ("n1", 30e-9)]
     sums = sum_steps(frame)
-    assert name_processes(sums) == [f"{n} (process {p})" for n in ("n1", "n2") for p in (2, 3)]
+    assert sums["program"].tolist() == both
     assert sums["computing_s"].tolist() == pytest.approx([8e-9, 36e-9, 0, 0])
 
 
@@ -165,8 +230,8 @@ def test_a_call_of_a_process_that_was_replaced_ends_when_the_next_one_begins() -
     after = [CallStarted(50, "n1", 7, 0, 0, "barrier", 0, "0", (0, 1, 2), 0, None, True),
              CallFinished(70, "n1", 7, 0, False)]  # fmt: skip
     own = [step for step in steps(hangs, after) if step.site == "n1"]
-    assert [(step.process, step.end_ns, step.moving_ns) for step in own] == [
-        (2, 50, 40), (7, 70, 20),
+    assert [(step.who, step.end_ns, step.moving_ns, step.rest_ns) for step in own] == [
+        ("n1", 70, 60, 10),
     ]  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_varied_predictions_are_compared_as_runs_are(three, capsys):
 
 
 def test_a_comparison_shows_predictions_beside_what_it_measured(three, capsys):
-    def run_slowly(jobs, runs_dir, at_once, on_finished, on_progress):
+    def run_slowly(jobs, runs_dir, at_once, on_finished, on_running):
         """Runs that pass, and take twice as long as predicted."""
         for job in jobs:
             folder = RunFolder(runs_dir / job.name / "20260101-000000")
@@ -158,12 +158,12 @@ def test_a_comparison_shows_predictions_beside_what_it_measured(three, capsys):
     kind = replace(comparison_runs.RUNS, check_machine=lambda _: None, carry_out=run_slowly)
     axes = read_axes(["scheme.plan=crew,ring"])
     spec = comparison_runs.plan("three.yaml", axes, 2, kind=kind)
-    spec = replace(spec, predicted=predictions.predict_beside(spec, 1, lambda done: None))
+    spec = replace(spec, predicted=predictions.predict_beside(spec, 1, lambda *now: None))
     # The folders have no log that a page could be made of.
     (three / "out").mkdir()
     original, comparison_runs._write_page = comparison_runs._write_page, lambda *_: None
     try:
-        comparison_runs.run(spec, three / "out", 1, lambda done, share: None)
+        comparison_runs.run(spec, three / "out", 1, lambda sweep: None)
     finally:
         comparison_runs._write_page = original
     cells = pd.read_csv(three / "out" / "tables" / "cells.csv")

@@ -29,23 +29,23 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trunkline.topologies.attributes import Values, find_meaning, list_words, read_link
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.matrix import Pair
-from trunkline.topologies.model import check_link_count
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import Values, find_meaning, list_words, read_link
+from trunkline.topologies.formats.network_file import (
     NOTED,
     Edge,
     Network,
     Node,
     Problems,
-    check_characters,
     check_node_count,
+    check_text,
     list_some,
     with_reverses,
 )
-from trunkline.topologies.node_names import keeps_letters, name_site
-from trunkline.topologies.quantities import Unit, quote, read_quantity
+from trunkline.topologies.formats.node_names import keeps_letters, name_site
+from trunkline.topologies.formats.quantities import Unit, quote, read_quantity
+from trunkline.topologies.links import TopologyError
+from trunkline.topologies.matrix import Pair
+from trunkline.topologies.model import check_link_count
 
 _ENDS = {
     "src": "src source from node1 site1 srcnode sourcenode origin start ingress u",
@@ -53,7 +53,7 @@ _ENDS = {
 }
 """The columns of a link's ends, and their names, most usual first."""
 
-TYPE = "Type"
+_TYPE, _UNDIRECTED = "Type", "undirected"
 """The column in which Gephi says whether an edge is `Directed` or `Undirected`."""
 
 _EXAMPLE = "expected src, dst, and any of rate, delay or rtt, jitter, loss and queue once each"
@@ -157,27 +157,48 @@ def read_edges(text: str) -> Network:
     problems = Problems()
     rows = _read_rows(text, problems, spaces=True)
     columns = _read_header(*rows[0])
+    types = _read_types(rows, columns)
     edges: dict[Pair, Edge] = {}
+    lines: dict[Pair, int] = {}
     for number, row in rows[1:] if columns else rows:
         with problems.noting(f"line {number}: "):
             edge = _read_link(zip(columns, row, strict=True) if columns else _name_cells(row))
-            if (edge.src, edge.dst) in edges:
-                raise TopologyError(f"{edge.src} -> {edge.dst}: expected each link once")
-            edges[edge.src, edge.dst] = edge
+            pair = edge.src, edge.dst
+            pairs = (pair, pair[::-1]) if types.get(number) == _UNDIRECTED else (pair,)
+            if same := [lines[each] for each in pairs if each in lines]:
+                allowed = "expected a row for each link"
+                raise TopologyError(f"{' -> '.join(pair)}: line {same[0]} has this link: {allowed}")
+            lines |= dict.fromkeys(pairs, number)
+            edges[pair] = edge
         check_link_count(len(edges))
     problems.refuse()
-    types = [row[columns.index(TYPE)].lower() for _, row in rows[1:]] if TYPE in columns else []
-    directed = bool(columns) and {*types} != {"undirected"}
+    directed = bool(columns) and {*types.values()} != {_UNDIRECTED}
     nodes = tuple(Node(name) for name in dict.fromkeys(name for pair in edges for name in pair))
     check_node_count(len(nodes))
     noted = {name for edge in edges.values() for name, _ in edge.values.unused}
-    unread = [quote(each) for each in columns if not _is_read(each) and each not in noted]
+    known = {*noted, *[_TYPE] * bool(types)}
+    unread = [
+        quote(each)
+        for i, each in enumerate(columns)
+        if not _is_read(each)
+        and each not in known
+        and (each or any(row[i].strip() for _, row in rows))
+    ]
     remarks = [f"columns that are not read: {list_some(unread, NOTED)}"] if unread else []
     return Network(nodes, with_reverses([*edges.values()], directed), remarks=tuple(remarks))
 
 
+def _read_types(rows: Sequence[tuple[int, Sequence[str]]], columns: list[str]) -> dict[int, str]:
+    """What Gephi's column says of each line; a column of other words is not Gephi's."""
+    if _TYPE not in columns:
+        return {}
+    place = columns.index(_TYPE)
+    types = {number: row[place].strip().lower() for number, row in rows[1:]}
+    return types if {*types.values()} <= {"directed", _UNDIRECTED} else {}
+
+
 def _is_read(column: str) -> bool:
-    return column in (*_ENDS, TYPE) or bool(find_meaning(column))
+    return column in _ENDS or bool(find_meaning(column))
 
 
 def _read_header(number: int, header: Sequence[str]) -> list[str]:
@@ -240,7 +261,7 @@ def _read_link(cells: Iterable[tuple[str, str]]) -> Edge:
     src, dst = ends
     where = f"{src} -> {dst}: "
     if src == dst:
-        problems.texts.append(f"{where}expected links between two sites")
+        problems.texts.append(f"{where}expected two different sites as src and dst")
     with problems.noting(where):
         edge = Edge(src, dst, read_link(row))
     problems.refuse()
@@ -258,8 +279,10 @@ def _read_rows(
 
     Rows with more or fewer cells are noted as problems and left out.
     """
-    check_characters(text)
+    check_text(text)
     lines = text.removeprefix("\ufeff").splitlines()
+    if lines and re.fullmatch("sep=.", lines[0]):  # of Excel
+        lines[0] = ""
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     separator = max(_SEPARATORS, key=first.count)
     rows: list[tuple[int, Sequence[str]]] = []

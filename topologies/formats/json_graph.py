@@ -10,10 +10,10 @@ import json
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_text
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
 
 _ENDS = {"source", "target", "key", "id"}
 
@@ -24,7 +24,7 @@ def read_json(text: str) -> Network:
     Raises:
         TopologyError: the text is not such JSON, or an attribute is impossible.
     """
-    check_characters(text)
+    check_text(text)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as reason:
@@ -61,10 +61,12 @@ def _flatten(elements: Any) -> Mapping[str, Any]:
 
 
 def _unwrap(row: Any, where: str) -> Mapping[str, Any]:
-    if isinstance(row, dict) and isinstance(row.get("data"), dict):  # Cytoscape
-        row = row["data"]
+    """A node or a link; Cytoscape has its id or its ends in `data`."""
     if not isinstance(row, dict):
         raise TopologyError(f"{where}: {row!r:.40}: expected a mapping")
+    data = row.get("data")
+    if isinstance(data, dict) and not row.keys() & {"id", *_SIDES}:
+        return {**row, **data, "data": None}
     return row
 
 

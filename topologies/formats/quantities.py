@@ -6,7 +6,6 @@ read, and the usual other spellings: `10 Gbps`, `100 Mbit`, `5 usec`.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +15,10 @@ from trunkline.topologies.links import PACKET_BYTES, TopologyError
 
 LABEL_CHARACTERS = 40
 """The most characters of a value that notes and errors quote."""
+
+
+MOST = 1e18
+"""No file means more than this, in any unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Unit:
     plain: str
     sizes: Mapping[str, Decimal]
     above_0: bool = False
-    most: float = math.inf
+    most: float = MOST
     spelled: Callable[[str], Decimal | None] = lambda unit: None
 
     def find_size(self, unit: str) -> Decimal | None:
@@ -40,13 +43,17 @@ class Unit:
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _RATE_UNIT = re.compile(
-    r"([kmgt]|kilo|mega|giga|tera|)(i?)(?:(b|bits?)(/s|/sec|ps|psec|)|(B|bytes?)(/s|/sec|ps))",
+    r"([kmgt]|kilo|mega|giga|tera|)(i?)"
+    r"(?:(b(?:/s|/sec|ps|psec|)|(?i:bits?(?:/s|/sec|ps|psec|)))|B(?:/s|/sec|ps)|(?i:bytes?(?:/s|/sec|ps)))"
 )
 _BARE_PREFIX = re.compile(r"[KMGT]")
 
 
 def _spell_rate(unit: str) -> Decimal | None:
-    """The size of a unit of rates in Mbit/s: `Gbps`, `Mb/s`, `kilobit`, `MB/s`, `10G`."""
+    """The size of a unit of rates in Mbit/s: `Gbps`, `Mb/s`, `kilobit`, `MB/s`, `10G`.
+
+    `b` is a bit and `B` a byte, so `Mbps` are megabits; for `tc` alone they are megabytes.
+    """
     if _BARE_PREFIX.fullmatch(unit):
         unit += "b"
     match = _RATE_UNIT.fullmatch(unit[:1].lower() + unit[1:] if unit[:1] in "KMGT" else unit)
@@ -143,16 +150,22 @@ def read_quantity(value: object, unit: Unit) -> float:
     """
     match = _QUANTITY.fullmatch(str(value))
     size = unit.find_size(match[2] or unit.plain) if match else None
-    try:
-        if match is not None and size is not None:
-            number = Decimal(match[1]) * size
-            if (number or not unit.above_0) and number <= unit.most:
-                return float(number)
-    except ArithmeticError:  # an exponent beyond what Decimal can hold
-        return math.inf
+    most = ""
+    if match is not None and size is not None:
+        number = _scale(match[1], size)
+        if (number or not unit.above_0) and number <= unit.most:
+            return float(number)
+        most = f" up to {MOST:g}" * (number > unit.most == MOST)
     units = ", ".join(filter(None, unit.sizes))
     plain = f" in {unit.plain}, or with a unit ({units})" if unit.plain else ""
-    raise TopologyError(f"{quote(str(value))}: expected {unit.name}{plain}")
+    raise TopologyError(f"{quote(str(value))}: expected {unit.name}{most}{plain}")
+
+
+def _scale(digits: str, size: Decimal) -> Decimal:
+    try:
+        return Decimal(digits) * size
+    except ArithmeticError:  # an exponent beyond what Decimal can hold
+        return Decimal("inf")
 
 
 def has_unit(value: object) -> bool:

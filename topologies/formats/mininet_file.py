@@ -7,18 +7,17 @@ Mininet's `TCLink`, whichever class the file names.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from trunkline.topologies.access import make_routers
-from trunkline.topologies.attributes import Values
-from trunkline.topologies.links import PACKET_BYTES, TopologyError
-from trunkline.topologies.model import Site, Topology
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import Values
+from trunkline.topologies.formats.network_file import (
     Defaults,
     Edge,
     Network,
@@ -28,10 +27,12 @@ from trunkline.topologies.network_file import (
     find_links,
     list_some,
 )
-from trunkline.topologies.network_links import make_links
-from trunkline.topologies.network_notes import list_notes
-from trunkline.topologies.node_names import name_sites
-from trunkline.topologies.quantities import PERCENT, RATE, TIME, Unit, quote, read_quantity
+from trunkline.topologies.formats.network_links import make_links
+from trunkline.topologies.formats.network_notes import list_notes
+from trunkline.topologies.formats.node_names import name_sites
+from trunkline.topologies.formats.quantities import PERCENT, RATE, TIME, Unit, quote, read_quantity
+from trunkline.topologies.links import PACKET_BYTES, TopologyError
+from trunkline.topologies.model import Site, Topology
 
 DEFAULT_RATE_MBPS = 1000.0
 """The largest `bw` of stock Mininet, for links that it does not shape."""
@@ -43,6 +44,75 @@ _IGNORED = {
     *("use_hfsc", "gro", "txo", "rxo", "disable_gro"),
 }
 """Parameters of links that do not change what a link does to packets that it carries."""
+
+
+def check_script(text: str) -> None:
+    """Look at a Python file before it is run.
+
+    Raises:
+        SyntaxError: the text is not Python.
+        TopologyError: the file has no topology, or makes a network of Mininet as soon as it is run.
+    """
+    tree = ast.parse(text)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    needs = "expected a file with a function build(rng, *, ...), or a class of mininet.topo.Topo"
+    if not _may_have_topology(tree, imports):
+        uses = any("mininet" in ast.unparse(node) for node in imports)
+        hint = f"{_SCRIPT}: it has not been run: " if uses else ""
+        raise TopologyError(f"{hint}{needs}")
+    starts = _STARTS
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    while more := {each.name for each in functions if _find_call(ast.walk(each), starts)} - starts:
+        starts = starts | more
+    if call := _find_call(_walk_module(tree.body), starts):
+        allowed = 'expected that under `if __name__ == "__main__":`'
+        raise TopologyError(f"line {call.lineno}: {_SCRIPT}: it has not been run: {allowed}")
+
+
+_SCRIPT = "a script of Mininet that makes a network itself"
+_STARTS = {"Mininet", "CLI"}
+"""What makes a network in this process, or waits for a user."""
+
+
+def _may_have_topology(tree: ast.Module, imports: Sequence[ast.Import | ast.ImportFrom]) -> bool:
+    """Whether running the file may give it `build`, `topos` or a class of `Topo`, by its names."""
+    topos = {each.asname or each.name for node in imports for each in node.names
+             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mininet.topo")
+            }  # fmt: skip
+    for node in _walk_module(tree.body):
+        match node:
+            case ast.ClassDef(name=name, bases=bases):
+                if any(_name(base) in topos or "topo" in _name(base).lower() for base in bases):
+                    return True
+            case ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                pass
+            case ast.alias():
+                name = node.asname or node.name
+            case _:
+                continue
+        if name in ("build", "topos", "*"):
+            return True
+    return False
+
+
+def _find_call(nodes: Iterable[ast.AST], names: Collection[str]) -> ast.Call | None:
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return next((call for call in calls if _name(call.func) in names), None)
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of `a.b.c`; empty for other expressions."""
+    return str(getattr(node, "attr", "") or getattr(node, "id", ""))
+
+
+def _walk_module(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """What running a file evaluates: not bodies of functions and classes, and not `__main__`."""
+    for node in nodes:
+        yield node
+        if isinstance(node, ast.If) and "'__main__'" in ast.dump(node.test):
+            yield from _walk_module(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _walk_module(ast.iter_child_nodes(node))
 
 
 def has_topo(module: ModuleType) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trunkline.topologies.attributes import FIBRE_KM_PER_MS, Access, Values
+from trunkline.topologies.formats.attributes import FIBRE_KM_PER_MS, Access, Values
 from trunkline.topologies.links import RATES_MBPS, TopologyError
 from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import MAX_SITES, check_link_count
@@ -295,10 +295,25 @@ def with_reverses(edges: Sequence[Edge], directed: bool = True) -> tuple[Edge, .
     )
 
 
-def check_characters(text: str) -> None:
-    """Raises TopologyError if a file is too long, so that reading it would take long."""
+def check_text(text: str) -> None:
+    """Raises TopologyError if a file is too long to be read soon, or obviously something else."""
     if len(text) > MAX_CHARACTERS:
         raise TopologyError(f"{len(text)} characters: expected {MAX_CHARACTERS} or fewer")
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise TopologyError(f"line {line}: a character 0: expected text, not binary data")
+    start = text[:200].lstrip("\ufeff \t\r\n").lower()
+    for sign, what in _OTHERS.items():
+        if start.startswith(sign):
+            raise TopologyError(f"{what}: expected the file of a network itself")
+
+
+_OTHERS = {
+    "version https://git-lfs": "a pointer of Git LFS (`git lfs pull` gets the file)",
+    "<!doctype html": "a web page",
+    "<html": "a web page",
+}
+"""How files begin that somebody has downloaded instead of a network."""
 
 
 def check_node_count(count: int, where: str = "") -> None:

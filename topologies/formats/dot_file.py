@@ -11,11 +11,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_text
+from trunkline.topologies.formats.quantities import quote
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
-from trunkline.topologies.quantities import quote
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/ | ^\#[^\n]*
@@ -36,7 +36,7 @@ def read_dot(text: str) -> Network:
     Raises:
         TopologyError: the text is not DOT, or an attribute is impossible; the message has the line.
     """
-    check_characters(text)
+    check_text(text)
     parser = _Parser(_list_tokens(text))
     parser.read_graph()
     edges = [
@@ -60,7 +60,8 @@ def _list_tokens(text: str) -> list[tuple[str, bool, int]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None or match.end() == at:
-            raise TopologyError(f"line {line}: {quote(text[at : at + 20])}: not DOT that we read")
+            allowed = "expected nodes, edges and attributes; HTML is not read"
+            raise TopologyError(f"line {line}: {quote(text[at : at + 20])}: {allowed}")
         if quoted := match["text"]:
             found.append((re.sub(r'\\(["\\])', r"\1", quoted[1:-1]), True, line))
         elif part := match["word"] or match["mark"]:

@@ -7,9 +7,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trunkline.topologies.attributes import Attributes, read_access, read_degrees, read_link
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import (
+from trunkline.topologies.formats.attributes import (
+    Attributes,
+    flatten,
+    read_access,
+    read_degrees,
+    read_link,
+)
+from trunkline.topologies.formats.network_file import (
     Edge,
     Network,
     Node,
@@ -17,8 +22,9 @@ from trunkline.topologies.network_file import (
     check_node_count,
     with_reverses,
 )
-from trunkline.topologies.node_names import name_sites, spell
-from trunkline.topologies.quantities import RATE, has_unit, read_quantity
+from trunkline.topologies.formats.node_names import name_sites, spell
+from trunkline.topologies.formats.quantities import RATE, has_unit, read_quantity
+from trunkline.topologies.links import TopologyError
 
 LATITUDE, LONGITUDE = "latitude lat", "longitude long lon lng"
 """Attributes of nodes in degrees, squashed: in lower case, without spaces and `_`."""
@@ -43,7 +49,8 @@ def make_network(graph: Graph) -> Network:
         TopologyError: there are too few or too many nodes, or an attribute is impossible.
     """
     check_node_count(len(graph.nodes))
-    nodes = {key: _lower(attributes) for key, attributes in graph.nodes.items()}
+    given = {key: flatten(attributes) for key, attributes in graph.nodes.items()}
+    nodes = {key: _lower(attributes) for key, attributes in given.items()}
     labels = {key: _find_label(key, attributes) for key, attributes in nodes.items()}
     wanted = [
         label if re.search("[a-z0-9]", spell(label)) else str(key) for key, label in labels.items()
@@ -51,15 +58,15 @@ def make_network(graph: Graph) -> Network:
     names = dict(zip(labels, name_sites(wanted), strict=True))
     problems, sites = Problems(), list[Node]()
     edges, loops = list[Edge](), list[Edge]()
-    for key, attributes in graph.nodes.items():
-        with problems.noting(f"node {names[key]}: "):
-            sites.append(_read_node(names[key], labels[key], attributes, nodes[key]))
+    for key, name in names.items():
+        with problems.noting(f"node {name}: "):
+            sites.append(_read_node(name, labels[key], given[key], nodes[key]))
     for src, dst, attributes in graph.edges:
         for end in (src, dst):
             if end not in names:
                 raise TopologyError(f"edge {src} - {dst}: there is no node {end}")
         with problems.noting(f"edge {names[src]} - {names[dst]}: "):
-            edge = _read_edge(names[src], names[dst], attributes)
+            edge = _read_edge(names[src], names[dst], flatten(attributes))
             (edges if src != dst else loops).append(edge)
     problems.refuse()
     both = with_reverses(edges, graph.directed)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from trunkline.topologies.network_file import NOTED, Edge, Network, Node, list_some
-from trunkline.topologies.node_names import keeps_letters
-from trunkline.topologies.quantities import quote
+from trunkline.topologies.formats.network_file import NOTED, Edge, Network, Node, list_some
+from trunkline.topologies.formats.node_names import keeps_letters
+from trunkline.topologies.formats.quantities import quote
 
 
 def list_notes(network: Network) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
-from trunkline.topologies.attributes import Attributes
-from trunkline.topologies.graph_file import check_entities
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.attributes import Attributes
+from trunkline.topologies.formats.graph_file import check_entities
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_text, list_some
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters, list_some
 
 _UNITS = {"KBITPERSEC": "kbit/s", "MBITPERSEC": "Mbit/s", "GBITPERSEC": "Gbit/s"}
 
@@ -29,7 +29,7 @@ def read_sndlib(text: str) -> Network:
     Raises:
         TopologyError: the text is not SNDlib's XML, or a value is impossible.
     """
-    check_characters(text)
+    check_text(text)
     check_entities(text)
     try:
         root = ElementTree.fromstring(re.sub(r'\sxmlns="[^"]*"', "", text, count=1))
@@ -97,7 +97,7 @@ def read_repetita(text: str) -> Network:
     Raises:
         TopologyError: the text is not in this format, or a value is impossible.
     """
-    check_characters(text)
+    check_text(text)
     nodes: dict[Hashable, Attributes] = {}
     edges: list[tuple[Hashable, Hashable, Attributes]] = []
     columns: tuple[str, ...] = ()

@@ -11,11 +11,11 @@ import re
 import statistics
 from dataclasses import dataclass
 
-from trunkline.topologies.attributes import find_meaning, read_link
 from trunkline.topologies.distributions import interpolate
+from trunkline.topologies.formats.attributes import find_meaning, read_link
+from trunkline.topologies.formats.network_file import Problems
+from trunkline.topologies.formats.quantities import TIME, quote, read_quantity
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Problems
-from trunkline.topologies.quantities import TIME, quote, read_quantity
 
 ENDINGS = (".csv", ".txt", ".dat")
 

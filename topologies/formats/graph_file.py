@@ -12,9 +12,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from trunkline.topologies.graph_network import Graph, make_network
+from trunkline.topologies.formats.graph_network import Graph, make_network
+from trunkline.topologies.formats.network_file import Network, check_text
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.network_file import Network, check_characters
 
 
 def read_gml(text: str) -> Network:
@@ -27,9 +27,14 @@ def read_gml(text: str) -> Network:
     def parse(networkx: Any) -> Any:
         # Many files of the Topology Zoo have parallel edges, and not all of them declare it.
         several = re.sub(r"\bgraph\s*\[", r"\g<0> multigraph 1 ", text, count=1)
+        several = _WHOLE_POWER.sub(lambda match: match[1] or f"{match[2]}.0{match[3]}", several)
         return networkx.parse_gml(several.splitlines(), label="id")
 
     return _read(text, "GML", parse)
+
+
+_WHOLE_POWER = re.compile(r'("[^"]*")|(?<![\w.])([+-]?[0-9]+)([eE][+-]?[0-9]+)(?![\w.])')
+"""A text, or a number such as `1e-05`, which igraph writes and networkx does not read."""
 
 
 def read_graphml(text: str) -> Network:
@@ -67,7 +72,7 @@ def check_entities(text: str) -> None:
 
 
 def _read(text: str, form: str, parse: Callable[[Any], Any]) -> Network:
-    check_characters(text)
+    check_text(text)
     try:
         networkx = import_module("networkx")
     except ImportError:  # stock Mininet may run in a Python of its own

@@ -1,6 +1,5 @@
 """Networks as other programs write them: what each says, in each format, and what is not used."""
 
-import contextlib
 import json
 import math
 import random
@@ -11,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.topologies import TopologyError, file
-from trunkline.topologies.attributes import read_link
-from trunkline.topologies.quantities import PERCENT, QUEUE, RATE, SHARE, TIME, read_quantity
 
 
 def build(text, name="x.gml", **options):
@@ -22,110 +19,6 @@ def build(text, name="x.gml", **options):
 def values(topology, src, dst):
     link = topology.link(src, dst)
     return link.rate_mbps, link.delay_ms, link.jitter_ms, link.loss_percent, link.queue_bytes
-
-
-# --- words and units
-
-
-@pytest.mark.parametrize(
-    ("attributes", "found"),
-    [
-        ({"bw": 10}, {"rate_mbps": 10.0}),
-        ({"Bandwidth": "1Gbps"}, {"rate_mbps": 1000.0}),
-        ({"bandwidth_mbps": 100}, {"rate_mbps": 100.0}),
-        ({"Bandwidth (Gbit/s)": "2.5"}, {"rate_mbps": 2500.0}),
-        ({"capacityGbps": 40}, {"rate_mbps": 40_000.0}),
-        ({"bandwidth": 1000, "bandwidth_unit": "kbps"}, {"rate_mbps": 1.0}),
-        ({"latency": 4, "Latency Units": "us"}, {"delay_ms": 0.004}),
-        ({"capacity": "100 Mbit"}, {"rate_mbps": 100.0}),
-        ({"link_speed": "10G"}, {"rate_mbps": 10_000.0}),
-        ({"speed": "8 MB/s"}, {"rate_mbps": 64.0}),
-        ({"latency": "80 ms"}, {"delay_ms": 80.0}),
-        ({"latency": 80}, {"delay_ms": 80.0}),
-        ({"delay_us": 250}, {"delay_ms": 0.25}),
-        ({"Latency [s]": "0.125"}, {"delay_ms": 125.0}),
-        ({"latencyMs": 3.5}, {"delay_ms": 3.5}),
-        ({"rtt": "18 ms"}, {"delay_ms": 9.0}),
-        ({"distance": 1000}, {"delay_ms": 5.003}),
-        ({"length_m": 500_000}, {"delay_ms": 2.502}),
-        ({"length": "100 mi"}, {"delay_ms": 0.805}),
-        ({"jitter": "2 ms"}, {"jitter_ms": 2.0}),
-        ({"loss": 0.5}, {"loss_percent": 0.5}),
-        ({"loss": "1 %"}, {"loss_percent": 1.0}),
-        ({"packet_loss": 0.1}, {"loss_percent": 10.0}),
-        ({"packet_loss": "2%"}, {"loss_percent": 2.0}),
-        ({"packet_loss_percent": 2}, {"loss_percent": 2.0}),
-        ({"Packet Loss (%)": 2}, {"loss_percent": 2.0}),
-        ({"packetLoss%": 2}, {"loss_percent": 2.0}),
-        ({"loss [%]": 2}, {"loss_percent": 2.0}),
-        ({"lossRate": "1e-2"}, {"loss_percent": 1.0}),
-        ({"queue": "100 kB"}, {"queue_bytes": 100_000}),
-        ({"queue": 64_000}, {"queue_bytes": 64_000}),
-        ({"queue": "100 packets"}, {"queue_bytes": 151_400}),
-        ({"queue_packets": 10}, {"queue_bytes": 15_140}),
-        ({"max_queue_size": 50}, {"queue_bytes": 75_700}),
-        ({"buffer_kb": 64}, {"queue_bytes": 64_000}),
-        ({"LinkSpeed": "622", "LinkSpeedUnits": "M"}, {"rate_mbps": 622.0}),
-        ({"LinkSpeedRaw": 1e10, "LinkSpeed": "10", "LinkSpeedUnits": "G"}, {"rate_mbps": 10_000.0}),
-    ],
-)  # fmt: skip
-def test_the_words_and_units_of_other_programs_are_read(attributes, found):
-    read = read_link(attributes)
-    known = {key: getattr(read, key) for key in read.origins}
-    assert (known, read.unused) == (found, ())
-
-
-def test_a_delay_wins_over_a_distance_and_what_is_not_used_is_named():
-    read = read_link({"distance": 1000, "latency": "7 ms", "weight": 3, "cost": 2, "color": "red"})
-    assert (read.delay_ms, read.origins["delay_ms"]) == (7.0, "latency")
-    assert read.unused == (("distance", "1000"), ("weight", "3"), ("cost", "2"))
-    assert read_link({"note": "about 5 ms"}).unused == ()
-    assert read_link({"note": "5 ms", "mtu": 1400}).unused == (("note", "5 ms"), ("mtu", "1400"))
-    assert read_link({"weight": 1.0, "id": "e7", "Type": "Undirected"}).unused == ()
-    same = read_link({"bw": 5, "rate": "5 Mbit/s"})
-    assert (same.rate_mbps, same.unused) == (5.0, ())
-    other = read_link({"bw": 7, "rate": "5 Mbit/s"})
-    assert (other.rate_mbps, other.unused) == (5.0, (("bw", "7"),))
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"bw": "fast"}, "bw 'fast': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
-         "kbit/s, Mbit/s, Gbit/s)"),
-        ({"latency": "-5 ms"}, "latency '-5 ms': expected a time of 0 or more in ms, or with a "
-         "unit (us, ms, s)"),
-        ({"packet_loss": 5}, "packet_loss '5': expected a share of 0 to 1, or of 0 to 100 with %"),
-        ({"loss": 101}, "loss '101': expected a share of 0 to 100 in %, or with a unit (%)"),
-        ({"queue": "big"}, "queue 'big': expected a queue above 0 in B, or with a unit (B, kB, MB, "
-         "KiB, MiB, packets)"),
-        ({"distance": "far"}, "distance 'far': expected a length of 0 or more in km, or with a "
-         "unit (m, km)"),
-        ({"delay": 5, "rtt": 6}, "expected either a delay or an rtt"),
-        ({"bw": 5, "bw_unit": "ms"}, "bw has bw_unit 'ms': expected a unit such as Mbit/s"),
-    ],
-)  # fmt: skip
-def test_a_wrong_value_is_refused_with_its_attribute_and_what_is_allowed(attributes, message):
-    with pytest.raises(TopologyError) as refused:
-        read_link(attributes)
-    assert str(refused.value) == message
-
-
-@given(st.dictionaries(st.text(max_size=20), st.text(max_size=20) | st.floats() | st.none()))
-def test_any_attributes_are_read_or_refused_by_a_topology_error(attributes):
-    with contextlib.suppress(TopologyError):
-        read_link(attributes)
-
-
-@pytest.mark.parametrize("unit", [RATE, TIME, PERCENT, SHARE, QUEUE], ids=lambda unit: unit.name)
-def test_other_spellings_of_a_unit_have_its_size(unit):
-    for name, size in unit.sizes.items():
-        assert read_quantity(f"1{name}", unit) == float(size)
-    spelled = {"10 gbps": 10_000.0, "1 Mb/s": 1.0, "5 Kbps": 0.005, "8 Mibit": 8.388608,
-               "1 kilobit": 0.001, "1 gigabit/s": 1000.0, "2 MBps": 16.0, "100 megabits": 100.0,
-               "1 tbps": 1e6, "20 Mbit/sec": 20.0}  # fmt: skip
-    if unit is RATE:
-        assert {text: read_quantity(text, RATE) for text in spelled} == pytest.approx(spelled)
 
 
 # --- Shadow
@@ -299,6 +192,24 @@ def test_a_directed_graph_in_json_and_dot_has_values_for_each_direction():
         assert (values(built, "a", "b")[:2], values(built, "b", "a")[:2]) == ((5, 1), (6, 2)), name
 
 
+def test_attributes_of_json_may_be_nested():
+    nodes = [{"id": "a", "data": {"uplink": 5, "geo": {"lat": 3, "lon": 4}}}, {"id": "b"}]
+    link = {"source": "a", "target": "b", "data": {"latency": "80 ms", "bw": 50},
+            "rtt": {"mean": 3}, "meta": [{"mtu": 1500}, {"mtu": 900}]}  # fmt: skip
+    built = build(json.dumps({"nodes": nodes, "links": [link]}), "x.json")
+    assert values(built, "a-gw", "b")[:2] == (50.0, 80.0)
+    assert values(built, "a", "a-gw")[0] == 5.0
+    assert built.places == (("a", 3.0, 4.0),)
+    assert built.notes == (
+        "attribute rtt mean of edges is not used: a - b '3'",
+        "attribute meta[0] mtu of edges is not used: a - b '1500'",
+        "attribute meta[1] mtu of edges is not used: a - b '900'",
+    )
+    link["data"]["bw"] = [1, 2]
+    with pytest.raises(TopologyError, match=r"edge a - b: bw '\[1, 2\]': expected a rate"):
+        build(json.dumps({"nodes": nodes, "links": [link]}), "x.json")
+
+
 def test_subgraphs_and_chains_of_dot_are_edges():
     text = "graph { edge [bw=3, delay=2] subgraph cluster_eu { a -- b -- c } d -- {a c} }"
     built = build(text, "x.dot")
@@ -331,27 +242,6 @@ def test_a_drawing_of_yed_has_its_labels_and_its_edge_labels_are_named():
     assert built.site_names == ("osaka", "sao-paulo")
     assert values(built, "osaka", "sao-paulo")[:2] == (10.0, 140.0)
     assert [note for note in built.notes if "'100 Mbit/s'" in note and "default_rate" in note]
-
-
-def test_a_column_that_is_not_read_is_named_and_a_misspelled_one_is_refused():
-    gephi = "Source,Target,Type,Id,Label,timeset,Weight,latency\n1,2,Undirected,0,,,2.0,9\n"
-    built = build(gephi, "edges.csv", default_rate_mbps=5.0)
-    assert values(built, "node-1", "node-2")[:2] == (5.0, 9.0)
-    assert built.notes == (
-        "attribute Weight of edges is not used: node-1 - node-2 '2.0'",
-        "columns that are not read: 'Id', 'Label', 'timeset'",
-    )
-    with pytest.raises(TopologyError, match="unknown column 'bandwith': did you mean bandwidth"):
-        build("src,dst,bandwith\na,b,5\n", "x.csv", default_delay_ms=1.0)
-
-
-def test_lists_of_edges_need_no_header_row():
-    caida = "# inferred clique: 1 2\n1|2|-1\n2|3|0\n"
-    built = build(caida, "20240101.as-rel.txt", default_rate_mbps=5.0, default_delay_ms=1.0)
-    assert built.site_names == ("node-1", "node-2", "node-3")
-    assert [note for note in built.notes if "weight" in note]
-    plain = build("a b\nb c\n", "x.edges", default_rate_mbps=5.0, default_delay_ms=1.0)
-    assert len(plain.links) == 4
 
 
 SNDLIB = """<?xml version="1.0" encoding="ISO-8859-1"?>
@@ -430,7 +320,8 @@ def test_repetita_has_bandwidths_in_kbit_and_delays_in_us():
         ("x.json", '{"nodes": [{"id": 1}, {"id": 2}], "links": [{"source": 1, "target": 3}]}',
          "link 0: target 3: there is no node of this id"),
         ("x.dot", "graph { a -- b", "the end of the file: expected }"),
-        ("x.dot", "graph {\n a -- <b> }", "line 2: '<b> }': not DOT that we read"),
+        ("x.dot", "graph {\n a -- <b> }", "line 2: '<b> }': expected nodes, edges and attributes; "
+         "HTML is not read"),
         ("x.dot", "network { }", "expected graph { ... } or digraph { ... }"),
         ("x.xml", "<a/>", "not SNDlib's XML: expected network > networkStructure > nodes, links"),
         ("x.xml", "<a", "not XML: "),
@@ -445,6 +336,30 @@ def test_a_wrong_file_of_each_format_is_refused(name, text, message):
         build(text, name, default_rate_mbps=1.0, default_delay_ms=1.0)
     assert str(refused.value).startswith(message)
     assert refused.value.key == "file"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\ufeff \r\n", "empty: expected nodes and links"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:12\n",
+         "a pointer of Git LFS (`git lfs pull` gets the file): expected the file of a network"),
+        ("\n<!DOCTYPE html>\n<html></html>", "a web page: expected the file of a network itself"),
+        ("src,dst,rate\na\0,b,5\n", "line 2: a character 0: expected text, not binary data"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", [each for each in file.READERS if each != ".gv"])
+def test_a_file_that_is_obviously_something_else_is_named(text, message, suffix):
+    with pytest.raises(TopologyError) as refused:
+        build(text, f"x{suffix}")
+    assert str(refused.value).startswith(message)
+
+
+def test_numbers_of_gml_need_no_point():
+    ends = 'node [ id 0 label "1e5 a" ] node [ id 1 label "b" ]'
+    text = f"graph [ {ends} edge [ source 0 target 1 bw 1e2 delay 0e0 loss_rate 1e-05 ] ]"
+    built = build(text)
+    assert values(built, "1e5-a", "b")[:4] == (100.0, 0.0, 0.0, 0.001)
 
 
 @given(st.text(max_size=200), st.sampled_from(sorted(file.READERS)))

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trunkline.topologies.attributes import Values
+from trunkline.topologies.formats.attributes import Values
+from trunkline.topologies.formats.network_file import DEFAULT, Problems
 from trunkline.topologies.links import Link, check_values
 from trunkline.topologies.matrix import Pair
-from trunkline.topologies.network_file import DEFAULT, Problems
 
 RARE = ("reorder_percent", "duplicate_percent", "corrupt_percent")
 """What few files have, and what then needs no default."""

@@ -133,6 +133,45 @@ def test_what_cannot_be_read_is_refused_before_anything_starts(tmp_path, topo, c
     assert message in str(refused.value)
 
 
+HOSTS = "net = Mininet()\nnet.addLink(net.addHost('a'), net.addHost('b'))\n"
+NET = "from mininet.net import Mininet\n"
+TOPO = "from mininet.topo import Topo as Base\nclass T(Base):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (NET + HOSTS, "a script of Mininet that makes a network itself: it has not been run: "),
+        (f"{NET}def main():\n    net = Mininet()\nmain()\n", "a script of Mininet that"),
+        (f"{NET}if __name__ == '__main__':\n    build = Mininet()\n", "a script of Mininet that"),
+        ("def make(): build = 1\nclass C: topos = {}\nprint(3)\n", "expected a file with a funct"),
+        ("import numpy as np\n", "expected a file with a function build(rng, *, ...), or a class"),
+        (f"{TOPO}{NET}{HOSTS}", "line 5: a script of Mininet that makes a network itself: it has"),
+        (f"{TOPO}{NET}def run():\n    Mininet(T()).start()\ndef all():\n    run()\nall()\n",
+         'line 9: a script of Mininet that makes a network itself: it has not been run: expected '
+         'that under `if __name__ == "__main__":`'),
+    ],
+)  # fmt: skip
+def test_a_script_that_makes_its_own_network_is_refused_without_running_it(tmp_path, code, message):
+    ran = tmp_path / "ran"
+    with pytest.raises(ScenarioErrors) as refused:
+        read(tmp_path, '""', f"{code}\nopen({str(ran)!r}, 'w').close()\n")
+    assert f"topology.builder: mytopo.py: {message}" in str(refused.value)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("topo", "code"),
+    [
+        ("mytopo", f"{FILE}\ndef run():\n    Mininet(MyTopo())\n"),
+        ("torus", "from mininet.topolib import *\ntopos = {'torus': lambda: TorusTopo(3, 3)}\n"),
+        ('"A,3,3"', "import mininet.topolib as lib\nclass A(lib.TorusTopo): pass\n"),
+    ],
+)
+def test_a_script_with_a_topology_is_run_but_not_its_main_part(tmp_path, topo, code):
+    assert len(read(tmp_path, topo, code).sites) > 2
+
+
 @pytest.mark.skipif(not shutil.which("brctl"), reason="needs bridge-utils")
 def test_stock_mn_connects_its_hosts_by_linux_bridges(embedded, tmp_path):
     (tmp_path / "mytopo.py").write_text(FILE.replace("loss=1", "loss=0"))

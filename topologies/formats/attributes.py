@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trunkline.topologies.links import TopologyError
-from trunkline.topologies.quantities import (
+from trunkline.topologies.formats.quantities import (
     LENGTH,
     PACKETS,
     PERCENT,
@@ -26,6 +25,7 @@ from trunkline.topologies.quantities import (
     quote,
     read_quantity,
 )
+from trunkline.topologies.links import TopologyError
 
 FIBRE_KM_PER_MS = 299.792458 * 2 / 3
 """Light in fibre: two thirds of its speed in vacuum."""
@@ -175,6 +175,35 @@ def read_access(attributes: Attributes) -> Access:
     if up is None or down is None:
         return Access(unused=unused)
     return Access((up[1], down[1]), ", ".join(dict.fromkeys((up[0], down[0]))), unused)
+
+
+def flatten(attributes: Attributes, depth: int = 0) -> dict[str, Any]:
+    """The attributes with one value each: what is in mappings in them, by its own name.
+
+    An inner name follows the outer one if that says what the value is (`latency: {ms: 80}`), or if
+    there is another attribute of this name. A `value` and its `unit` are one value.
+    """
+    plain: dict[str, Any] = {}
+    nested: list[tuple[str, Attributes]] = []
+    for name, value in attributes.items():
+        rows = value if isinstance(value, list | tuple) else [value]
+        if depth < _DEPTH and rows and all(isinstance(each, Mapping) for each in rows):
+            titles = [str(name)] if len(rows) == 1 else [f"{name}[{i}]" for i in range(len(rows))]
+            nested += zip(titles, rows, strict=True)
+        elif rows:
+            plain[str(name)] = rows[0] if len(rows) == 1 else str(value)
+    for name, value in nested:
+        inner = flatten(value, depth + 1)
+        if "value" in inner and len(inner) == 1 + ("unit" in inner):
+            inner = {"": f"{inner['value']} {inner.get('unit', '')}"}
+        says = find_quantity(name) is not None or name.endswith("]")
+        for key, each in inner.items():
+            plain[f"{name} {key}".strip() if says or not key or key in plain else key] = each
+    return plain
+
+
+_DEPTH = 8
+"""What is nested more deeply is one value, as a text."""
 
 
 def find_quantity(name: str) -> tuple[str, Unit] | None:
