@@ -59,9 +59,7 @@ class ExactSelector(selectors.EpollSelector):
         super().close()
         self._alarm.close()
 
-    def select(
-        self, timeout: float | None = None
-    ) -> list[tuple[selectors.SelectorKey, selectors._EventMask]]:
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait until something is ready, at most `timeout` seconds; None is without end."""
         if timeout is not None and timeout > 0:
             at_ns = self.now_ns() + math.ceil(timeout * 1e9)

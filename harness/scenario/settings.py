@@ -25,6 +25,8 @@ from trunkline.workloads.layered.model import LayeredModel
 from trunkline.workloads.program_roles import Program, find_programs, list_targets
 
 MAX_NAME = 64
+MOST_ALONE = 32
+"""The most sites of which, by default, each has a process of its own."""
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 
 
@@ -144,14 +146,10 @@ class Agents:
 
     Options:
         per_process: how many sites share a process; `all` is all of them. By default each has a
-            process of its own up to 32 sites, and from then on all share one on the virtual clock.
+            process of its own. On the virtual clock, more than 32 sites share one.
     """
 
     per_process: Count | Literal["all"] | None = None
-
-    def count_per_process(self, sites: int) -> int:
-        """How many of so many sites share a process."""
-        return sites if self.per_process == "all" else self.per_process or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +245,13 @@ class Scenario:
             self.topology.site_names, self.workload.options, self.seed
         )
         return placed
+
+    @property
+    def agents_per_process(self) -> int:
+        """How many sites have their agents in one process."""
+        wanted, sites = self.agents.per_process, len(self.topology.site_names)
+        is_large = sites > MOST_ALONE and self.clock == "virtual"
+        return sites if wanted == "all" or (wanted is None and is_large) else wanted or 1
 
     @property
     def parties(self) -> int:

@@ -1,9 +1,9 @@
 """The agents of a run as children of the supervisor.
 
 Agents are forked from this process, which has imported all modules already. Several workers may
-share a process (`shared_agents`). Each agent has one pipe for its events and one for commands. The first command is the epoch, which is sent when all agents
-listen, so that none dials too early. The secret that agents share is drawn here; it exists only in
-the memory of these processes.
+share a process (`shared_agents`). Each agent has one pipe for its events and one for commands. The
+first command is the epoch, which is sent when all agents listen, so that none dials too early. The
+secret that agents share is drawn here; it exists only in the memory of these processes.
 """
 
 from __future__ import annotations
@@ -111,15 +111,18 @@ class AgentChildren:
 
     def _make_groups(self, sites: Sequence[str]) -> dict[str, AgentGroup]:
         """The group of each site whose agent shares a process."""
-        size = self._scenario.agents.count_per_process(len(sites))
+        size = self._scenario.agents_per_process
         groups: dict[str, AgentGroup] = {}
         for number, first in enumerate(range(0, len(sites), size) if size > 1 else ()):
             log = self._log_dir / f"agents-{number + 1}.log"
-            group = AgentGroup(partial(self._take_turns, log))
-            groups |= dict.fromkeys(sites[first : first + size], group)
+            members = sites[first : first + size]
+            group = AgentGroup(tuple(members), partial(self._take_turns, log))
+            groups |= dict.fromkeys(members, group)
         return groups
 
-    def _take_turns(self, log: Path, commands: socket.socket) -> int:
+    def _take_turns(
+        self, log: Path, commands: socket.socket, on_turn: Callable[[str], None]
+    ) -> int:
         """Run the agents of a group, in its process."""
 
         def make_agent(earlier: Earlier, opened: Callable[[], socket.socket]) -> Agent:
@@ -127,7 +130,10 @@ class AgentChildren:
 
         redirect_output(log)
         raise_limit_of_files()
-        return Turns(commands, make_agent, self._survivors, self._network, self._log_dir).run()
+        names_host = bool(self._scenario.code)
+        return Turns(
+            commands, make_agent, self._survivors, self._network, self._log_dir, on_turn, names_host
+        ).run()
 
     def sinks(self, child: Child) -> Sequence[Sink]:
         self._newest = child
@@ -168,8 +174,10 @@ class AgentChildren:
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         status, t_ns = child.process.wait(), now_ns()
         child.code = 0 if status == FINISHED else status
-        if status == 0:
+        if status == 0 and isinstance(child.process, Process):
             reason = "its process ended before its time, with exit code 0"
             yield LoggedEvent.of(AgentFailed(t_ns, child.name, reason))
+        if isinstance(child.process, SharedAgent) and child.process.crash:
+            yield LoggedEvent.of(AgentFailed(t_ns, child.name, child.process.crash))
         code, number = max(child.code, 0), max(-child.code, 0)
         yield LoggedEvent.of(AgentExited(t_ns, RUNNER, child.name, code, number, child.fault))

@@ -135,11 +135,9 @@ class Pipes:
     async def _await_command(self) -> None:
         loop = asyncio.get_running_loop()
         readable = loop.create_future()
-        loop.add_reader(self.epoch_fd, lambda: readable.done() or readable.set_result(None))
-        try:
-            await readable
-        finally:
-            loop.remove_reader(self.epoch_fd)
+        loop.add_reader(self.epoch_fd, readable.set_result, None)
+        readable.add_done_callback(lambda _: loop.remove_reader(self.epoch_fd))
+        await readable
 
     def on_stop(self, stop: Callable[[], None]) -> None:
         """Call a function when the run is asked to stop."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import select
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trunkline.harness.processes.fork import Process, fork
@@ -34,10 +35,14 @@ class AgentGroup:
     """The process that some agents share; it is forked when the first of them starts.
 
     Attributes:
-        act: what the process does with its end of the socket; returns its exit code.
+        members: the sites of its agents.
+        act: what the process does with its end of the socket; returns its exit code. It calls the
+            function that it gets, with the name of an agent, before this agent's code runs.
     """
 
-    act: Callable[[socket.socket], int]
+    members: Sequence[str]
+    act: Callable[[socket.socket, Callable[[str], None]], int]
+    turn: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, mmap.PAGESIZE))
     process: Process | None = None
     commands: socket.socket | None = None
 
@@ -66,7 +71,12 @@ class AgentGroup:
             ours.close()
             for fd in ends:
                 os.close(fd)
-            return self.act(theirs)
+            numbers = {name: number.to_bytes(4) for number, name in enumerate(self.members)}
+
+            def note_turn(name: str) -> None:
+                self.turn[:4] = numbers[name]
+
+            return self.act(theirs, note_turn)
 
         self.process, self.commands = fork(act), ours
         theirs.close()
@@ -88,6 +98,16 @@ class AgentGroup:
         assert self.process is not None
         return self.process.wait()
 
+    def explain_crash(self) -> str:
+        """Why an agent has ended with the process, of which `wait` gave the exit code."""
+        assert self.process is not None
+        code = self.process.code or 0
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return (
+            f"the process that it shares with {len(self.members) - 1} other sites ended {how}, "
+            f"while the agent of {self.members[int.from_bytes(self.turn[:4])]} ran"
+        )
+
     def end(self) -> None:
         """End the process with all of its agents; a second call does nothing."""
         if self.process is not None and self.commands is not None:
@@ -98,13 +118,17 @@ class AgentGroup:
 
 @dataclass(slots=True, eq=False)
 class SharedAgent:
-    """One agent of a group, in place of a `Process`; `pidfd` becomes readable when it ends."""
+    """One agent of a group, in place of a `Process`; `pidfd` becomes readable when it ends.
+
+    `crash` says why it has ended, if its whole process has.
+    """
 
     group: AgentGroup
     name: str
     pid: int
     pidfd: int
     code: int | None = None
+    crash: str = ""
 
     def send(self, number: int) -> None:
         """Do what a signal does to a process: pause, resume, or end the agent."""
@@ -128,6 +152,7 @@ class SharedAgent:
         if self.code is None:
             told = os.read(self.pidfd, _MESSAGE_BYTES)
             self.code = int(told) if told else self.group.wait()
+            self.crash = "" if told else self.group.explain_crash()
         return self.code
 
     def end(self) -> None:

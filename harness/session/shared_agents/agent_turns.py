@@ -9,6 +9,7 @@ time being.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import heapq
 import math
 import os
@@ -35,6 +36,9 @@ from trunkline.harness.session.agent_main import (
     run_timed,
 )
 from trunkline.harness.session.shared_agents.agent_group import STOPPED, Earlier, receive
+
+_NEW_HOST_NAME = 0x04000000
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class MemberLoop(VirtualLoop):
@@ -102,7 +106,7 @@ class Member:
         task: the agent as a task of its loop.
         end_fd: the pipe whose end is the agent's end.
         log: where its output goes.
-        due_s: when its loop needs its next turn; NaN while it is paused.
+        due_s: when its loop needs its next turn; NaN if it is unknown, or while it is paused.
         code: its exit code, or minus a signal, once it has ended.
     """
 
@@ -114,7 +118,7 @@ class Member:
     outlet: Outlet
     end_fd: int
     log: IO[str]
-    due_s: float = -math.inf
+    due_s: float = math.nan
     is_paused: bool = False
     code: int | None = None
 
@@ -129,8 +133,14 @@ class Turns:
         survivors: Mapping[str, Survivors],
         network: Network,
         log_dir: Path,
+        on_turn: Callable[[str], None],
+        names_host: bool,
     ) -> None:
-        """`make_agent` makes an agent of what it continues, and of what makes its sockets."""
+        """`make_agent` makes an agent of what it continues, and of what makes its sockets.
+
+        `on_turn` is called with an agent's name before each turn. With `names_host`, the process
+        has the name of the site that has its turn, for who finds that it spins.
+        """
         self._commands = commands
         self._make_agent = make_agent
         self._survivors = survivors
@@ -141,6 +151,8 @@ class Turns:
         self._due: list[tuple[float, int, Member]] = []
         self._turns = 0
         self._dead: list[object] = []
+        self._on_turn = on_turn
+        self._names_host = names_host
         self._alarm = Alarm()
         self._alarm_s = math.inf
         self._poll = select.epoll()
@@ -149,6 +161,9 @@ class Turns:
 
     def run(self) -> int:
         """Give turns until there are no more commands; returns the process's exit code."""
+        if self._names_host and _libc.unshare(_NEW_HOST_NAME):
+            error = ctypes.get_errno()
+            raise OSError(error, f"cannot have an own host name: {os.strerror(error)}")
         while True:
             ready = self._wait()
             if self._commands.fileno() in ready and not self._obey():
@@ -198,6 +213,9 @@ class Turns:
     def _give_turn(self, member: Member) -> None:
         if member.is_paused or member.code is not None:
             return
+        self._on_turn(member.name)
+        if self._names_host:
+            socket.sethostname(member.name)
         sys.stdout = sys.stderr = member.log
         try:
             member.loop.take_turn()

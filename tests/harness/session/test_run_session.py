@@ -167,11 +167,18 @@ timeline:
 """
 
 
-def test_a_run_with_a_timeline_passes(embedded, tmp_path):
+FORMS = {"one process each": "", "one process": "agents: {per_process: all}\n"}
+"""How agents are spread over processes."""
+
+in_both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+@in_both_forms
+def test_a_run_with_a_timeline_passes(embedded, tmp_path, form):
     measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
     text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
     text = text % (MESH, "bsp", "ring") + TIMELINE + "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
-    folder(tmp_path, "once", text)
+    folder(tmp_path, "once", text + form)
     done = embedded.call(run_all, str(tmp_path), ["once"], visible=[tmp_path])
     assert done == {"codes": {"once": 0}, "left": []}
     verdict = outputs.build(tmp_path / "once")
@@ -187,12 +194,13 @@ def test_a_run_with_a_timeline_passes(embedded, tmp_path):
     assert errors_ms.median() < 0.5
 
 
+@in_both_forms
 def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(
-    embedded, tmp_path
+    embedded, tmp_path, form
 ):
     """The scenario that users are shown, with a smaller model; its faults, one after the other."""
     text = (ROOT / "scenarios/outage.yaml").read_text().replace("model: 4 MB", "model: 1 MB")
-    run_dir = folder(tmp_path, "run", text + "outputs: {plots: false}\n")
+    run_dir = folder(tmp_path, "run", text + "outputs: {plots: false}\n" + form)
     done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
     assert done == {"codes": {"run": 0}, "left": []}
     verdict = outputs.build(run_dir)
@@ -218,9 +226,12 @@ failover: {timeout: 1 s}
 """
 
 
-def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(embedded, tmp_path):
+@in_both_forms
+def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(
+    embedded, tmp_path, form
+):
     """By `stop.time` or by the number of tasks, with n3 and also with the only controller dead."""
-    text = SMALL % (MESH, "preduce, p: 2", "crew") + UNTIL_THE_STOP
+    text = SMALL % (MESH, "preduce, p: 2", "crew") + UNTIL_THE_STOP + form
     timed = text.replace("tasks: 3", "time: 5 s")
     folder(tmp_path, "tasks", text.replace("tasks: 3", "tasks: 20"))
     folder(tmp_path, "time", timed)

@@ -1,0 +1,217 @@
+"""Agents that share a process take turns, and fail alone."""
+
+import asyncio
+import math
+import os
+import signal
+import socket
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from trunkline.harness.commands import main
+from trunkline.harness.processes.fork import FAILED, signals_held
+from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
+from trunkline.harness.session.shared_agents.agent_group import AgentGroup
+from trunkline.harness.session.shared_agents.agent_turns import MemberLoop, Turns
+
+NO_LIFE_BEFORE = 0, 0, ()
+
+
+def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():
+    loop, done = MemberLoop(), []
+
+    async def work():
+        done.append("begun")
+        await asyncio.sleep(3600)
+
+    try:
+        task = loop.create_task(work())
+        assert (loop.due_s, done) == (-math.inf, [])
+        before_s = time.monotonic()
+        loop.take_turn()
+        assert done == ["begun"]
+        assert loop.due_s == pytest.approx(before_s + 3600, abs=10)
+        task.cancel()
+        while not task.done():
+            loop.take_turn()
+        assert loop.due_s > time.monotonic() + 3000  # asyncio forgets a cancelled timer later
+    finally:
+        loop.close()
+
+
+class Fake:
+    """An agent that does what its name says."""
+
+    def __init__(self, opened):
+        self.opened = opened
+        self.scenario = SimpleNamespace(clock="virtual")
+
+    async def run(self, pipes):
+        near, far = socket.socketpair()
+        pipes.write(LISTENING + b"\n")
+        try:
+            match pipes.name:
+                case "leaves":
+                    raise SystemExit(0)
+                case "crashes":
+                    os._exit(3)
+                case "talks":
+                    for _ in range(100):
+                        pipes.write(bytes(10_000))
+                case "ends":
+                    pass
+                case _:
+                    await asyncio.sleep(3600)
+        finally:
+            pipes.write(b"cleaned up\n")
+        near.close()
+        far.close()
+
+
+class Group:
+    """A group of fake agents, with what each has written."""
+
+    def __init__(self, tmp_path, names):
+        survivors = {name: Survivors() for name in names}
+        network = SimpleNamespace(open_socket=lambda site: socket.socket())
+
+        def make_agent(earlier, opened):
+            return Fake(opened)
+
+        def act(commands, on_turn):
+            turns = Turns(commands, make_agent, survivors, network, tmp_path, on_turn, False)
+            return turns.run()
+
+        self.group = AgentGroup(names, act)
+        self.agents, self.read = {}, {}
+        for name in names:
+            (events, events_end), (told_end, _) = os.pipe(), os.pipe()
+            with signals_held():
+                ends = (events_end, told_end)
+                self.agents[name] = self.group.start(name, NO_LIFE_BEFORE, ends, lambda: None)
+            for fd in ends:
+                os.close(fd)
+            self.read[name] = events
+
+    def output(self, name):
+        with open(self.read[name], "rb", closefd=False) as file:
+            return file.read()
+
+
+@pytest.fixture
+def start(tmp_path):
+    started = []
+
+    def start(*names):
+        started.append(Group(tmp_path, names))
+        return started[-1]
+
+    yield start
+    for group in started:
+        group.group.end()
+
+
+def test_an_agent_that_is_killed_cleans_nothing_up_and_the_others_live(start):
+    group = start("a", "b")
+    group.agents["a"].send(signal.SIGKILL)
+    group.agents["a"].await_end()
+    assert group.agents["a"].wait() == -signal.SIGKILL
+    assert group.output("a") == LISTENING + b"\n"
+    assert not group.agents["b"].has_ended
+    group.agents["b"].send(signal.SIGTERM)
+    assert group.agents["b"].wait() == -signal.SIGTERM
+
+
+def test_a_paused_agent_has_no_turn_until_it_is_resumed(start):
+    group = start("a", "b")
+    for _ in range(20):
+        group.agents["a"].send(signal.SIGSTOP)
+        group.agents["a"].await_stop()
+        group.agents["a"].send(signal.SIGCONT)
+    group.agents["a"].send(signal.SIGSTOP)
+    group.agents["a"].await_stop()
+    group.agents["a"].send(signal.SIGKILL)  # as for a process that is stopped
+    assert group.agents["a"].wait() == -signal.SIGKILL
+    assert not group.agents["b"].has_ended
+
+
+def test_ends_of_all_kinds_have_the_exit_code_of_a_process(start):
+    group = start("ends", "leaves", "talks", "stays")
+    assert group.agents["ends"].wait() == FINISHED
+    assert group.output("ends") == LISTENING + b"\ncleaned up\n"
+    assert group.agents["leaves"].wait() == FAILED
+    assert b"SystemExit: 0" in group.output("leaves")
+    assert len(group.output("talks")) > 1_000_000  # more than a pipe holds
+    assert group.agents["talks"].wait() == FINISHED
+    assert not group.agents["stays"].has_ended
+
+
+def test_a_crash_ends_all_agents_of_the_process(start):
+    group = start("a", "crashes", "b")
+    for agent in group.agents.values():
+        assert agent.wait() == 3
+        assert agent.crash == (
+            "the process that it shares with 2 other sites ended with exit code 3, "
+            "while the agent of crashes ran"
+        )
+        agent.send(signal.SIGKILL)  # as for a process that has ended
+
+
+OWN = """
+import os, sys, time
+import numpy as np
+
+
+class Own:
+    def __init__(self, rank):
+        self.rank = rank
+        self.model = np.ones(1000, np.float32)
+
+    def compute(self, iteration):
+        if self.rank == 1 and iteration == 1:
+            %s
+        return 0.01
+
+    def contribution(self):
+        return self.model
+
+    def install(self, result):
+        self.model[:] = result
+
+    def evaluate(self):
+        return None
+
+
+def build(rank, sites, seed):
+    return Own(rank)
+
+
+def model_bytes():
+    return 4000
+"""
+SCENARIO = """
+topology: {builder: full_mesh, sites: 3, rates: 10 Mbit/s, delays: 1 ms}
+workload: {kind: own.py}
+scheme: {policy: bsp, plan: a2a, chunk: 1 KiB}
+stop: {rounds: 3}
+agents: {per_process: all}
+limits: {task: 2 s, run: 5 s}
+outputs: {plots: false}
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("sys.exit(0)", "n2: SystemExit: 0"),
+        ("raise ValueError('no data')", "n2: own.py: line 13: ValueError: no data"),
+        ("os._exit(5)", "ended with exit code 5, while the agent of n2 ran"),
+    ],
+)
+def test_the_site_whose_code_ends_its_agent_is_named(act, said, embedded, tmp_path, capsys):
+    (tmp_path / "own.py").write_text(OWN % act)
+    (tmp_path / "own.yaml").write_text(SCENARIO)
+    assert main.main(["run", str(tmp_path / "own.yaml"), "--runs", str(tmp_path / "runs")]) == 1
+    assert said in capsys.readouterr().err
