@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import select
 import selectors
 from collections.abc import Callable
 
@@ -75,6 +76,16 @@ class ExactSelector(selectors.EpollSelector):
                 self._set_ns = 0
                 break
         return ready
+
+
+def await_readable(fd: int, timeout_s: float | None = None) -> bool:
+    """Wait until there is something to read, or its end; False if that took too long.
+
+    Unlike `select.select`, this takes descriptors of any number.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1e3))
 
 
 def _check(result: int) -> int:

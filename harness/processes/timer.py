@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 
-from trunkline.agents.wire.exact_waits import Alarm
+from trunkline.agents.wire.exact_waits import Alarm, await_readable
 
 START_STEP_NS, START_PHASE_NS = 100_000_000, 55_000_000
 """A run's clock starts this long after a multiple of the step on the machine's clock."""
@@ -24,5 +23,5 @@ def wait_for_start() -> int:
     at_ns += -(-(time.monotonic_ns() - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS
     with contextlib.closing(Alarm()) as alarm:
         alarm.set(at_ns)
-        select.select([alarm.fd], [], [])
+        await_readable(alarm.fd)
     return at_ns

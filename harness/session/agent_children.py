@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import secrets
-import select
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from trunkline.agents.events.event_reading import parse
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, AgentFailed
 from trunkline.agents.wire.clock import Punctuality
+from trunkline.agents.wire.exact_waits import await_readable
 from trunkline.agents.wire.identity import Identity
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
@@ -82,7 +82,7 @@ class AgentChildren:
             yield name
             if not number and len(alone) > 1:
                 assert self._newest is not None
-                select.select(self._newest.read_fds, [], [])  # until it listens
+                await_readable(self._newest.read_fds[0])  # until it listens
                 self._pages = prefault.find_written(self._newest.process.pid)
 
     def fork(

@@ -11,13 +11,13 @@ import contextlib
 import json
 import mmap
 import os
-import select
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trunkline.agents.wire.exact_waits import await_readable
 from trunkline.harness.processes.fork import Process, fork
 
 STOPPED = b"stopped"
@@ -137,11 +137,11 @@ class SharedAgent:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended, also if nobody has waited for it yet."""
-        return self.code is not None or bool(select.select([self.pidfd], [], [], 0)[0])
+        return self.code is not None or await_readable(self.pidfd, 0)
 
     def await_end(self) -> None:
         """Wait until it has ended."""
-        select.select([self.pidfd], [], [])
+        await_readable(self.pidfd)
 
     def await_stop(self) -> None:
         """Wait until it is paused, after SIGSTOP was sent to it."""
