@@ -52,7 +52,7 @@ def check_programs(
         module: the module of the workload.
     """
     kind = source.get(("workload", "kind"))
-    for key in ("scheme", "controller", "clocks"):
+    for key in ("scheme", "controller", "clocks", "agents"):
         if key in source.data:
             source.refuse((key,), f"not with workload {kind}, which has no agents")
     for key in ("rounds", "tasks", "accuracy"):
