@@ -43,5 +43,5 @@ def test_programs_have_no_agents():
         "workload: {kind: program, command: ['true']}\n"
         "agents: {per_process: 2}\n"
     )
-    with pytest.raises(ScenarioErrors, match="agents: not with workload program"):
+    with pytest.raises(ScenarioErrors, match="not with workload program"):
         parse(text, "test.yaml")
