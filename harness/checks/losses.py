@@ -21,6 +21,7 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.run_events import AgentExited
 from trunkline.agents.events.task_events import (
     Received,
     Sent,
@@ -170,6 +171,12 @@ class Losses:
         """
         times_ns, leaders = self._leaders.get(site, ([], [CONTROLLER]))
         return leaders[bisect_right(times_ns, t_ns)]
+
+    def may_be_silent(self, task: Task, sites: Sequence[str]) -> list[str]:
+        """The sites of which `before_report` may give a span: they died, or passed chunks on."""
+        passed = {event.src for event in task.all(Received) if event.phase == "relay"}
+        asked = passed | self._ever_dead
+        return [site for site in sites if site in asked]
 
     def before_report(self, task: Task, site: str) -> Span | None:
         """Why a site does not report all of its traffic of a task; None if it has to.
@@ -358,6 +365,14 @@ class Losses:
         kills = (AgentChanged(history.end_ns, RUNNER, name, "kill", -1) for name in names)
         started = (task.started for task in history.tasks)
         return Lives.of((*history.events, *kills), started, history.end_ns)
+
+    @cached_property
+    def _ever_dead(self) -> frozenset[str]:
+        """The agents that were dead at some time."""
+        history = self.history
+        names = {event.site for event in history.events}
+        names |= {event.who for event in history.all(AgentExited)}
+        return frozenset(name for name in names if self.dead(name))
 
     def _list_spans(self, who: str, what: str, holds: Callable[[Moment], bool]) -> tuple[Span, ...]:
         """When something held of an agent."""

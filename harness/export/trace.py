@@ -193,7 +193,7 @@ def _list_rows(run: RunFiles, table: str, site: str) -> Iterator[Slice]:
 def _list_transfers(run: RunFiles) -> Iterator[Slice]:
     """Every transfer on every link of its path, as `tables/links.csv` counts them."""
     conditions = Conditions.of(run.history, run.scenario.topology)
-    moved = transfers(run.history.tasks, conditions.least_delays_ms())
+    moved = transfers(run.history.tasks, conditions.least_delays_ms)
     for each in conditions.on_links(moved):
         yield Slice(
             track=f"{each.src} -> {each.dst}",

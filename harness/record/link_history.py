@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from trunkline.agents.events.fault_events import LinkChanged
@@ -34,7 +35,7 @@ class Spell:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Conditions:
     """The spells of every directed link, in order of time; the first one starts at 0."""
 
@@ -71,7 +72,8 @@ class Conditions:
         """Every link's delay at a time."""
         return {ends: self.at(ends, t_ns).delay_ms for ends in self.spells}
 
-    def least_delays_ms(self) -> dict[Directed, float]:
+    @cached_property
+    def least_delays_ms(self) -> Mapping[Directed, float]:
         """The smallest delay that every link ever had; of an overlay link, that of its path."""
         found = {
             ends: min(spell.link.delay_ms for spell in spells)
@@ -91,7 +93,7 @@ class Conditions:
         if not self.topology.is_underlay:
             yield from transfers
             return
-        least_ms = self.least_delays_ms()
+        least_ms = self.least_delays_ms
         for transfer in transfers:
             shift_ns = 0
             for src, dst in pairwise(self.topology.path(transfer.src, transfer.dst)):

@@ -47,7 +47,7 @@ def spread(history: History, conditions: Conditions, share: float = 1.0) -> list
     stops: defaultdict[str, list[Standstill]] = defaultdict(list)
     for stop in list_stops(history):
         stops[stop.who].append(stop)
-    least_ms = conditions.least_delays_ms()
+    least_ms = conditions.least_delays_ms
     ways: dict[Directed, Way] = {}
     found: list[Transfer] = []
     for task in history.tasks:

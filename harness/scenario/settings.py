@@ -286,7 +286,7 @@ class Scenario:
         ends = {"limits.run": self.limits.run_s, "stop.time": self.whole_stop.time_s}
         return (*self.topology.notes, *trace_notes.list_notes(self.timeline, ends))
 
-    @property
+    @cached_property
     def workers(self) -> tuple[str, ...]:
         """The sites that compute: all but the servers."""
         return tuple(s for s in self.topology.site_names if s not in self.scheme.servers)

@@ -90,7 +90,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
     """
     losses = Losses.of(history, rules)
     conditions = Conditions.of(history, rules.topology)
-    least_ms = conditions.least_delays_ms()
+    least_ms = conditions.least_delays_ms
     by_link: defaultdict[Directed, list[Transfer]] = defaultdict(list)
     for task in history.tasks:
         is_whole = find_disturbance(task, losses) is None and not history.broke_off

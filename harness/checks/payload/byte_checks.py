@@ -320,7 +320,7 @@ def find_silent_sites(task: Task, losses: Losses, sites: tuple[str, ...]) -> dic
     forgotten early bytes).
     """
     silent: dict[str, Span] = {}
-    for site in sites:
+    for site in losses.may_be_silent(task, sites):
         if killed := losses.before_report(task, site):
             silent[site] = killed
     for into in task.all(Received):

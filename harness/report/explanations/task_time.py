@@ -101,7 +101,7 @@ class Run:
     @cached_property
     def delays_ms(self) -> Mapping[Directed, float]:
         """The least delays of the overlay's links."""
-        return self.conditions.least_delays_ms()
+        return self.conditions.least_delays_ms
 
     def divide(self, task: Task, step: PathStep) -> Iterator[Part]:
         """The parts of one step; together they take as long as the step."""

@@ -50,7 +50,7 @@ def tabulate_links(
     for a link that carried nothing. Programs do not log their payload.
     """
     conditions = Conditions.of(history, topology)
-    delays_ms = conditions.least_delays_ms()
+    delays_ms = conditions.least_delays_ms
     moved: defaultdict[Directed, list[Transfer]] = defaultdict(list)
     for transfer in conditions.on_links(transfers(history.tasks, delays_ms)):
         moved[transfer.src, transfer.dst].append(transfer)

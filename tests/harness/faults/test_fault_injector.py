@@ -126,7 +126,7 @@ def test_a_links_rate_is_what_it_was_at_the_time():
     assert conditions.rates_mbps(10**10) == {("a", "b"): 16.0, ("b", "a"): 8.0}
     assert conditions.capacity_bytes(ends, [(5 * 10**9, 25 * 10**9)]) == 5e6 + 20e6 + 2.5e6
     assert conditions.capacity_bytes(ends, [(12 * 10**9, 13 * 10**9)]) == 2e6
-    assert conditions.least_delays_ms()[ends] == 5.0
+    assert conditions.least_delays_ms[ends] == 5.0
     assert conditions.slowdowns(ends, 0, 15 * 10**9) == 0
     assert conditions.slowdowns(ends, 0, 25 * 10**9) == 1
     assert conditions.mean_rate_mbps(ends, 20 * 10**9) == 12.0
