@@ -18,7 +18,7 @@ from trunkline.agents.planning.plan import send_on_whole
 from trunkline.agents.plans import crew
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
-from trunkline.agents.wire.liveness import Failover
+from trunkline.agents.wire.failover import Failover
 
 CHUNK_BYTES = 1024
 FAILOVER = Failover(beat_s=1.0, timeout_s=2.0, replans=1)

@@ -38,7 +38,7 @@ from trunkline.agents.policies.bsp import Open
 from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
-from trunkline.agents.wire.liveness import Failover
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.rules import Rules

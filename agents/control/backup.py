@@ -17,9 +17,10 @@ from trunkline.agents.control.controller import Controller
 from trunkline.agents.events import connection_events
 from trunkline.agents.events.event import CONTROLLER, Log
 from trunkline.agents.events.lifecycle import ControllerLife, follow
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.liveness import Failover, Pulse, redial
+from trunkline.agents.wire.liveness import Pulse, redial
 from trunkline.agents.wire.messages import Begin, Bye, ProtocolError, describe
 from trunkline.agents.wire.neighbours import Reach
 

@@ -10,7 +10,7 @@ from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Chunks, Directed
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies.policy import Gives
-from trunkline.agents.wire.liveness import Failover
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.workloads.base import ELEMENT_BYTES
 from trunkline.workloads.layered.model import LayeredModel

@@ -14,10 +14,10 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import Frame, no_chunks
 from trunkline.agents.wire.lane import ConnectionLostError
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import Begin, Bye, Control, ProtocolError
 from trunkline.agents.wire.neighbours import Reach
 

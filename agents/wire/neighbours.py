@@ -15,10 +15,11 @@ from functools import partial
 from typing import Protocol
 
 from trunkline.agents.planning.disciplines import Discipline
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import ChunkHeader, Frame
 from trunkline.agents.wire.lane import ConnectionLostError, Timing, split_name
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.liveness import Failover, redial
+from trunkline.agents.wire.liveness import redial
 from trunkline.agents.wire.messages import Bye, Control
 
 

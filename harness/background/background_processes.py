@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import select
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,7 +19,6 @@ from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_reading import parse
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentFailed
-from trunkline.agents.wire.exact_waits import await_readable
 from trunkline.harness.background.endpoint import EPOCH_BYTES, LISTENING, STOP, Endpoint
 from trunkline.harness.background.flows import Flow, schedule
 from trunkline.harness.background.sink import Sink
@@ -105,7 +105,7 @@ class BackgroundTraffic:
         try:
             for child in reversed(self._children):
                 self._tell(child, STOP)
-                ended = await_readable(child.process.pidfd, GRACE_S)
+                ended, _, _ = select.select([child.process.pidfd], [], [], GRACE_S)
                 if ended:
                     child.process.wait()
                 while ended and child.events_fd >= 0:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from trunkline.agents.wire import liveness
-from trunkline.agents.wire.liveness import BEATS
+from trunkline.agents.wire import failover
+from trunkline.agents.wire.failover import BEATS
 from trunkline.harness.scenario.settings import Clock, Failover, Scenario
 from trunkline.topologies.model import Topology
 
@@ -83,9 +83,9 @@ def _leave_out_near(
     return tuple(site for site in topology.site_names if site in kept)
 
 
-def make_failover(scenario: Scenario) -> liveness.Failover:
+def make_failover(scenario: Scenario) -> failover.Failover:
     """The settings with which agents handle silent connections."""
     options = scenario.failover
     assert options.heartbeat_s is not None
     assert options.timeout_s is not None
-    return liveness.Failover(options.heartbeat_s, options.timeout_s, options.replans)
+    return failover.Failover(options.heartbeat_s, options.timeout_s, options.replans)

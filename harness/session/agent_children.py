@@ -21,13 +21,13 @@ from trunkline.agents.events.event_reading import parse
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, AgentFailed
 from trunkline.agents.wire.clock import Punctuality
-from trunkline.agents.wire.exact_waits import await_readable
 from trunkline.agents.wire.identity import Identity
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import Lines, write_all
+from trunkline.harness.processes.timer import await_readable
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,

@@ -108,6 +108,7 @@ class Pipes:
     write: Callable[[bytes], None]
     epoch_fd: int
     epoch_ns: int = 0
+    shares_process: bool = False
     read_ns: Callable[[], int] = field(default=time.monotonic_ns, init=False)
 
     def log(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> None:
@@ -120,7 +121,8 @@ class Pipes:
     async def start_clock(self, kind: str) -> Clock:
         """Say that this agent listens, wait until all do, and start the clock."""
         self.write(LISTENING + b"\n")
-        await self._await_command()
+        if self.shares_process:  # reading would block the others
+            await self._await_command()
         epoch = os.read(self.epoch_fd, EPOCH_BYTES)
         if not epoch:
             raise AgentError("the runner is gone")

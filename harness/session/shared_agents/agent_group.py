@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trunkline.agents.wire.exact_waits import await_readable
 from trunkline.harness.processes.fork import Process, fork
+from trunkline.harness.processes.timer import await_readable
 
 STOPPED = b"stopped"
 """The answer to `pause`."""

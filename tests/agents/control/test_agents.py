@@ -21,9 +21,9 @@ from trunkline.agents.policies import preduce
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.dial import listen
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import ChunkHeader, Stamp, encode, encode_chunk
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import FinishedNotice, Report, SiteReady
 from trunkline.workloads import synthetic
 from trunkline.workloads.base import Evaluation, digest

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from trunkline.agents.planning.disciplines import DISCIPLINES, Flow
+from trunkline.agents.wire.failover import Failover
 from trunkline.agents.wire.framing import (
     BEAT,
     ChunkHeader,
@@ -20,7 +21,6 @@ from trunkline.agents.wire.framing import (
 )
 from trunkline.agents.wire.lane import ConnectionLostError, Outgoing, lane_name, split_name
 from trunkline.agents.wire.link import Connection
-from trunkline.agents.wire.liveness import Failover
 from trunkline.agents.wire.messages import FinishedNotice, ProtocolError, SiteReady
 from trunkline.agents.wire.neighbours import Neighbours
 
