@@ -207,9 +207,7 @@ def _command_problems(
             allowed = "python3 FILE.py, because preload needs that of every command"
             yield OptionError(key, words, allowed)
         elif not site and len(role.list_sites(sites)) > 1 and _numbers_its_node(words):
-            allowed = (
-                "no --node-rank, the same at all sites: each has its own by default"
-            )
+            allowed = "no --node-rank, the same at all sites: each has its own by default"
             yield OptionError(key, words, allowed)
 
 
