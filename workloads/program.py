@@ -206,6 +206,9 @@ def _command_problems(
         elif preloads and not name and not _is_file_of_python(words):
             allowed = "python3 FILE.py, because preload needs that of every command"
             yield OptionError(key, words, allowed)
+        elif not site and len(role.list_sites(sites)) > 1 and _numbers_its_node(words):
+            allowed = "no --node-rank, the same at all sites: each has its own by default"
+            yield OptionError(key, words, allowed)
 
 
 def missing_files(**options: Any) -> list[OptionError]:
@@ -294,6 +297,14 @@ def is_python(command: Sequence[str]) -> bool:
 
 def _is_file_of_python(words: Words) -> bool:
     return is_python([*map(str, words)])
+
+
+def _numbers_its_node(words: Words) -> bool:
+    """Whether the command is torchrun with an option that says which node it is."""
+    launchers = {"torchrun", "torch.distributed.run", "torch.distributed.launch"}
+    own = [*itertools.takewhile(lambda word: not word.endswith(".py"), map(str, words))]
+    names = {word.partition("=")[0].replace("_", "-") for word in own}
+    return bool(launchers & {Path(word).name for word in own}) and "--node-rank" in names
 
 
 def _is_isolated(words: Words) -> bool:

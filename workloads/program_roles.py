@@ -320,12 +320,13 @@ def _site_problems(key: str, role: Role, sites: Sequence[str]) -> Iterator[Optio
                 yield OptionError(f"{key}sites", site, f"each site once, not {site} twice")
         if not role.sites:
             yield OptionError(f"{key}sites", role.sites, "all, or at least one site")
-    yield from _unknown_sites(f"{key}arguments", role.arguments or {}, sites)
+    own = [site for site in role.list_sites(sites) if site in sites] or sites
+    yield from _unknown_sites(f"{key}arguments", role.arguments or {}, own)
     for site, words in (role.arguments or {}).items():
         if any("\0" in str(word) for word in words):
             yield OptionError(f"{key}arguments.{site}", words, "text without NUL")
     if isinstance(role.start_s, Mapping):
-        yield from _unknown_sites(f"{key}start", role.start_s, sites)
+        yield from _unknown_sites(f"{key}start", role.start_s, own)
 
 
 def _unknown_sites(

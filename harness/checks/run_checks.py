@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from trunkline.agents.events.causes import (
     Asked,
+    Broken,
     Enough,
     NoSite,
     ProgramFailed,
@@ -87,7 +88,8 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
     reaped_ns = Tolerances.of(history).reaped_ns
     is_late = finished and before and finished[-1].t_ns > before[-1] + reaped_ns
-    if is_late and not history.interrupted:  # which may happen while nothing goes on
+    # A run may be broken off while nothing goes on.
+    if is_late and not isinstance(finished[-1].cause, Broken):
         yield unfinished(
             history, "the log has a gap before run_finished: the event before it is much earlier"
         )
@@ -152,7 +154,9 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     if history.interrupted:
         yield doubt(f"the run was interrupted at {format_time(history.end_ns)}")
     elif not stops:
-        yield unfinished(history, "the log has no stopping event")
+        causes = [end.cause for end in history.all(RunFinished)]
+        why = "".join(f": {cause}" for cause in causes if isinstance(cause, Broken))
+        yield unfinished(history, f"the log has no stopping event{why}")
     if not stops:
         return
     broken = bool(history.all(AgentFailed) or _list_failed(history, rules))

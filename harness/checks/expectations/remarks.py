@@ -6,7 +6,7 @@ says what would be progress; without it, these remarks say what looks like none.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise, product
 
@@ -20,6 +20,7 @@ from trunkline.agents.events.run_events import (
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of
@@ -30,7 +31,9 @@ SILENT_SHARE = 1 / 3
 LEAST_NS = 1_000_000_000
 """A shorter time means nothing."""
 
-FREE = "Computing took no time in this run (docs/programs.md, Computing)."
+SEE = "(docs/programs.md, Computing)"
+
+FREE = f"Computing took no time in this run {SEE}."
 
 ASK = "say what you expect with expect: (docs/expect.md)"
 
@@ -40,14 +43,30 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     if history.run is None or history.interrupted:
         return
     if rules.programs is not None and rules.scenario.clock == "virtual":
-        options = rules.scenario.workload.options
-        modelled = options.get("compute_s") is not None or history.all(ComputeStarted)
-        if not (modelled or options.get("charge")):
-            yield FREE
+        yield from _say_what_computing_took(history, rules)
     found = list(_find_stalls(history, rules))
     yield from found
     if found and not rules.scenario.expect:
         yield f"If that is not as it should be, {ASK}."
+
+
+def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
+    """Of programs on a virtual clock: which computing took time, if none was charged."""
+    options = rules.scenario.workload.options
+    if options.get("charge"):
+        return
+    steps = Counter(event.site for event in history.all(ComputeStarted))
+    idle = [site for site in rules.program_sites if site not in steps]
+    if steps:
+        without = f"; {', '.join(idle)} reported none" * bool(idle)
+        yield f"Computing took time in {count_of(steps.total(), 'step')} only{without} {SEE}."
+    elif options.get("compute_s") is None:
+        yield FREE
+    else:
+        yield (
+            "No program reported a step, so none took a time of workload.compute, unless by itself"
+            f" from log/SITE.steps: computing took no time {SEE}."
+        )
 
 
 def _find_stalls(history: History, rules: Rules) -> Iterator[str]:

@@ -51,8 +51,9 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     """
     programs = rules.programs or {}
     exits = history.all(AgentExited)
+    named = "; stop: {exit: [...]} can name those for which a run waits"
     for name in programs:
-        yield from _check_times(history, name)
+        yield from _check_times(history, name, hint=named if rules.stop.exit == "all" else "")
     ends = [e for e in history.all(AgentChanged) if e.do in ("kill", "leave")]
     by_fault = {(event.who, event.fault): event.do for event in ends}
     for event in exits:
@@ -86,8 +87,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
 
 
-def _check_times(history: History, name: str) -> Iterator[Finding]:
-    """Each process of a program exits once."""
+def _check_times(history: History, name: str, hint: str) -> Iterator[Finding]:
+    """Each process of a program exits once; the `hint` is for one that does not."""
     moments = history.programs.of_program(name)
     times = sum(isinstance(each.event, AgentExited) for each in moments)
     processes = 1 + sum(
@@ -98,7 +99,7 @@ def _check_times(history: History, name: str) -> Iterator[Finding]:
     )
     if times < processes:
         where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
-        yield unfinished(history, f"{where} did not exit")
+        yield unfinished(history, f"{where} did not exit{hint}")
     elif times > processes:
         yield fail(f"the program at {name} exited {count_of(times, 'time')}, not {processes}")
     yield judged()

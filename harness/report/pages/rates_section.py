@@ -29,7 +29,7 @@ def write_section(
     """
     used = links[links["bytes"] > 0]
     if not len(used):
-        return [tag("p", "No link carried any payload.")]
+        return [tag("p", f"No link carried any {'bytes' if counted else 'payload'}.")]
     shown = used.sort_values("bytes", ascending=False, kind="stable")[:MAX_LINKS]
     shown = shown.sort_index()
     measured = {} if probes is None else compute_spreads(probes)
@@ -37,7 +37,10 @@ def write_section(
     if probes is not None and len(probes):
         parts += [tag("h3", "Measured by the sites"), draw_probes(probes, clock)]
     file = "tables/links.csv" if len(shown) > MAX_PRINTED else None
-    return [*parts, fold(f"In numbers: {len(shown)} links", _write_numbers(shown), file=file)]
+    return [
+        *parts,
+        fold(f"In numbers: {len(shown)} links", _write_numbers(shown, counted), file=file),
+    ]
 
 
 def _draw_bars(
@@ -60,7 +63,8 @@ def _draw_bars(
 
     picture = charts.draw_picture(
         bottom + 46,
-        f"Set rate and goodput of {len(links)} links; the table below has the numbers",
+        f"Set rate and {'carried rate' if counted else 'goodput'} of {len(links)} links; the table "
+        "below has the numbers",
         Frame(x, Scale(0, 1, bottom, top)).draw_axes("Mbit/s"),
         [
             tag("text", name, x=left - 8, y=y + 11, class_="tick end")
@@ -77,8 +81,8 @@ def _draw_bars(
     name, words = (
         (
             "carried",
-            "Bytes that interfaces counted, over the time in which any site synchronized; if no "
-            "program reported that, over the whole run.",
+            "Bytes that interfaces counted, headers included, over the time in which any site "
+            "synchronized; if no program reported that, over the whole run.",
         )
         if counted
         else (
@@ -109,9 +113,10 @@ def _draw_spread(found: Spread, x: Scale, y: float) -> Html:
     return tag("path", d=line + mark, class_="line stroke-orange")
 
 
-def _write_numbers(links: pd.DataFrame) -> Html:
-    heads = ("link", "rate (Mbit/s)", "delay (ms)", "payload (MB)", "busy (s)", "goodput (Mbit/s)",
-             "goodput / rate (%)", "dropped packets")  # fmt: skip
+def _write_numbers(links: pd.DataFrame, counted: bool) -> Html:
+    moved, speed, time = ("sent", "carried", "over") if counted else ("payload", "goodput", "busy")
+    heads = ("link", "rate (Mbit/s)", "delay (ms)", f"{moved} (MB)", f"{time} (s)",
+             f"{speed} (Mbit/s)", f"{speed} / rate (%)", "dropped packets")  # fmt: skip
     rows = [
         (
             f"{row['src']} → {row['dst']}",

@@ -64,9 +64,27 @@ def test_nothing_is_said_of_a_run_that_moves() -> None:
     assert remarks([*STARTED, *synchronized(9, "n1", "n2")]) == []
 
 
-def test_a_program_that_takes_time_by_itself_computes() -> None:
-    log = (make_header(RULES.scenario), ProgramsStarted(0, "runner"), ComputeStarted(1, "n1", 0))
-    assert FREE not in find_remarks(History.of(log), RULES)
+MODELLED = Rules.of(parse(SCENARIO.replace("[sh]", "[sh], compute: 1 s"), "x.yaml"))
+
+
+def first_remark(rules: Rules, *steps: ComputeStarted) -> str:
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), *steps)
+    return next(find_remarks(History.of(log), rules))
+
+
+@pytest.mark.parametrize("rules", [RULES, MODELLED])
+def test_steps_that_took_time_are_counted(rules: Rules) -> None:
+    steps = [ComputeStarted(1, "n1", 0), ComputeStarted(2, "n1", 1)]
+    said = "Computing took time in 2 steps only{} (docs/programs.md, Computing)."
+    assert first_remark(rules, *steps) == said.format("; n2 reported none")
+    assert first_remark(rules, *steps[:1], ComputeStarted(1, "n2", 0)) == said.format("")
+
+
+def test_a_time_of_computing_that_no_step_took_is_noticed() -> None:
+    assert first_remark(MODELLED) == (
+        "No program reported a step, so none took a time of workload.compute, unless by itself from"
+        " log/SITE.steps: computing took no time (docs/programs.md, Computing)."
+    )
 
 
 def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:

@@ -113,6 +113,42 @@ def poll_by_epoll(near: socket.socket) -> bool:
 POLLS |= {"poll": poll_by_poll, "epoll": poll_by_epoll}
 
 
+def poll_until_it_is_gone() -> tuple[int, float]:
+    """How many polls find a byte that is read after 50 ms, and how long that takes."""
+    near, far = socket.socketpair()
+    far.send(b"x")
+    polls, begin_s = 0, time.monotonic()
+
+    def read() -> None:
+        time.sleep(0.05)
+        near.recv(1)
+
+    child = in_process(read)
+    with select.epoll() as watched:
+        watched.register(near, select.EPOLLIN)
+        while watched.poll(0):
+            polls += 1
+    took_s = time.monotonic() - begin_s
+    os.waitpid(child, 0)
+    return polls, took_s
+
+
+def poll_and_read() -> tuple[int, float]:
+    """As often, with a call in between that reads: each poll finds another byte."""
+    near, far = socket.socketpair()
+    far.send(bytes(int(0.05 / POLL_S)))
+    polls, begin_s = 0, time.monotonic()
+    with select.epoll() as watched:
+        watched.register(near, select.EPOLLIN)
+        while watched.poll(0):
+            near.recv(1)
+            polls += 1
+    return polls, time.monotonic() - begin_s
+
+
+FINDING = {"unread": poll_until_it_is_gone, "read": poll_and_read}
+
+
 def inside() -> dict[str, Any]:
     """All of this file's measurements, in one guest."""
     one = SiteTime(factor=1.0)
@@ -134,6 +170,8 @@ def inside() -> dict[str, Any]:
         found[name] = in_site(
             SiteTime(poll_s=POLL_S, polls=1), lambda e=empty: poll_until_it_comes(e)
         )
+    for name, act in FINDING.items():
+        found[name] = in_site(SiteTime(poll_s=POLL_S, polls=1), act)
     found["later"] = in_site(
         SiteTime(poll_s=POLL_S, polls=1000), lambda: poll_until_it_comes(POLLS["select"])
     )
@@ -199,6 +237,15 @@ def test_an_empty_poll_takes_its_time(name: str, found: dict[str, Any]) -> None:
     per_try = 2 if name == "sched_yield" else 1
     assert took_s == pytest.approx(0.05, rel=0.02)
     assert polls * per_try == pytest.approx(0.05 / POLL_S, rel=0.05)
+
+
+def test_a_poll_that_finds_again_what_nobody_has_read_takes_its_time(found: dict[str, Any]) -> None:
+    polls, took_s = found["unread"]
+    assert took_s == pytest.approx(0.05, rel=0.02)
+    assert polls == pytest.approx(0.05 / POLL_S, rel=0.05)
+    polls, took_s = found["read"]
+    assert polls == 0.05 / POLL_S
+    assert took_s < 1e-3
 
 
 def test_the_first_polls_in_a_row_are_free(found: dict[str, Any]) -> None:

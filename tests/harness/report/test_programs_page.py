@@ -77,6 +77,8 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     assert outcome == "fail"
     assert problems == ["every program exited cleanly: the program of n2 exited with code 3"]
     made = Page((tmp_path / "report.html").read_text())
+    assert {"sent (MB)", "carried (Mbit/s)"} <= set(made.texts["th"])
+    assert "payload (MB)" not in made.texts["th"]
     tiles = made.texts["dt"]
     assert tiles[:2] == ["programs ended", "bytes on links"]
     assert "tasks completed" not in tiles

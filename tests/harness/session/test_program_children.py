@@ -373,7 +373,15 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
             "n1: wrote more than 500000 lines within 1 s of the run's time: ",
         ),
         ("read-only", "n1: it could not write a file (see its .err in log/): expected /tmp, "),
-        ("budget", "the program at n1 did not exit"),
+        (
+            "budget",
+            "the program at n1 did not exit; stop: {{exit: [...]}} can name those for which a run "
+            "waits",
+        ),
+        (
+            "budget",
+            "the log has no stopping event: the run took longer than the 2 s of limits.run",
+        ),
         ("reports", "n1: a wrong report: b'nonsense': expected a JSON object"),
         ("reports", "task 4: n2 began it 1 times, ended it 0"),
         ("preloaded", "the program of n2 exited with code 1"),
@@ -438,6 +446,7 @@ def test_the_last_line_of_its_errors_is_told_with_a_failure(runs):
 def test_a_run_over_its_budget_says_so(runs):
     (last,) = runs.events("budget", "run_finished")
     assert last["reason"] == "the run took longer than the 2 s of limits.run"
+    assert "the log has a gap" not in runs.verdict("budget")[1]
 
 
 def test_programs_that_cannot_start_are_refused_with_a_reason(runs):
