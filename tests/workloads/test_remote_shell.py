@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.harness.session.program_readiness import listens
 from trunkline.workloads import remote_shell
 
 CALL = "import sys; from trunkline.workloads.remote_shell import call; sys.exit(call())"
@@ -23,6 +24,9 @@ def variables() -> Iterator[dict[str, str]]:
         port = free.getsockname()[1]
     found = {**os.environ, "TRUNKLINE_RSH_PORT": str(port)}
     server = subprocess.Popen([sys.executable, "-m", remote_shell.__name__], env=found)
+    while not listens(server.pid, port):
+        assert server.poll() is None
+        time.sleep(0.01)
     yield found
     server.send_signal(signal.SIGTERM)
     assert server.wait(20) == 0
