@@ -115,7 +115,6 @@ class Past:
 
     lives: int
     first_iteration: int
-    last_tasks: tuple[int, ...]
 
 
 def make_worker(setting, site, controllers, past, durations, log, reach) -> Worker:
@@ -129,14 +128,13 @@ def make_worker(setting, site, controllers, past, durations, log, reach) -> Work
         failover=FAILOVER,
         first_iteration=past.first_iteration,
         lives=past.lives,
-        last_tasks=past.last_tasks,
     )
     rank = setting.sites.index(site)
     numbers = Numbers(rank, setting.elements, setting.whole, durations)
     return Worker(settings, numbers, Now(), log, reach)
 
 
-def make_controller(setting, name, log, last_tasks) -> Controller:
+def make_controller(setting, name, log, next_task) -> Controller:
     settings = ControllerSettings(
         sites=setting.sites,
         rates_mbps=setting.rates,
@@ -149,7 +147,7 @@ def make_controller(setting, name, log, last_tasks) -> Controller:
         task_s=setting.task_s,
         failover=FAILOVER,
         rank=CONTROLLERS.index(name),
-        last_tasks=last_tasks,
+        next_task=next_task,
     )
     build = registry.plans()[setting.plan].build
     if not setting.pipelined:

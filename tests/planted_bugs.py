@@ -177,10 +177,6 @@ BUGS = {
             "        self._decider.driver.started = max(self._decider.driver.started, report.begun)\n",
             "",
         ),
-        "a new controller uses task numbers again that workers have heard of": (
-            "            self._decider.driver.skip(report.last_tasks)\n",
-            "            self._decider.driver.skip(())\n",
-        ),
         "a task takes in offers although chunks of them were lost with a link": (
             "            case LinkLostNotice():\n                self._decider.offers.forget()\n",
             "            case LinkLostNotice():\n",
@@ -211,17 +207,9 @@ BUGS = {
         ),
     },
     "control/driver.py": {
-        "the latest task numbers of earlier terms are not kept": (
-            "        driver.skip(settings.last_tasks)\n",
-            "",
-        ),
-        "numbers of tasks that no site reports are used again": (
-            "last + 1 + len(self.planner.settings.sites))",
-            "last)",
-        ),
-        "a backup's next term does not know the task numbers of its last one": (
-            "        remember(self.last_tasks, number)\n        active",
-            "        active",
+        "the task numbers of earlier terms are used again": (
+            "cls(policy, planner, settings.term)",
+            "cls(policy, planner, 1_000_000 * settings.rank)",
         ),
         "a member that is not ready counts as asked": (
             "        unready = active - self.ready\n",
@@ -248,7 +236,7 @@ BUGS = {
     },
     "control/backup.py": {
         "a backup forgets the task numbers of its terms": (
-            "            self._last_tasks = controller.last_tasks\n",
+            "            self._next_task = controller.next_task\n",
             "",
         ),
         "a backup acts on although the first controller is back": (
@@ -430,10 +418,6 @@ BUGS = {
         "a worker that is started again uses its offers' numbers again": (
             "settings.lives * OFFERS_PER_LIFE",
             "0 * OFFERS_PER_LIFE",
-        ),
-        "a worker does not report the task numbers that it knows": (
-            "                last_tasks=tuple(known.latest.values()),\n",
-            "                last_tasks=(),\n",
         ),
         "a worker reports no lost links": (
             "                lost=lost,\n",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from trunkline.harness.measure.datagrams import Receiver, Sender
 from trunkline.harness.network.mininet_net import MininetNetwork
-from trunkline.harness.processes.timer import wait_for_start
+from trunkline.harness.processes.start_time import wait_for_start
 
 PORT = 6000
 QUIET_S = 3.0

@@ -38,7 +38,6 @@ from trunkline.agents.events.task_events import (
     Contributed,
     TaskFinished,
     TaskHalted,
-    TaskJoined,
     TaskReplanned,
     TaskStarted,
 )
@@ -409,7 +408,7 @@ class Model:
             if process.dead:
                 return
             event = kind(Now().now_ns(), process.name, *values, **fields)
-            if kind in (ComputeStarted, TaskStarted, TaskJoined):
+            if kind in (ComputeStarted, TaskStarted):
                 self.known.append(event)
             self.ending = self.ending or kind is Stopping
             if kind in CRITICAL and self.fault_steps and self.rng.random() < 0.35:
@@ -424,16 +423,15 @@ class Model:
 
         return write
 
-    def _last_tasks(self, name: str) -> tuple[int, ...]:
-        """What an agent that is started again knows of the one before."""
-        return tuple(
-            event.task for event in self.known if event.site == name and hasattr(event, "task")
-        )
+    def _next_task(self, name: str) -> int:
+        """What a controller that is started again knows of the one before."""
+        own = (event.task for event in self.known if event.site == name)
+        return max(own, default=-1) + 1
 
     async def _worker(self, process: Process) -> None:
         site = process.name
         begun = [e.iteration for e in self.known if type(e) is ComputeStarted and e.site == site]
-        past = Past(self.lives[site], max(begun, default=-1) + 1, self._last_tasks(site))
+        past = Past(self.lives[site], max(begun, default=-1) + 1)
         durations = functools.partial(self.rng.choice, self.durations)
         log, dialler = self.log(process), Dialler(self, process)
         process.agent = make_worker(self.setting, site, self.names, past, durations, log, dialler)
@@ -441,14 +439,14 @@ class Model:
 
     async def _controller(self, process: Process) -> None:
         name, log = process.name, self.log(process)
-        last_tasks = self._last_tasks(name)
+        next_task = self._next_task(name)
         if name == CONTROLLERS[0]:
-            process.agent = make_controller(self.setting, name, log, last_tasks)
+            process.agent = make_controller(self.setting, name, log, next_task)
             acting = process.agent.run({}, self.loop.now_s)
         else:
             make = functools.partial(make_controller, self.setting, name, log)
             dialler = Dialler(self, process)
-            process.agent = Backup(make, dialler, FAILOVER, Now().now_ns, log, last_tasks)
+            process.agent = Backup(make, dialler, FAILOVER, Now().now_ns, log, next_task)
             acting = process.agent.run()
         if self.asked_to_stop:
             process.agent.stop()

@@ -37,9 +37,9 @@ from trunkline.agents.plans import crew
 from trunkline.agents.policies.bsp import Open
 from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.agents.wire.agent_settings import ControllerSettings, WorkerSettings
 from trunkline.agents.wire.failover import Failover
-from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
@@ -500,7 +500,6 @@ class Wan:
             first_iteration=max(seen, default=-1) + 1,
             lives=lives,
             discipline=self.discipline,
-            last_tasks=self._last_tasks(site),
             probing=self.probing,
             clock=self.clocks.get(site, SiteClock()),
             auxiliary=self.bounds,
@@ -520,10 +519,10 @@ class Wan:
         self.agents[site] = worker
         await worker.run({}, None)
 
-    def _last_tasks(self, name):
-        """What an agent that is started again knows of the one before."""
-        known = [*self.of("task_started"), *self.of("task_joined")]
-        return tuple(event["task"] for event in known if event["site"] == name)
+    def _next_task(self, name):
+        """What a controller that is started again knows of the one before."""
+        known = (event["task"] for event in self.of("task_started") if event["site"] == name)
+        return max(known, default=-1) + 1
 
     async def _controller(self, name, fresh):
         settings = ControllerSettings(
@@ -549,20 +548,20 @@ class Wan:
         if not self.pipelined:
             build = send_on_whole(build)
 
-        def make(last_tasks):
+        def make(next_task):
             log, now_ns = self.log(name), Now().now_ns
-            mine = replace(settings, last_tasks=last_tasks)
+            mine = replace(settings, next_task=next_task)
             return Controller(mine, self.policy, build, now_ns, log, default, self.latest_mbps)
 
         elapsed_s = asyncio.get_running_loop().time()
-        last_tasks = self._last_tasks(name)
+        next_task = self._next_task(name)
         if name == "backup":
             caller = Caller(self, name)
             now_ns, log = Now().now_ns, self.log(name)
-            self.agents[name] = backup = Backup(make, caller, FAILOVER, now_ns, log, last_tasks)
+            self.agents[name] = backup = Backup(make, caller, FAILOVER, now_ns, log, next_task)
             await backup.run()
         else:
-            self.agents[name] = controller = make(last_tasks)
+            self.agents[name] = controller = make(next_task)
             await controller.run({}, elapsed_s)
 
 

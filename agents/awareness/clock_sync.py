@@ -15,9 +15,9 @@ from trunkline.agents.events import awareness_events
 from trunkline.agents.events.event import CONTROLLER, Log
 from trunkline.agents.planning.plan import Directed, PlanError
 from trunkline.agents.planning.trees import compute_delay, grow_shortest
+from trunkline.agents.timing.site_clock import Correction, Exchange, SiteClock
 from trunkline.agents.wire.framing import Stamp
 from trunkline.agents.wire.messages import Control, TimeReply, TimeRequest, TimeServer
-from trunkline.agents.wire.site_clock import Correction, Exchange, SiteClock
 
 FIRST_EXCHANGES, FIRST_PAUSE_S = 4, 0.1
 """How many exchanges a site makes first in quick succession, and the pause between them."""

@@ -28,21 +28,21 @@ from trunkline.agents.wire.neighbours import Reach
 class Backup:
     """Stands by and acts in turns; `run` returns when the run is over.
 
-    `make` creates the controller for each turn. Its argument is the latest task number of each
-    controller so far, so that no task number is used twice.
+    `make` creates the controller for each turn. Its argument is the number of its next task,
+    so that no number is used twice.
     """
 
     def __init__(
         self,
-        make: Callable[[tuple[int, ...]], Controller],
+        make: Callable[[int], Controller],
         reach: Reach,
         failover: Failover,
         now_ns: Callable[[], int],
         log: Log,
-        last_tasks: tuple[int, ...] = (),
+        next_task: int = 0,
     ) -> None:
         self._make = make
-        self._last_tasks = last_tasks
+        self._next_task = next_task
         self._reach = reach
         self._failover = failover
         self._now_ns = now_ns
@@ -93,7 +93,7 @@ class Backup:
     async def _act(self) -> None:
         """Act as the controller until the first one is back or the run is over."""
         self._log(connection_events.BackupTookOver)
-        controller = self._acting = self._make(self._last_tasks)
+        controller = self._acting = self._make(self._next_task)
         if self._asked_to_stop:
             controller.stop()
         elapsed_s = self._now_ns() / 1e9
@@ -106,7 +106,7 @@ class Backup:
                 acting.result()
         finally:
             self._acting = None
-            self._last_tasks = controller.last_tasks
+            self._next_task = controller.next_task
             for task in (acting, finding):
                 task.cancel()
             await asyncio.gather(acting, finding, return_exceptions=True)

@@ -155,9 +155,9 @@ class Controller:
             self._close()
 
     @property
-    def last_tasks(self) -> tuple[int, ...]:
-        """The latest task number of each controller that this one knows of."""
-        return tuple(self._decider.driver.last_tasks.values())
+    def next_task(self) -> int:
+        """The number of its next task."""
+        return self._decider.driver.next_task
 
     def stop(self) -> None:
         """Start no more tasks, because a user asked for the end of the run."""
@@ -259,7 +259,6 @@ class Controller:
         self._share_changes()
         self._decider.driver.started = max(self._decider.driver.started, report.begun)
         if not self._decider.decides:
-            self._decider.driver.skip(report.last_tasks)
             self._decider.offers.note(site, report)
         else:
             self._decider.offers.forget()

@@ -8,7 +8,7 @@ policy: it stamps them with the time, and keeps the times at which the policy wa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from trunkline.agents.policies.policy import (
     Tick,
     Wake,
 )
-from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER, ControllerSettings, remember
+from trunkline.agents.wire.agent_settings import ControllerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +88,20 @@ Action = NewTask | Postponed | Proceed | Exclude | Told
 class Driver:
     """Decides which tasks begin and numbers them.
 
-    `ready` are the sites that wait for a task; `started` counts the tasks so far. `last_tasks` maps
-    each controller's rank to its latest task number; numbers up to that are not used again.
+    `ready` are the sites that wait for a task; `started` counts the tasks so far. The next of them
+    has the number `next_task`.
     A policy that `is_timed` gets `Ended` and `Tick`. The events that a policy gets are among the
     actions, because nothing else in a log says when and in which order they came.
     """
 
     policy: Policy
     planner: Planner
-    rank: int = 0
+    next_task: int = 0
     ready: set[str] = field(default_factory=set)
     started: int = 0
-    last_tasks: dict[int, int] = field(default_factory=dict)
     is_timed: bool = field(init=False)
     _rules: DecisionRules = field(init=False)
     _state: Any = field(init=False)
-    _next: int = field(init=False)
     _wakes_s: frozenset[float] = frozenset()
     _ticked_s: float = -math.inf
     _waiting: dict[int, set[str]] = field(default_factory=dict)
@@ -112,7 +110,6 @@ class Driver:
         self._rules = DecisionRules.of(self.planner.settings, self.policy)
         self.is_timed = self._rules.traits.timed
         self._state = self.policy.initial
-        self._next = self.rank * TASKS_PER_CONTROLLER
 
     @classmethod
     def create(
@@ -124,20 +121,7 @@ class Driver:
     ) -> Driver:
         """A driver for the controller with these settings."""
         planner = Planner.over(settings, build, build_default)
-        driver = cls(policy, planner, settings.rank)
-        driver.skip(settings.last_tasks)
-        return driver
-
-    def skip(self, last_tasks: Iterable[int]) -> None:
-        """Continue to number tasks after these latest numbers, one per earlier controller.
-
-        An earlier term of this controller may have started tasks that no report mentions: at most
-        one per site. Their numbers are left out.
-        """
-        for last in last_tasks:
-            remember(self.last_tasks, last)
-            if last // TASKS_PER_CONTROLLER == self.rank:
-                self._next = max(self._next, last + 1 + len(self.planner.settings.sites))
+        return cls(policy, planner, settings.term)
 
     @property
     def wake_s(self) -> float | None:
@@ -198,15 +182,14 @@ class Driver:
         servers = set(start.group).intersection(self.planner.settings.servers)
         start = replace(start, passive=start.passive | servers) if servers else start
         try:
-            plan = self.planner.plan(start, self._next)
+            plan = self.planner.plan(start, self.next_task)
         except PlanError as error:
             if self.planner.overlay.whole or isinstance(error, WrongPlanError):
                 raise
             ready = frozenset(self.ready.intersection(start.group))
             return Postponed(start, NoPlan(str(error), error.sites), ready)
-        number, self._next = self._next, self._next + 1
+        number, self.next_task = self.next_task, self.next_task + 1
         self.started += 1
-        remember(self.last_tasks, number)
         active = frozenset(start.group) - start.passive
         unready = active - self.ready
         self.ready -= active

@@ -15,7 +15,7 @@ from functools import partial
 from trunkline.agents.distribution.stage_tracker import Stage, StageTracker
 from trunkline.agents.events.event import Log
 from trunkline.agents.events.round_events import BranchArrived, BranchComputed
-from trunkline.agents.wire.clock import Clock
+from trunkline.agents.timing.clock import Clock
 from trunkline.workloads.base import Vector
 from trunkline.workloads.layered.model import WorkloadInLayers, WorkloadWithHooks
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -16,7 +15,7 @@ from trunkline.agents.site.forward import Forward
 from trunkline.agents.site.plan_cache import PlanCache
 from trunkline.agents.site.rounds import Outcome, Rounds
 from trunkline.agents.site.site_model import SiteModel
-from trunkline.agents.wire.agent_settings import WorkerSettings, remember
+from trunkline.agents.wire.agent_settings import WorkerSettings
 from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.messages import (
     ComparedNotice,
@@ -37,7 +36,6 @@ class KnownTasks:
     joined: the tasks without a result yet; `halted` are those of them that a controller has halted.
     installed: the tasks whose result is installed, until their end is known.
     deadlines_s: the end of each task's budget, by the event loop's clock.
-    latest: the latest task number of each controller.
     count: how many tasks of the run have begun, as far as this worker knows.
     """
 
@@ -45,13 +43,7 @@ class KnownTasks:
     halted: set[int] = field(default_factory=set)
     installed: dict[int, StartTask] = field(default_factory=dict)
     deadlines_s: dict[int, float] = field(default_factory=dict)
-    latest: dict[int, int] = field(default_factory=dict)
     count: int = 0
-
-    def note_latest(self, tasks: Iterable[int]) -> None:
-        """Remember the latest of these task numbers."""
-        for task in tasks:
-            remember(self.latest, task)
 
     def left_s(self, task: int) -> float:
         """The rest of a task's budget, in seconds."""
@@ -89,7 +81,6 @@ class Membership:
         log: Log,
     ) -> None:
         self.tasks = KnownTasks()
-        self.tasks.note_latest(settings.last_tasks)
         self.plan_cache = PlanCache()
         self._settings = settings
         self._workload = workload
@@ -122,7 +113,6 @@ class Membership:
         parts = self.plan_cache.take(message.version, message.parts, message.unchanged)
         message = replace(message, parts=parts)
         self._log(task_events.TaskJoined, task=message.task, unchanged=message.unchanged)
-        self.tasks.note_latest([message.task])
         self.tasks.count = max(self.tasks.count, message.count)
         contribution = None
         if message.contributes or message.receives:

@@ -26,8 +26,8 @@ from trunkline.agents.site.forward import Forward
 from trunkline.agents.site.membership import Membership
 from trunkline.agents.site.rounds import Alone, EarlyScatter, Outcome, Rounds
 from trunkline.agents.site.site_model import SiteModel
+from trunkline.agents.timing.clock import Clock
 from trunkline.agents.wire.agent_settings import WorkerSettings
-from trunkline.agents.wire.clock import Clock
 from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.framing import ChunkHeader, Frame
 from trunkline.agents.wire.liveness import Pulse
@@ -266,7 +266,6 @@ class Worker:
                 helps=tuple(set(self._executor.running()) - {task.task for task in tasks}),
                 offer=self._executor.open_offer() if rounds.is_waiting else None,
                 spent=self._executor.find_spent_offers(),
-                last_tasks=tuple(known.latest.values()),
                 begun=known.count,
                 given=rounds.is_waiting and rounds.given,
                 stop=rounds.stopped_by,

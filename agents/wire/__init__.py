@@ -1,1 +1,1 @@
-"""Communication between agents: messages, frames, links, connections, clocks."""
+"""Communication between agents: messages, frames, links, connections."""

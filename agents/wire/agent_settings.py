@@ -10,19 +10,13 @@ from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Chunks, Directed
 from trunkline.agents.planning.two_sided import share_model
 from trunkline.agents.policies.policy import Gives
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.agents.wire.failover import Failover
-from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.workloads.base import ELEMENT_BYTES
 from trunkline.workloads.layered.model import LayeredModel
 
 TASKS_PER_CONTROLLER = 1_000_000
 """The size of each controller's own range of task numbers."""
-
-
-def remember(last_tasks: dict[int, int], task: int) -> None:
-    """Note a task number; `last_tasks` keeps the latest one per controller rank."""
-    rank = task // TASKS_PER_CONTROLLER
-    last_tasks[rank] = max(task, last_tasks.get(rank, task))
 
 
 class AgentError(Exception):
@@ -55,7 +49,6 @@ class WorkerSettings:
     first_iteration: the first iteration of this process; not 0 if earlier processes did some.
     lives: how many processes of this worker were started before this one.
     discipline: the order in which links serve their flows.
-    last_tasks: the latest task number of each controller that earlier processes knew.
     probing: how to measure links, with the site's `clock`; None for no measurements.
     auxiliary: the bounds for auxiliary paths; None for no such paths.
     tensor_bytes: the sizes of the model's tensors; empty for a single tensor.
@@ -77,7 +70,6 @@ class WorkerSettings:
     first_iteration: int = 0
     lives: int = 0
     discipline: str = "fcfs"
-    last_tasks: tuple[int, ...] = ()
     probing: Probing | None = None
     clock: SiteClock = field(default_factory=SiteClock)
     auxiliary: Bounds | None = None
@@ -114,7 +106,7 @@ class ControllerSettings:
     task_s: the budget of one task.
     time_s, tasks, accuracy_percent: the stop conditions of the controller; workers count rounds.
     rank: 0 for the controller that starts the run, 1 for the backup.
-    last_tasks: the latest task number of each earlier controller; new tasks get higher numbers.
+    next_task: the number after this controller's last task; 0 if it has started none.
     update_s: how often plans take over new rates.
     update_threshold: the share by which a rate must differ for that.
     follows_measured: whether plans use the rates that workers measure.
@@ -142,7 +134,7 @@ class ControllerSettings:
     accuracy_percent: float | None = None
     failover: Failover = field(default_factory=Failover)
     rank: int = 0
-    last_tasks: tuple[int, ...] = ()
+    next_task: int = 0
     update_s: float = 5.0
     update_threshold: float = 0.0
     follows_measured: bool = False
@@ -173,9 +165,8 @@ class ControllerSettings:
 
     @property
     def term(self) -> int:
-        """The least number that this controller's next task can have.
+        """The number of this controller's next task.
 
         Terms in which a controller acts differ in it, unless the one before started no task.
         """
-        own = [last for last in self.last_tasks if last // TASKS_PER_CONTROLLER == self.rank]
-        return max(own, default=self.rank * TASKS_PER_CONTROLLER - 1) + 1
+        return max(self.next_task, self.rank * TASKS_PER_CONTROLLER)

@@ -57,7 +57,6 @@ class Report:
     helps: the tasks in which it takes part without being a member.
     offer: the number of its contribution that is on its way by the default split, if any.
     spent: of each site the latest offer that this worker has taken into a task or discarded.
-    last_tasks: the latest task number that it knows from each controller.
     begun: how many tasks of the run have begun, as far as it knows.
     given: whether the contribution of the iteration that waits is in the result of a task already.
     stop: why the whole run ends, if a controller has said so.
@@ -70,7 +69,6 @@ class Report:
     helps: tuple[int, ...]
     offer: int | None
     spent: dict[str, int]
-    last_tasks: tuple[int, ...]
     begun: int = 0
     given: Annotated[bool, Plain] = False
     stop: Annotated[Annotated[Ending, BY_TYPE] | None, Plain] = None

@@ -13,9 +13,9 @@ from typing import Any
 from trunkline.agents.events.background_events import BackgroundSent
 from trunkline.agents.events.event import RUNNER, Kind, P
 from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.background.flows import HEADER_BYTES
 from trunkline.harness.processes.lines import write_all
-from trunkline.harness.processes.timer import Alarm
 
 PORT = 9
 """The port of the discard service (RFC 863), for UDP and TCP."""

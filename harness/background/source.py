@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 
 from trunkline.agents.events.background_events import BackgroundFailed, BackgroundSent
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.background.endpoint import (
     CHUNK,
     FILE_HEADER,
@@ -20,7 +21,6 @@ from trunkline.harness.background.endpoint import (
     Endpoint,
 )
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.processes.timer import Alarm
 
 _IN_PROGRESS = (0, errno.EINPROGRESS)
 

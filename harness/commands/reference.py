@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import annotated_types
 from pydantic.fields import FieldInfo
 
-from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.harness.config import document
 from trunkline.harness.config.options import REQUIRED, Option, read_options, render
 from trunkline.harness.config.units import DIMENSIONS, Dimension

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from trunkline.agents.events import fault_events
 from trunkline.agents.events.event import Log
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault, needs_blackholes
 from trunkline.harness.faults.timeline import (
@@ -26,7 +27,6 @@ from trunkline.harness.faults.timeline import (
     Timeline,
 )
 from trunkline.harness.network.interface import Network
-from trunkline.harness.processes.timer import Alarm
 from trunkline.topologies.links import CHANGEABLE, Link
 from trunkline.topologies.model import Topology
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from trunkline.agents.planning.plan import Directed
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices, shorten_words
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
@@ -34,7 +35,6 @@ from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters, NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.lines import Message
-from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.scenario.loading import read_beside
 from trunkline.harness.scenario.sections import timeline_section
 from trunkline.harness.scenario.settings import Scenario

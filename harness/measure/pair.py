@@ -21,7 +21,7 @@ from trunkline.harness.measure.measurement_plan import Flow, PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
 from trunkline.harness.measure.site_functions import Line, SiteProcess
 from trunkline.harness.network.interface import Network, NetworkError
-from trunkline.harness.processes.timer import START_PHASE_NS, START_STEP_NS
+from trunkline.harness.processes.start_time import START_PHASE_NS, START_STEP_NS
 
 PORT = 5000
 LEAD_S = 0.05
@@ -95,7 +95,7 @@ def _try_measure(
 
 
 def _align_start_ns(earliest_ns: int) -> int:
-    """The first time from then on at the phase at which runs start (`timer.wait_for_start`)."""
+    """The first time from then on at the phase at which runs start (`wait_for_start`)."""
     return -(-(earliest_ns - START_PHASE_NS) // START_STEP_NS) * START_STEP_NS + START_PHASE_NS
 
 

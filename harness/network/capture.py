@@ -27,9 +27,9 @@ import xxhash
 
 from trunkline.agents.events.run_events import LinkCapture
 from trunkline.agents.planning.plan import Directed
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import write_all
-from trunkline.harness.processes.timer import Alarm
 
 MAGIC, VERSION, ETHERNET = 0xA1B23C4D, (2, 4), 1
 """Of the pcap format with nanoseconds (IETF draft-ietf-opsawg-pcap)."""

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Directed
-from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.harness.background.flows import Background
 from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.timeline import Entry

@@ -20,14 +20,14 @@ from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER
 from trunkline.agents.events.event_reading import parse
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, AgentFailed
-from trunkline.agents.wire.clock import Punctuality
+from trunkline.agents.timing.clock import Punctuality
+from trunkline.agents.timing.exact_waits import await_readable
 from trunkline.agents.wire.identity import Identity
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork
 from trunkline.harness.processes.lines import Lines, write_all
-from trunkline.harness.processes.timer import await_readable
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,
@@ -94,7 +94,7 @@ class AgentChildren:
         a group starts in the process of the group.
         """
         survivors = self._survivors[name]
-        earlier = survivors.lives, survivors.first_iteration, survivors.last_tasks
+        earlier = survivors.lives, survivors.next_number
         survivors.lives += 1
         if name in self._groups:
             return self._groups[name].start(name, earlier, ends, close)

@@ -27,12 +27,12 @@ from trunkline.agents.events.event import BACKUP, CONTROLLER, Event, Kind, Log, 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import AgentFailed, Late, TimersLate
-from trunkline.agents.events.task_events import TaskJoined, TaskStarted
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Traits
 from trunkline.agents.site.worker import Worker
-from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER, AgentError, WorkerSettings
-from trunkline.agents.wire.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
+from trunkline.agents.timing.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
+from trunkline.agents.wire.agent_settings import AgentError, WorkerSettings
 from trunkline.agents.wire.dial import (
     CONTROLLER_PORT,
     WORKER_PORT,
@@ -68,35 +68,29 @@ EPOCH_BYTES, STOP = 8, b"s"
 
 
 class Survivors:
-    """The numbers of an agent that survive its process, as if on a disk, for the next process.
+    """The number of an agent that survives its process, as if on a disk, for the next process.
 
-    They are in memory that the agent shares with the process that forks it. The agent writes a
-    number before it logs the event that uses it. `lives` counts the processes forked so far.
+    It is in memory that the agent shares with the process that forks it. The agent writes it before
+    it logs the event that uses it. `lives` counts the processes forked so far.
     """
 
     def __init__(self) -> None:
         self.lives = 0
-        ranks = 2  # of the controller and its backup
-        self._next = memoryview(mmap.mmap(-1, 8 * (1 + ranks))).cast("q")
+        self._next = memoryview(mmap.mmap(-1, 8)).cast("q")
 
     @property
-    def first_iteration(self) -> int:
-        """The iteration after the last that the worker began."""
+    def next_number(self) -> int:
+        """The number after that of the worker's last iteration, or of the controller's last task.
+
+        It is 0 if there was none.
+        """
         return self._next[0]
-
-    @property
-    def last_tasks(self) -> tuple[int, ...]:
-        """The latest task number of each controller that the agent knows of."""
-        return tuple(number - 1 for number in self._next[1:] if number)
 
     def note(self, event: Event) -> None:
         """Note the number of the iteration or task that an event begins, if any."""
         match event:
-            case ComputeStarted():
-                self._next[0] = event.iteration + 1
-            case TaskStarted() | TaskJoined():
-                place = 1 + event.task // TASKS_PER_CONTROLLER
-                self._next[place] = max(event.task + 1, self._next[place])
+            case ComputeStarted(iteration=number) | TaskStarted(task=number):
+                self._next[0] = number + 1
 
 
 @dataclass(slots=True)
@@ -227,16 +221,15 @@ async def run_with_callbacks(agent: Coroutine[Any, Any, None]) -> None:
 class Agent:
     """One agent. If `lives` is not 0, it replaces an agent that was killed.
 
-    It then begins at `first_iteration` and uses only task numbers above the `last_tasks`. `opened`
-    makes its sockets.
+    It then continues at `next_number`: a worker's iteration, or a controller's task. `opened` makes
+    its sockets.
     """
 
     scenario: Scenario
     network: Network
     identity: Identity
     lives: int = 0
-    first_iteration: int = 0
-    last_tasks: tuple[int, ...] = ()
+    next_number: int = 0
     opened: Callable[[], socket.socket] = open_socket
 
     def site_of(self, name: str) -> str:
@@ -280,10 +273,9 @@ class Agent:
             neighbours=tuple(peers),
             controllers=tuple(controllers),
             failover=make_failover(self.scenario),
-            first_iteration=self.first_iteration,
+            first_iteration=self.next_number,
             lives=self.lives,
             discipline=scenario.scheme.discipline,
-            last_tasks=self.last_tasks,
             probing=awareness_section.make_probing(scenario),
             clock=awareness_section.clock_of(scenario, site),
             auxiliary=scenario.scheme.bounds,
@@ -310,7 +302,7 @@ class Agent:
         workers: Mapping[str, socket.socket] = {}
         if not self.lives:
             workers = await accept(listener, gate, list(callers.values()))
-        controller = self._make_controller(clock, pipes.log, 0, self.last_tasks)
+        controller = self._make_controller(clock, pipes.log, 0, self.next_number)
         pipes.on_stop(controller.stop)
         async with self._serving(listener, gate, callers, controller.accept):
             await controller.run(workers, clock.now_ns() / 1e9)
@@ -322,19 +314,17 @@ class Agent:
         caller = Caller(BACKUP, self.identity, {CONTROLLER: self._controller_peer(CONTROLLER)})
         make = partial(self._make_controller, clock, pipes.log, 1)
         failover = make_failover(self.scenario)
-        backup = Backup(make, caller, failover, clock.now_ns, pipes.log, self.last_tasks)
+        backup = Backup(make, caller, failover, clock.now_ns, pipes.log, self.next_number)
         pipes.on_stop(backup.stop)
         async with self._serving(listener, gate, self._caller_peers(), backup.accept):
             await backup.run()
 
-    def _make_controller(
-        self, clock: Clock, log: Log, rank: int, last_tasks: tuple[int, ...]
-    ) -> Controller:
+    def _make_controller(self, clock: Clock, log: Log, rank: int, next_task: int) -> Controller:
         scenario = self.scenario
         settings = replace(
             planning.controller_settings(scenario),
             rank=rank,
-            last_tasks=last_tasks,
+            next_task=next_task,
             clock=awareness_section.clock_of(
                 scenario, self.site_of(BACKUP if rank else CONTROLLER)
             ),

@@ -28,7 +28,7 @@ from trunkline.agents.events.run_events import (
     ProgramsStarted,
     ProgramStarted,
 )
-from trunkline.agents.wire.clock import Punctuality
+from trunkline.agents.timing.clock import Punctuality
 from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import HOSTS, Network

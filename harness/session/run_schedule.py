@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from trunkline.agents.events.event_writing import LoggedEvent
-from trunkline.harness.processes.timer import Alarm
+from trunkline.agents.timing.exact_waits import Alarm
 
 Action = Callable[[], Iterable[LoggedEvent]]
 """Does something and returns events for the log."""

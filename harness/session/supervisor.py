@@ -24,10 +24,10 @@ from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import RUNNER, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, Stopping, TimersLate
-from trunkline.agents.wire.clock import Punctuality
+from trunkline.agents.timing.clock import Punctuality
 from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
-from trunkline.harness.processes.timer import wait_for_start
+from trunkline.harness.processes.start_time import wait_for_start
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.shared_agents.agent_group import SharedAgent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.agents.wire.agent_settings import Probing
-from trunkline.agents.wire.site_clock import SiteClock
 from trunkline.harness.config import units
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.scenario.scheme_settings import Awareness, Scheme

@@ -11,8 +11,8 @@ from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted, SiteQuiet
 from trunkline.agents.planning.plan import Directed
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.network.interface import EMPTY_PACKET_BYTES, LinkCounters, Network
-from trunkline.harness.processes.timer import Alarm
 
 FIRST_PERIOD_NS = 100_000_000
 """The time between two counts at the beginning, in ns."""

@@ -17,14 +17,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trunkline.agents.timing.exact_waits import await_readable
 from trunkline.harness.processes.fork import Process, fork
-from trunkline.harness.processes.timer import await_readable
 
 STOPPED = b"stopped"
 """The answer to `pause`."""
 
-Earlier = tuple[int, int, tuple[int, ...]]
-"""What an agent continues: the number of earlier lives, the next iteration, the last tasks."""
+Earlier = tuple[int, int]
+"""What an agent continues: the number of earlier lives, and of the next iteration or task."""
 
 _COMMANDS: Mapping[int, str] = {signal.SIGSTOP: "pause", signal.SIGCONT: "resume"}
 _MESSAGE_BYTES = 1 << 16

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from trunkline.agents.wire.clock import VirtualLoop
+from trunkline.agents.timing.clock import VirtualLoop
+from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.network.interface import Network
-from trunkline.harness.processes.timer import Alarm
 from trunkline.harness.session.agent_main import (
     FINISHED,
     Agent,
@@ -277,8 +277,8 @@ class Turns:
             loop.sockets.add(sock)
             return sock
 
-        lives, iteration, tasks = command["earlier"]
-        agent = self._make_agent((lives, iteration, tuple(tasks)), open_socket)
+        lives, number = command["earlier"]
+        agent = self._make_agent((lives, number), open_socket)
         pipes = Pipes(name, self._survivors[name], outlet.write, epoch_fd, shares_process=True)
         task = loop.create_task(run_timed(agent, pipes))
         log = (self._log_dir / f"{name}.log").open("a", encoding="utf-8", buffering=1)

@@ -9,9 +9,9 @@ from wan import CHUNK_BYTES, Wan
 from trunkline.agents import registry
 from trunkline.agents.awareness.link_monitor import Awareness
 from trunkline.agents.awareness.measured_rates import MeasuredRates
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.agents.wire.agent_settings import Probing, WorkerSettings
 from trunkline.agents.wire.messages import TimeRequest, TimeServer
-from trunkline.agents.wire.site_clock import SiteClock
 
 SITES = ("a", "b", "c", "d")
 MESH = tuple(itertools.permutations(SITES, 2))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from trunkline.agents.wire.site_clock import SiteClock
+from trunkline.agents.timing.site_clock import SiteClock
 from trunkline.harness.commands import main, reference
 from trunkline.harness.config.options import read_options
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S

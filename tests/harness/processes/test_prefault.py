@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trunkline.harness.processes import prefault
-from trunkline.harness.processes.timer import START_PHASE_NS, START_STEP_NS, wait_for_start
+from trunkline.harness.processes.start_time import START_PHASE_NS, START_STEP_NS, wait_for_start
 
 PAGES = 64
 PAGE = mmap.PAGESIZE

@@ -16,7 +16,7 @@ from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup
 from trunkline.harness.session.shared_agents.agent_turns import MemberLoop, Turns
 
-NO_LIFE_BEFORE = 0, 0, ()
+NO_LIFE_BEFORE = 0, 0
 
 
 def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from trunkline.agents.awareness.clock_sync import SynchronizedClock, choose_servers
 from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.timing.site_clock import MEMORY_NS, Correction, Exchange, SiteClock
 from trunkline.agents.wire.messages import TimeReply
-from trunkline.agents.wire.site_clock import MEMORY_NS, Correction, Exchange, SiteClock
 
 MS, S = 10**6, 10**9
 RIGHT = SiteClock()

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from trunkline.agents.timing.exact_waits import ExactSelector
+
 
 class Clock(Protocol):
     """Stamps events and lets the modelled duration of a computation pass."""
@@ -20,12 +22,18 @@ class Clock(Protocol):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop that remembers when its clock was read, which on a virtual clock is now.
+    """An event loop with exact timers.
 
-    In the embedded kernel, reading the clock costs a system call: as much as several packets.
+    It remembers when its clock was read, which on a virtual clock is now. In the embedded kernel,
+    reading the clock costs a system call: as much as several packets.
     """
 
     now_ns = 0
+
+    def __init__(self) -> None:
+        selector = ExactSelector()
+        selector.now_ns = lambda: self.now_ns
+        super().__init__(selector)
 
     def time(self) -> float:
         """The clock's time in seconds; asyncio calls this after every wake-up."""
