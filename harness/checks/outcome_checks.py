@@ -212,12 +212,13 @@ def _check_ending(
     task: Task, event: TaskCompleted | TaskAbandoned, losses: Losses
 ) -> Iterator[Finding]:
     """A completed task has a finisher, and leaves none out; an heir ends tasks of its followers."""
-    if event.site != task.started.site:
-        found = losses.history.all(ControllerFound)
+    term = losses.term_of(event)
+    if term is not None and term != losses.term_of(task.started):
+        since_ns = max(task.started.t_ns, term.start_ns)
         followed = {
             each.site
-            for each in found
-            if each.controller == event.site and task.started.t_ns <= each.t_ns <= event.t_ns
+            for each in losses.history.all(ControllerFound)
+            if each.controller == event.site and since_ns <= each.t_ns <= event.t_ns
         }
         if not followed & set(task.started.group):
             yield fail(f"{task} was ended by the {event.site}, which no member followed")
