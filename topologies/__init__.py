@@ -9,18 +9,13 @@ one new file; no list has to be changed.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from types import ModuleType
-
+from trunkline.named_modules import NamedModules
 from trunkline.topologies.links import Link, LinkOverride, TopologyError
 from trunkline.topologies.model import Site, Topology
 
 __all__ = ["Link", "LinkOverride", "Site", "Topology", "TopologyError", "find_builders"]
 
 
-def find_builders() -> dict[str, ModuleType]:
-    """Every module of this package that has `build`, by name, sorted by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
-    return {name: module for name, module in modules.items() if hasattr(module, "build")}
+def find_builders() -> NamedModules:
+    """Every module of this package that has `build`, by name."""
+    return NamedModules(__name__, __path__, "build")

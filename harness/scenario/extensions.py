@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-_FILES = {
-    "topologies": ("trunkline.topologies", "build"),
-    "plans": ("trunkline.agents.plans", "build"),
-    "policies": ("trunkline.agents.policies", "create"),
-    "workloads": ("trunkline.workloads", "build"),
-}
-"""The kinds of extensions -> their package, and the function that each of them has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +25,7 @@ class Extensions:
 
 @functools.cache
 def discover() -> Extensions:
-    """Find all extensions that come with Trunkline. Imports each of their files, but not torch."""
+    """Find all extensions that come with Trunkline. A file is imported when it is asked for."""
     # Imported here, so that commands that read no scenario start faster.
     from trunkline import topologies, workloads
     from trunkline.agents import registry
@@ -53,27 +41,10 @@ def summarize(module: Any) -> str:
 
 
 def summarize_kind(kind: str) -> dict[str, str]:
-    """The extensions of a kind by name, with `summarize` of each.
-
-    Their files are parsed and not imported, which is faster.
-    """
-    package, entry = _FILES[kind]
-    found = {}
-    for folder in importlib.import_module(package).__path__:
-        for info in pkgutil.iter_modules([folder]):
-            file = f"{info.name}/__init__.py" if info.ispkg else f"{info.name}.py"
-            module = ast.parse(Path(folder, file).read_text(encoding="utf-8"))
-            if entry in _list_names(module):
-                found[info.name] = _first_line(ast.get_docstring(module))
-    return dict(sorted(found.items()))
+    """The extensions of a kind by name, with `summarize` of each, without importing them."""
+    found = getattr(discover(), kind)
+    return {name: _first_line(docstring) for name, docstring in found.docstrings().items()}
 
 
 def _first_line(docstring: str | None) -> str:
     return (docstring or "").strip().partition("\n")[0].rstrip(".")
-
-
-def _list_names(module: ast.Module) -> set[str]:
-    """The functions that a module defines or imports."""
-    names = {node.name for node in module.body if isinstance(node, ast.FunctionDef)}
-    imports = [node for node in module.body if isinstance(node, ast.ImportFrom)]
-    return names | {each.asname or each.name for node in imports for each in node.names}

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import inspect
 import sys
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -115,7 +116,7 @@ def find(known: Extensions, source: Document, read: Read) -> Extensions:
             source.refuse(path, str(reason).removeprefix(f"{name}: "))
             failed = True
             continue
-        known = replace(known, **{place.kind: {**getattr(known, place.kind), name: made}})
+        known = replace(known, **{place.kind: ChainMap({name: made}, getattr(known, place.kind))})
         if place is not TOPOLOGY:
             kept[name] = text
     if failed:
