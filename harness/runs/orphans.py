@@ -84,18 +84,22 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The links and the tag of a site whose network namespace the process `pid` keeps alive."""
+    """The links and the tag of a site whose network namespace the processes `pids` keep alive."""
 
     owner: Owner
-    pid: int
+    pids: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"links of the site in which process {self.pid} runs"
+        return f"links of the site in which process {self.pids[-1]} runs"
 
     def remove(self) -> None:
-        """See `Leftover`."""
-        gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
-        with gone, _open_channel(self.pid) as channel:
+        """See `Leftover`. Each process is tried: one may have ended, such as the site's shell."""
+        for pid in self.pids:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                self._remove_through(pid)
+
+    def _remove_through(self, pid: int) -> None:
+        with _open_channel(pid) as channel:
             if Owner.of_tag(wiring.read_tag(channel)) != self.owner:
                 return
             try:
@@ -145,17 +149,20 @@ def _check_folder(path: Path, owner: Owner) -> Iterator[Folder]:
 
 
 def _find_sites(going: set[int]) -> Iterator[Site]:
-    """Sites whose namespace is kept by a process other than `going`; one per namespace."""
-    seen = {_read_namespace(os.getpid())}
+    """Sites whose namespace is kept by processes other than `going`; one per namespace."""
+    keepers: dict[str, list[int]] = {}
+    mine = _read_namespace(os.getpid())
     for pid in _list_my_processes():
         where = _read_namespace(pid)
-        if where is None or where in seen or pid in going:
-            continue
-        seen.add(where)
-        with contextlib.suppress(OSError, NetworkError), _open_channel(pid) as channel:
-            owner = Owner.of_tag(wiring.read_tag(channel))
-            if owner and owner.alive() is False:
-                yield Site(owner, pid)
+        if where and where != mine and pid not in going:
+            keepers.setdefault(where, []).append(pid)
+    for pids in keepers.values():
+        for pid in pids:
+            with contextlib.suppress(OSError, NetworkError), _open_channel(pid) as channel:
+                owner = Owner.of_tag(wiring.read_tag(channel))
+                if owner and owner.alive() is False:
+                    yield Site(owner, tuple(pids))
+                break
 
 
 def _list_my_processes() -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -261,6 +262,8 @@ def test_links_that_live_on_in_a_stranger_s_processes_are_removed_but_nothing_of
         os.killpg(network.pid, signal.SIGKILL)
         network.wait()
     for left in orphans.find([]):
+        if isinstance(left, orphans.Site):  # found through a shell that ended before the removal
+            left = dataclasses.replace(left, pids=(network.pid, *left.pids))
         if left.owner == owner:
             left.remove()
     assert [left for left in orphans.find([]) if left.owner == owner] == []
