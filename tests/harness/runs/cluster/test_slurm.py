@@ -28,7 +28,7 @@ RUN_S = os.environ.get("SLURM_RUN_S", "1")
 """Trials of each of two cells, and how long each takes: docs/cluster.md has 500 and 0.2."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def slurm() -> Iterator[SlurmMachine]:
     # Not below /tmp, which everybody may write: munge would not trust its key.
     with (
@@ -46,24 +46,24 @@ def compare(here: Machines, *words: str) -> subprocess.Popen[bytes]:
     return here.compare("--trials", str(TRIALS), *words)
 
 
-def make_sequential(here: Machines) -> pd.DataFrame:
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """The table by this machine's own processes."""
-    here.env["FAKE_S"] = "0"
-    done = compare(here, "--out", "sequential", "--jobs", "2")
-    here.env["FAKE_S"] = RUN_S
-    assert done.wait(WAIT_S + 2 * TRIALS) == 1, here.read(done)
-    return read_trials(here.folder, "sequential")
+    with machines(tmp_path_factory.mktemp("sequential"), FAKE_S="0") as here:
+        done = compare(here, "--jobs", "2")
+        assert done.wait(WAIT_S + 2 * TRIALS) == 1, here.read(done)
+        return read_trials(here.folder)
 
 
 def count_ended(here: Machines) -> Counter[str]:
     return Counter(words[1] for words in here.log if words[0] == "end")
 
 
-def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(tmp_path, slurm):
+def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(
+    tmp_path, slurm, expected
+):
     pytest.importorskip("dask_jobqueue")
-    with machines(tmp_path, **slurm.env) as here:
-        expected = make_sequential(here)
-        (tmp_path / "log").unlink()
+    with machines(tmp_path, **slurm.env, FAKE_S=RUN_S) as here:
         (tmp_path / "slurm.yaml").write_text(FILE)
         done = compare(here, "--on-cluster", "slurm.yaml")
         wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) == 4)
@@ -81,10 +81,8 @@ def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(tmp_
         assert "Traceback" not in here.read(done)
 
 
-def test_a_job_array_continues_what_is_missing(tmp_path, slurm):
-    with machines(tmp_path, **slurm.env) as here:
-        expected = make_sequential(here)
-        (tmp_path / "log").unlink()
+def test_a_job_array_continues_what_is_missing(tmp_path, slurm, expected):
+    with machines(tmp_path, **slurm.env, FAKE_S=RUN_S) as here:
         (tmp_path / "slurm.yaml").write_text(FILE.replace("interface: lo\n", ""))
         written = compare(here, "--on-cluster", "slurm.yaml", "--sbatch", "array.sh")
         assert written.wait(WAIT_S) == 0, here.read(written)
@@ -102,6 +100,59 @@ def test_a_job_array_continues_what_is_missing(tmp_path, slurm):
         assert set(count_ended(here).values()) == {1}
         last = sorted(tmp_path.glob("array.sh-*.log"), key=lambda path: path.stat().st_mtime)[-1]
         assert re.search(r"^results  out$", last.read_text(), re.MULTILINE)
+
+
+def test_ctrl_c_ends_the_jobs_and_keeps_what_has_finished(tmp_path, slurm):
+    pytest.importorskip("dask_jobqueue")
+    with machines(tmp_path, **slurm.env, FAKE_S="0.5") as here:
+        (tmp_path / "slurm.yaml").write_text(FILE)
+        done = here.compare("--on-cluster", "slurm.yaml")
+        wait_until(lambda: here.count("end") >= 2 or done.poll() is not None)
+        done.send_signal(signal.SIGINT)
+        assert done.wait(WAIT_S) == 130, here.read(done)
+        said = here.read(done).splitlines()
+        kept = (read_trials(tmp_path)["verdict"] != "missing").sum()
+        assert 2 <= kept < 8
+        assert said[-1] == "trunkline: interrupted"
+        assert said[-2].startswith(f"{kept} of 8 trials are kept in out; its tables show ")
+        assert not here.under_way()
+        wait_until(lambda: not slurm.says("squeue", "--noheader"))
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("queue: none", "SLURM refused: invalid partition specified: none; Batch job "),
+        ("queue: short", "waits for ever: Partition"),
+        ("before: [echo no module >&2; exit 3]", "FAILED (NonZeroExitCode): no module ("),
+    ],
+)
+def test_if_no_job_gets_a_worker_the_command_says_why(tmp_path, slurm, more, why):
+    pytest.importorskip("dask_jobqueue")
+    with machines(tmp_path, **slurm.env) as here:
+        (tmp_path / "slurm.yaml").write_text(f"{FILE}{more}\n")
+        done = here.compare("--on-cluster", "slurm.yaml")
+        assert done.wait(WAIT_S) == 70, here.read(done)
+        said = here.read(done).splitlines()[-1]
+        assert said.startswith("trunkline: 4 of 4 jobs have no worker: ")
+        assert why in said
+        assert "Traceback" not in here.read(done)
+        assert not slurm.says("squeue", "--noheader")
+
+
+def test_jobs_that_fail_start_again_and_are_then_done_without(tmp_path, slurm):
+    pytest.importorskip("dask_jobqueue")
+    with machines(tmp_path, **slurm.env, FAKE_S="2") as here:
+        once = f"before: [echo start >> {tmp_path}/starts, mkdir {tmp_path}/once || exit 3]\n"
+        (tmp_path / "slurm.yaml").write_text(f"{FILE}{once}".replace("jobs: 4", "jobs: 2"))
+        done = here.compare("--on-cluster", "slurm.yaml")
+        assert done.wait(WAIT_S) == 1, here.read(done)
+        why = r"ended before its worker came: FAILED \(NonZeroExitCode\): mkdir: .*"
+        lines = here.read(done).splitlines()
+        assert any(re.fullmatch(f"1 of 2 jobs start again: {why}", line) for line in lines)
+        assert any(re.fullmatch(f"1 of 2 jobs have no worker: {why}", line) for line in lines)
+        assert (tmp_path / "starts").read_text().count("start") == 4
+        assert here.count("end") == 8
 
 
 def slurm_says(here: Machines, words: list[str]) -> str:
