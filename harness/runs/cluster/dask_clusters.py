@@ -11,15 +11,15 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster, SSHCluster
+from distributed import Client, LocalCluster
 from distributed.utils import format_dashboard_link
 
-from trunkline.harness.runs.cluster import ClusterError, slurm_jobs
+from trunkline.harness.runs.cluster import ClusterError
 from trunkline.harness.runs.cluster.cluster_file import (
     LOOPBACK,
     Address,
@@ -28,11 +28,13 @@ from trunkline.harness.runs.cluster.cluster_file import (
     Ssh,
 )
 from trunkline.harness.runs.cluster.cluster_pool import ClusterPool
-from trunkline.harness.runs.cluster.dask_settings import DASHBOARD, HERE, SETTINGS, read_tls
-
-ONE_RUN: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0}
-IDLE = "60s"
-"""When a scheduler on another machine ends by itself, which outlives a command that is killed."""
+from trunkline.harness.runs.cluster.dask_settings import (
+    DASHBOARD,
+    HERE,
+    ONE_RUN,
+    SETTINGS,
+    read_tls,
+)
 
 
 @contextlib.contextmanager
@@ -93,8 +95,12 @@ def _start(
     if isinstance(spec, Local):
         cluster = stack.enter_context(_start_local(spec.runs or at_once))
     elif isinstance(spec, Ssh):
-        cluster = stack.enter_context(_start_ssh(spec, stack))
+        from trunkline.harness.runs.cluster import ssh_machines  # which needs asyncssh
+
+        cluster, mend = ssh_machines.start(spec, stack, tell)
     else:
+        from trunkline.harness.runs.cluster import slurm_jobs
+
         cluster, mend = slurm_jobs.start(spec, folder, stack, tell)
     return stack.enter_context(Client(cluster)), cluster.scheduler_address, mend
 
@@ -102,47 +108,10 @@ def _start(
 def _start_local(workers: int) -> Any:
     return LocalCluster(
         n_workers=workers,
-        threads_per_worker=1,
-        memory_limit=0,
+        threads_per_worker=ONE_RUN["nthreads"],
+        memory_limit=ONE_RUN["memory_limit"],
         host=HERE,
         dashboard_address=DASHBOARD,
         security=True,
         silence_logs=logging.CRITICAL,
-    )
-
-
-def _start_ssh(spec: Ssh, stack: contextlib.ExitStack) -> Any:
-    place: dict[str, Any] = {"interface": spec.interface} if spec.interface else {}
-    if {*spec.hosts} <= {*LOOPBACK}:
-        place = {"host": HERE}
-    security = None
-    if spec.tls:
-        # The schedulers and workers there inherit the configuration: it has paths, no keys.
-        roles = {
-            f"distributed.comm.tls.{role}.{part}": getattr(spec.tls, part)
-            for role in ("scheduler", "worker", "client")
-            for part in ("cert", "key")
-        }
-        tls = {"distributed.comm.tls.ca-file": spec.tls.ca, **roles}
-        stack.enter_context(dask.config.set({"distributed.comm.require-encryption": True, **tls}))
-        security = read_tls(spec.tls)
-        place["protocol"] = "tls://"
-    given = {"config": [spec.ssh_config]} if spec.ssh_config else {}
-    return SSHCluster(
-        [spec.hosts[0], *spec.hosts],
-        connect_options=given,
-        worker_options={
-            **ONE_RUN,
-            "n_workers": spec.runs,
-            "dashboard_address": DASHBOARD,
-            **place,
-        },
-        scheduler_options={
-            "port": 0,
-            "dashboard_address": DASHBOARD,
-            "idle_timeout": IDLE,
-            **place,
-        },
-        remote_python=spec.python,
-        security=security,
     )

@@ -19,6 +19,9 @@ SETTINGS: Mapping[str, Any] = {
 }
 """Dask's configuration."""
 
+ONE_RUN: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0}
+"""What each worker gets, which carries out one run at a time."""
+
 HERE = "127.0.0.1"
 DASHBOARD = f"{HERE}:0"
 """Where schedulers and workers serve pages over HTTP: without TLS, so only on their machine."""
