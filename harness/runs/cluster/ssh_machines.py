@@ -206,7 +206,7 @@ class _Process(ProcessInterface):  # type: ignore[misc]
                 count -= wanted in line
                 if not count:
                     self._reader = asyncio.create_task(self._read())
-                    return line
+                    return str(line)
         raise _StartError(self.describe_end())
 
     async def close(self) -> None:
