@@ -83,11 +83,11 @@ class Machines:
         return {int(pid) for pid in begun if Path(f"/proc/{pid}/stat").exists()}
 
 
-def wait_until(holds: Callable[[], object]) -> None:
+def wait_until(holds: Callable[[], object], poll_s: float = 0.05) -> None:
     end_s = time.monotonic() + WAIT_S
     while not holds():
         assert time.monotonic() < end_s
-        time.sleep(0.05)
+        time.sleep(poll_s)
 
 
 @contextlib.contextmanager
