@@ -63,10 +63,10 @@ def check_shares(arguments: argparse.Namespace) -> None:
                 f"{given}: expected --on-cluster FILE of kind slurm with it, which says what a job "
                 "gets"
             )
-        _refuse_beside(given, arguments, ("share", "dry_run", "fluid"))
+        _refuse_beside(given, arguments, ("share", "fluid"))
     if arguments.share is not None:
         given = "--share {}/{}".format(*arguments.share)
-        _refuse_beside(given, arguments, ("on_cluster", "dry_run", "fluid"))
+        _refuse_beside(given, arguments, ("on_cluster", "fluid"))
 
 
 def _refuse_beside(given: str, arguments: argparse.Namespace, names: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from trunkline.harness.runs.cluster.cluster_file import Tls
 SETTINGS: Mapping[str, Any] = {
     "distributed.scheduler.allowed-failures": 1000,
     "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,  # a worker only waits: a third of what it costs
     **{
         f"distributed.worker.memory.{each}": False
         for each in ("target", "spill", "pause", "terminate")

@@ -60,6 +60,9 @@ NEVER = re.compile(
 )
 """SLURM's reasons by which a job waits for ever, if nobody changes it or the limits."""
 
+INHERITED = ("export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",)
+"""Settings of `dask_settings` for the workers in a job, which do not inherit them."""
+
 LOG_NAME = "trunkline"
 MOST_WORDS = 300
 
@@ -95,7 +98,7 @@ def start(
             log_directory=str(logs.resolve()),
             job_name=LOG_NAME,
             job_extra_directives=list(spec.directives),
-            job_script_prologue=list(spec.before),
+            job_script_prologue=[*spec.before, *INHERITED],
             death_timeout=REACH_S,
             worker_extra_args=[
                 *("--memory-limit", "0"),
