@@ -1,7 +1,7 @@
 """A real SLURM on the loopback interface: munged, slurmctld and slurmd as ordinary children.
 
-One node has four processors, whatever the machine has. Everything is below one folder, and these
-three processes end with the context, as do the jobs.
+One node has four processors, whatever the machine has. The partition `short` allows a minute.
+Everything is below one folder, and these three processes end with the context, as do the jobs.
 """
 
 import os
@@ -46,6 +46,7 @@ ReturnToService=2
 KillWait=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=8000 State=UNKNOWN
 PartitionName=normal Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=short Nodes=ALL MaxTime=1 State=UP
 """
 
 

@@ -52,6 +52,30 @@ def add_shares(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_shares(arguments: argparse.Namespace) -> None:
+    """Raises UsageError if `--sbatch` or `--share` stands beside what makes no sense with it."""
+    from trunkline.harness.runs.cluster.cluster_file import Slurm
+
+    if arguments.sbatch is not None:
+        given = f"--sbatch {shlex.quote(str(arguments.sbatch))}"
+        if not isinstance(arguments.on_cluster, Slurm):
+            raise terminal.UsageError(
+                f"{given}: expected --on-cluster FILE of kind slurm with it, which says what a job "
+                "gets"
+            )
+        _refuse_beside(given, arguments, ("share", "fluid"))
+    if arguments.share is not None:
+        given = "--share {}/{}".format(*arguments.share)
+        _refuse_beside(given, arguments, ("on_cluster", "fluid"))
+
+
+def _refuse_beside(given: str, arguments: argparse.Namespace, names: Sequence[str]) -> None:
+    for name in names:
+        if getattr(arguments, name, None):
+            option = f"--{name.replace('_', '-')}"
+            raise terminal.UsageError(f"{given}: expected without {option}")
+
+
 def refuse_real_time(arguments: argparse.Namespace) -> None:
     """Raises UsageError if several runs of a real clock would go on at once on one machine."""
     if arguments.on_cluster is not None and getattr(arguments.on_cluster, "runs", None) != 1:
@@ -66,20 +90,20 @@ def refuse_real_time(arguments: argparse.Namespace) -> None:
         )
 
 
-@contextlib.contextmanager
-def open_pool(
+def find_cluster(
     arguments: argparse.Namespace, folder: Path, tell: Callable[[str], None]
-) -> Iterator[Pool | None]:
-    """The cluster of `--on-cluster`, or None for this machine. Raises UsageError, ClusterError."""
+) -> contextlib.AbstractContextManager[Pool] | None:
+    """The cluster of `--on-cluster`, which starts when it is entered, or None for this machine.
+
+    Raises UsageError; when it is entered, ClusterError.
+    """
     if arguments.on_cluster is None:
-        yield None
-        return
+        return None
     try:
         from trunkline.harness.runs.cluster import dask_clusters
     except ModuleNotFoundError:
         raise terminal.UsageError(NEEDS_DASK) from None
-    with dask_clusters.connect(arguments.on_cluster, folder, arguments.jobs, tell) as pool:
-        yield pool
+    return dask_clusters.connect(arguments.on_cluster, folder, arguments.jobs, tell)
 
 
 @contextlib.contextmanager
@@ -92,16 +116,10 @@ def show_count(what: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
 
 def write_script(arguments: argparse.Namespace) -> str:
-    """Write the script of `--sbatch`; return the lines that submit it. Raises UsageError."""
+    """Write the script of `--sbatch`; return the lines that submit it. Raises StoreError."""
     from trunkline.harness.record.run_folder import RunFolder
     from trunkline.harness.runs.cluster import job_array
-    from trunkline.harness.runs.cluster.cluster_file import Slurm
 
-    if not isinstance(arguments.on_cluster, Slurm):
-        raise terminal.UsageError(
-            f"--sbatch {arguments.sbatch}: expected --on-cluster FILE of kind slurm with it, which "
-            "says what a job gets"
-        )
     script, here = arguments.sbatch.absolute(), Path.cwd()
     command = _repeat_command(sys.argv)
     RunFolder(script.parent).write_text(

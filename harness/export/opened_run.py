@@ -21,6 +21,13 @@ from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report.pages.markup import tag
 
 
+class NoTableError(KeyError):
+    """A run has no table of this name; the text says which there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show it in quotes
+
+
 @dataclass(frozen=True, repr=False)
 class Run(Mapping[str, pd.DataFrame]):
     """A run's tables by name: `run["tasks"]` is a data frame of `tables/tasks.csv`.
@@ -32,7 +39,10 @@ class Run(Mapping[str, pd.DataFrame]):
     path: Path
 
     def __getitem__(self, table: str) -> pd.DataFrame:
-        return self._files.tables[table].copy()
+        tables = self._files.tables
+        if table not in tables:
+            raise NoTableError(_describe_missing(table, tables))
+        return tables[table].copy()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files.tables)
@@ -116,6 +126,13 @@ def open_run(path: str | Path) -> Run:
         raise FileNotFoundError(f"{folder}: this run has no events: expected one that began")
     wanted = "expected a run's folder, such as runs/quickstart/latest"
     raise FileNotFoundError(f"{folder}: no such run: {wanted}")
+
+
+def _describe_missing(name: str, tables: Mapping[str, pd.DataFrame]) -> str:
+    holders = [table for table, frame in tables.items() if name in frame]
+    column = f"it is a column of {', '.join(holders)}: " if holders else ""
+    choices = document.list_choices(tables, None if holders else name)
+    return f"{name}: no such table: {column}{choices}"
 
 
 def _write(value: Any) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.report import outputs
 from trunkline.harness.runs import run_record
@@ -16,7 +18,7 @@ from trunkline.harness.runs.run_process import make_record
 from trunkline.harness.runs.run_record import RECORD
 
 TRIES = "tries.json"
-"""How often runs were started, in the folder of a study: identity -> number, if that is not 1."""
+"""How often runs were started: identity -> number."""
 
 
 @contextlib.contextmanager
@@ -60,19 +62,56 @@ def clear(folder: Path) -> None:
             shutil.rmtree(path)
 
 
-def note_tries(folder: Path, result: Finished) -> None:
-    """Note that a run was started more than once."""
-    output = RunFolder(folder)
-    known = output.read_json(TRIES, missing={})
-    output.write_json(TRIES, {**known, result.job.identity: result.tries})
-    clear(folder / "runs" / result.job.name)
+@dataclass(slots=True)
+class Tries:
+    """How often runs were started, in the folder of a study, by this command and those before.
 
+    A file has the number of each run that is in progress, and of each that was started more than
+    once: so the start that was lost with a killed command, or with the machine, is counted.
+    """
 
-def read_tries(folder: Path, identities: Sequence[str]) -> list[int]:
-    """How often each run was started; nothing if each was started once."""
-    known = RunFolder(folder).read_json(TRIES, missing={})
-    tries = [int(known.get(each, 1)) for each in identities]
-    return tries if {*tries} - {1} else []
+    folder: RunFolder
+    _before: dict[str, int] = field(init=False)
+    _known: dict[str, int] = field(init=False)
+    _running: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._before = self.folder.read_json(TRIES, missing={})
+        self._known = {**self._before}
+
+    def note_running(self, running: Sequence[Running]) -> None:
+        """These runs, and no others, are in progress now."""
+        now = {each.run: each.starts for each in running}
+        if now != self._running:
+            self._running = now
+            self._write({run: self._before.get(run, 0) + starts for run, starts in now.items()})
+
+    def note_finished(self, result: Finished) -> None:
+        """A run has ended; of its other starts, no folders stay."""
+        run = result.job.identity
+        self._running.pop(run, None)
+        tries = self._before.get(run, 0) + result.tries
+        self._write({run: tries if tries > 1 else 0})
+        if tries > 1:
+            clear(self.folder.path / "runs" / result.job.name)
+
+    def forget_running(self) -> None:
+        """The user ends the runs in progress, which is no loss."""
+        lost = {run: starts - 1 for run, starts in self._running.items()}
+        self._write({run: self._before.get(run, 0) + starts for run, starts in lost.items()})
+        self._running = {}
+
+    def list_all(self, identities: Sequence[str]) -> list[int]:
+        """How often each run was started; nothing if each was started once."""
+        tries = [self._known.get(each, 1) for each in identities]
+        return tries if {*tries} - {1} else []
+
+    def _write(self, changes: Mapping[str, int]) -> None:
+        """Change numbers; 0 removes one."""
+        new = {run: number for run, number in {**self._known, **changes}.items() if number}
+        if new != self._known:
+            self._known = new
+            self.folder.write_json(TRIES, new)
 
 
 def describe_machine(run_dir: Path) -> dict[str, str]:

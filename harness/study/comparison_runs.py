@@ -13,10 +13,12 @@ code or with a damaged log are repeated.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +27,12 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import EXPECTED
 from trunkline.harness.config.document import Problem, ScenarioErrors
-from trunkline.harness.live.sweep_progress import SweepProgress
+from trunkline.harness.live.sweep_progress import Running, SweepProgress
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.pages.comparison import comparison_page as page
 from trunkline.harness.runs import finished_runs, provenance, run_pool, run_record, runner
+from trunkline.harness.runs.finished_runs import Tries
 from trunkline.harness.runs.run_pool import Finished, Job, Pool
 from trunkline.harness.runs.run_record import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
@@ -214,34 +217,18 @@ def find_finished(spec: Comparison, folder: Path) -> dict[str, Path]:
     return run_record.find(folder / "runs", {trial.job.identity for trial in spec.trials})
 
 
-def is_of_others(spec: Comparison, folder: Path) -> bool:
-    """Whether the folder has tables with cells or trials that are not in this comparison."""
-    try:
-        found = pd.read_csv(folder / "tables" / "trials.csv", dtype=str, keep_default_na=False)
-        if list(found)[: list(found).index("trial")] != list(spec.keys):
-            return True
-        there = {tuple(row) for row in found[[*spec.keys, "seed"]].itertuples(index=False)}
-    except FileNotFoundError:
-        return False
-    except (KeyError, ValueError):
-        return True
-    wanted = {
-        (*(value for _, value in trial.cell.values), str(trial.job.seed)) for trial in spec.trials
-    }
-    return not there <= wanted
-
-
 def run(
     spec: Comparison,
     folder: Path,
     at_once: int,
     on_progress: OnProgress,
     on_identical: Callable[[Sequence[str]], None] = lambda lines: None,
-    pool: Pool | None = None,
+    cluster: AbstractContextManager[Pool] | None = None,
 ) -> pd.DataFrame:
     """Run missing trials, up to `at_once` at a time; write tables and figures of all trials.
 
-    `pool` carries them out in place of this machine, and says itself how many go on at a time.
+    `cluster` carries them out in place of this machine, and says itself how many go on at a time.
+    It is entered if trials are missing, and left before tables are written.
 
     The first trials of all cells come before the second ones. Once all cells have two, and if more
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
@@ -250,7 +237,7 @@ def run(
     StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
     machine lacks something.
     """
-    if pool is None:
+    if cluster is None:
         check_machine(spec, folder)
     output = RunFolder(folder)
     output.prepare("runs", "tables", "plots")
@@ -262,13 +249,13 @@ def run(
             on_progress(sweep)
         missing = list_missing(list_in_turn(spec), folder, there)
         errors: dict[str, str] = {}
+        tries = Tries(output)
         first = [trial for trial in spec.trials if trial.number < 2]
         waited_for = {t.job.identity for t in first if len(first) < len(spec.trials)} & {*missing}
 
         def on_finished(result: Finished) -> None:
             sweep.note_finished(result.job.identity, result.outcome, result.tries)
-            if result.tries > 1:
-                finished_runs.note_tries(folder, result)
+            tries.note_finished(result)
             if result.run_dir is None:
                 errors[result.job.identity] = result.error or ""
             if result.job.identity in waited_for:
@@ -276,11 +263,18 @@ def run(
                 if not waited_for and (same := _list_identical(spec, first, errors, folder)):
                     on_identical(same)
 
-        on_running = run_pool.tell_progress(sweep, on_progress)
+        tell = run_pool.tell_progress(sweep, on_progress)
+
+        def on_running(running: Sequence[Running]) -> None:
+            tries.note_running(running)
+            tell(running)
+
+        own = contextlib.nullcontext(spec.kind.carry_out)
         try:
-            carry_out = pool or spec.kind.carry_out
-            carry_out(missing.values(), folder / "runs", at_once, on_finished, on_running)
+            with cluster if cluster and missing else own as carry_out:
+                carry_out(missing.values(), folder / "runs", at_once, on_finished, on_running)
         except KeyboardInterrupt:
+            tries.forget_running()
             _write_tables(spec, output, errors)
             raise
         trials, summary = _write_tables(spec, output, errors)
@@ -339,7 +333,7 @@ def _write_tables(
     there = find_finished(spec, output.path)
     path = output.path
     rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
-    if tries := finished_runs.read_tries(path, [t.job.identity for t in spec.trials]):
+    if tries := Tries(output).list_all([t.job.identity for t in spec.trials]):
         rows = [{**row, "tries": n} for row, n in zip(rows, tries, strict=True)]
     columns = dict.fromkeys(column for row in rows for column in row)
     ordered = [column for column in columns if column not in ("run", "error")] + ["run", "error"]

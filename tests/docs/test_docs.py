@@ -125,7 +125,8 @@ def check(fence: Fence, place: Path, capsys: pytest.CaptureFixture[str]) -> None
         path.write_text(fence.text)
     if fence.kind == "yaml" and re.search(r"^kind: ", fence.text, re.MULTILINE):
         path = place / "cluster.yml"
-        path.write_text(fence.text)
+        path.write_text(fence.text.replace("/home/me/", f"{place}/"))
+        make_certificate(place)
         cluster_file.read(str(path))
     elif fence.kind == "yaml":
         check_scenario(fence.text, sorted(place.glob("*.yaml")))
@@ -139,6 +140,13 @@ def check(fence: Fence, place: Path, capsys: pytest.CaptureFixture[str]) -> None
             carried_out = check_line(shlex.split(line, comments=True), bool(shown))
             if shown and carried_out:
                 assert "".join(capsys.readouterr()) == shown
+
+
+def make_certificate(place: Path) -> None:
+    """The files of TLS that the page names, by the command that it has."""
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    [command] = re.findall(r"^\$ (openssl .*)$", page, re.MULTILINE)
+    subprocess.run(shlex.split(command), cwd=place, check=True, capture_output=True)
 
 
 def check_scenario(text: str, files: list[Path]) -> None:

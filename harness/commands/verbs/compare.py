@@ -116,8 +116,9 @@ def make_plan(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing trials and compare the cells."""
-    from trunkline.harness.study import comparison_runs
+    from trunkline.harness.study import earlier_tables
 
+    sweeps.check_shares(arguments)
     spec = make_plan(arguments, arguments.trials, arguments.beside)
     if spec.real_time:
         sweeps.refuse_real_time(arguments)
@@ -132,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.share is not None:
         return run_share(spec, folder, arguments)
-    if comparison_runs.is_of_others(spec, folder):
+    if earlier_tables.is_of_others(spec, folder):
         terminal.print_error(
             f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
             "--out DIR keeps them"
@@ -212,26 +213,31 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     def tell(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    cluster = sweeps.find_cluster(arguments, folder, tell)
     try:
-        with (
-            sweeps.open_pool(arguments, folder, tell) as pool,
-            sweep_view.show(console) as show,
-        ):
+        with sweep_view.show(console) as show:
             return comparison_runs.run(
                 spec,
                 folder,
                 arguments.jobs,
                 show,
                 lambda same: tell("\n".join([*same, IDENTICAL])),
-                pool,
+                cluster,
             )
     except KeyboardInterrupt:
         kept = len(comparison_runs.find_finished(spec, folder))
-        tell(
-            f"{kept} of {total} trials are kept in {folder}; its tables show the means of "
-            "these trials; the same command continues"
-        )
+        tell(_describe_kept(kept, total, folder))
         raise
+
+
+def _describe_kept(kept: int, total: int, folder: Path) -> str:
+    """What there is after Ctrl-C."""
+    if not kept:
+        return f"none of the {total} trials has finished yet; the same command starts them again"
+    means = (
+        f"{kept} of {total} trials are kept in {folder}; its tables show the means of these trials"
+    )
+    return f"{means}; the same command continues"
 
 
 def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> int:
@@ -240,8 +246,6 @@ def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     from trunkline.harness.study import comparison_shares
 
     number, count = arguments.share
-    if arguments.on_cluster is not None:
-        raise terminal.UsageError(f"--share {number}/{count}: expected without --on-cluster")
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
     with sweep_view.show(console, f"share {number}/{count}: ") as show:
         total, lost = comparison_shares.run_share(

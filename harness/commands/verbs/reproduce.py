@@ -94,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not panels:
         allowed = f"expected one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")
+    sweeps.check_shares(arguments)
     planned = {}
     for name in panels:
         figure = known[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
     def tell(text: str) -> None:
         screen.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    with sweeps.open_pool(arguments, folder, tell) as pool, sweep_view.show(screen) as show:
+    cluster = sweeps.find_cluster(arguments, folder, tell) or contextlib.nullcontext()
+    with cluster as pool, sweep_view.show(screen) as show:
         rows, failed = soak_runs.run(spec, folder, arguments.jobs, show, arguments.keep, pool)
     for name, value in soak_runs.sum_up(rows).items():
         print(f"{name:>18}  {value}")

@@ -6,6 +6,7 @@ before anything starts.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,8 @@ def _read_file(read: Document) -> Cluster:
                 read.refuse(refusal.path, refusal.text)
     if isinstance(found, Ssh):
         _check_ssh(found, read)
+    if isinstance(found, Ssh | Address) and found.tls:
+        _check_tls(found.tls, read)
     if read.problems:
         raise ScenarioErrors(read.problems)
     return found  # type: ignore[return-value]
@@ -158,6 +161,29 @@ def _check_ssh(found: Ssh, read: Document) -> None:
             ("tls",),
             "expected ca, cert and key (docs/cluster.md has the commands), or unencrypted: true, "
             "by which whoever reaches a port executes code as you",
+        )
+
+
+def _check_tls(files: Tls, read: Document) -> None:
+    """Read the files: Dask would tell of a problem only in the middle of a start."""
+    problems = len(read.problems)
+    for part in ("ca", "cert", "key"):
+        try:
+            Path(getattr(files, part)).read_bytes()
+        except OSError as error:
+            read.refuse(("tls", part), error.strerror or type(error).__name__)
+    if len(read.problems) > problems:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(files.ca)
+    except ssl.SSLError:
+        read.refuse(("tls", "ca"), "expected a certificate in PEM")
+    try:
+        context.load_cert_chain(files.cert, files.key, password="")  # so it asks for none
+    except ssl.SSLError:
+        read.refuse(
+            ("tls", "key"), "expected the private key of tls.cert, in PEM and without a password"
         )
 
 

@@ -107,13 +107,14 @@ class _Sweep:
     submitted: int = 0
     unfit: str = ""
     on_finished: Callable[[Finished], None] = lambda result: None
+    on_running: Callable[[Sequence[Running]], None] = lambda running: None
 
     def run(
         self,
         on_finished: Callable[[Finished], None],
         on_running: Callable[[Sequence[Running]], None],
     ) -> None:
-        self.on_finished = on_finished
+        self.on_finished, self.on_running = on_finished, on_running
         room, looked_s, waited = 0, -POLL_S, False
         while True:
             if time.monotonic() >= looked_s + POLL_S:
@@ -186,6 +187,7 @@ class _Sweep:
             del self.asked[said["key"]]
             self.pool.client.cancel([asked.future], force=True)
             self._give_up(asked, f"its worker was lost {MOST_TRIES} times, last: {asked.worker}")
+        self.on_running(self._list_running())  # at once: a start is counted, whatever comes next
 
     def _finish(self, key: str) -> None:
         asked = self.asked.pop(key, None)

@@ -5,10 +5,12 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from finished_runs import make_agents_run
+from finished_runs import make_agents_run, make_programs_run
 from trace_format import find_errors
 
+import trunkline
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import export
 
@@ -89,4 +91,15 @@ def test_several_formats_are_written_at_once(run_dir: str, tmp_path: Path, capsy
     words = ("--perfetto", str(tmp_path / "a.json"), "--parquet", str(tmp_path / "tables"))
     code, said = run(capsys, run_dir, *words)
     assert (code, said) == (0, f"{tmp_path / 'a.json'}\n{tmp_path / 'tables'}\n")
-    assert (tmp_path / "tables" / "tasks.parquet").exists()
+
+
+@pytest.mark.parametrize("make", [make_agents_run, make_programs_run])
+def test_parquet_has_the_tables_with_their_types(make, tmp_path: Path, capsys) -> None:
+    pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'trunkline[parquet]'")
+    folder = make(tmp_path / "run")
+    assert run(capsys, str(folder), "--parquet", str(tmp_path / "tables"))[0] == 0
+    tables = trunkline.open_run(folder)
+    files = {file.stem: pd.read_parquet(file) for file in (tmp_path / "tables").iterdir()}
+    assert {*files} == {*tables}
+    for name, table in files.items():
+        pd.testing.assert_frame_equal(table, tables[name])

@@ -39,6 +39,22 @@ def test_a_finished_run_is_opened_without_reading_its_log_again(
     assert run.scenario["stop"]["time"] == "4.4 s"
 
 
+def test_a_table_that_is_not_there_is_told_with_those_that_are(agents: Path) -> None:
+    run = trunkline.open_run(agents)
+    with pytest.raises(KeyError) as missing:
+        run["taks"]
+    assert str(missing.value) == (
+        f"taks: no such table: did you mean tasks? expected one of {', '.join(run)}"
+    )
+    with pytest.raises(KeyError) as missing:
+        run["duration_s"]
+    assert str(missing.value) == (
+        f"duration_s: no such table: it is a column of tasks: expected one of {', '.join(run)}"
+    )
+    assert "nothing" not in run
+    assert run.get("nothing") is None
+
+
 def test_a_run_that_was_not_judged_is_read_from_its_log(agents: Path, tmp_path: Path) -> None:
     for name in ("events.jsonl", "resolved.yaml"):
         (tmp_path / name).write_text((agents / name).read_text())

@@ -22,7 +22,7 @@ from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse
-from trunkline.harness.study import comparison_runs, comparison_shares
+from trunkline.harness.study import comparison_runs, comparison_shares, earlier_tables
 from trunkline.harness.study.grid import GridError, read_axes
 
 ROOT = Path(__file__).parents[3]
@@ -310,7 +310,7 @@ def test_the_tables_have_the_labels(scenario, started):
     trials = pd.read_csv(folder / "tables" / "trials.csv")
     assert cells["label"].tolist() == ["mine, first", "other"]
     assert trials["label"].tolist() == ["mine, first"] * 2 + ["other"] * 2
-    assert not comparison_runs.is_of_others(spec, folder)
+    assert not earlier_tables.is_of_others(spec, folder)
 
 
 def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):
@@ -344,12 +344,19 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     scenario, started, capsys, monkeypatch, tmp_path
 ):
     def interrupt(jobs, runs_dir, at_once, on_finished, on_running):
-        real(list(jobs)[:1], runs_dir, at_once, on_finished, on_running)
+        real(list(jobs)[:finished], runs_dir, at_once, on_finished, on_running)
         raise KeyboardInterrupt
 
-    real = run_pool.run
+    real, finished = run_pool.run, 0
     monkeypatch.setattr(run_pool, "run", interrupt)
     arguments = [scenario, "--vary", "scheme.plan=crew,opr", "--trials", 2]
+    code, _, err = command(*arguments, "--out", tmp_path / "out", capsys=capsys)
+    assert code == 130
+    assert err.splitlines()[-2:] == [
+        "none of the 4 trials has finished yet; the same command starts them again",
+        "trunkline: interrupted",
+    ]
+    finished = 1
     code, _, err = command(*arguments, "--out", tmp_path / "out", capsys=capsys)
     assert code == 130
     assert err.splitlines()[-2:] == [
@@ -410,14 +417,14 @@ def test_variants_whose_first_two_trials_are_identical_are_told_before_the_other
 def test_a_comparison_with_fewer_cells_or_trials_would_replace_tables(scenario, started, tmp_path):
     folder = tmp_path / "out"
     whole = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,opr"]), 2)
-    assert not comparison_runs.is_of_others(whole, folder)
+    assert not earlier_tables.is_of_others(whole, folder)
     run(scenario, "scheme.plan=crew,opr", trials=2)
-    assert not comparison_runs.is_of_others(whole, folder)
+    assert not earlier_tables.is_of_others(whole, folder)
     more = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,opr"]), 3)
-    assert not comparison_runs.is_of_others(more, folder)
+    assert not earlier_tables.is_of_others(more, folder)
     for axes, trials in ((["scheme.plan=crew,opr"], 1), (["scheme.plan=crew"], 2), ([], 2)):
         fewer = comparison_runs.plan(scenario, read_axes(axes), trials)
-        assert comparison_runs.is_of_others(fewer, folder)
+        assert earlier_tables.is_of_others(fewer, folder)
 
 
 def test_a_run_is_the_same_whether_a_file_or_a_command_gave_its_values(scenario):

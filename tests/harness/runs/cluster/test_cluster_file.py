@@ -1,5 +1,7 @@
 """What `--on-cluster` may say, and what it refuses before anything starts."""
 
+from pathlib import Path
+
 import pytest
 
 from trunkline.harness.config.document import ScenarioErrors
@@ -14,6 +16,14 @@ walltime: 4 h
 queue: normal
 directives: [--qos=low]
 """
+
+
+def certificate(folder: Path) -> None:
+    """Write cert.pem and key.pem."""
+    security = pytest.importorskip("distributed").Security
+    made = security.temporary().get_tls_config_for_role("worker")
+    (folder / "cert.pem").write_text(made["cert"])
+    (folder / "key.pem").write_text(made["key"])
 
 
 @pytest.fixture
@@ -35,10 +45,10 @@ def test_words_and_addresses_need_no_file():
 def test_each_kind_has_options_of_its_own(read_text):
     slurm = Slurm(14400.0, 10, 4, 2 * 10**9, "normal", directives=("--qos=low",))
     assert read_text(SLURM) == slurm
-    tls = Tls("c", "c", "k")
-    assert read_text("{kind: ssh, hosts: [a, b], tls: {ca: c, cert: c, key: k}}") == Ssh(
-        ("a", "b"), tls=tls
-    )
+    certificate(Path())
+    tls = Tls("cert.pem", "cert.pem", "key.pem")
+    ssh = "{kind: ssh, hosts: [a, b], tls: {ca: cert.pem, cert: cert.pem, key: key.pem}}"
+    assert read_text(ssh) == Ssh(("a", "b"), tls=tls)
     assert read_text("{kind: ssh, hosts: [localhost]}") == Ssh(("localhost",))
     assert read_text("{kind: local, runs: 3}") == Local(3)
 
@@ -94,3 +104,36 @@ def test_a_file_is_checked_as_a_whole(read_text, text, said):
     with pytest.raises(ScenarioErrors) as refused:
         read_text(text)
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["kind: ssh\nhosts: [a]", "kind: address\naddress: tls://a:1"],
+)
+@pytest.mark.parametrize(
+    ("tls", "said"),
+    [
+        (
+            "{ca: no/ca.pem, cert: cert.pem, key: key}",
+            [
+                "site.yaml:3: tls.ca: no/ca.pem: No such file or directory",
+                "site.yaml:3: tls.key: key: No such file or directory",
+            ],
+        ),
+        (
+            "{ca: key.pem, cert: cert.pem, key: other/key.pem}",
+            [
+                "site.yaml:3: tls.ca: key.pem: expected a certificate in PEM",
+                "site.yaml:3: tls.key: other/key.pem: expected the private key of tls.cert, in PEM "
+                "and without a password",
+            ],
+        ),
+    ],
+)
+def test_files_of_tls_are_read_before_anything_starts(read_text, start, tls, said):
+    certificate(Path())
+    Path("other").mkdir()
+    certificate(Path("other"))
+    with pytest.raises(ScenarioErrors) as refused:
+        read_text(f"{start}\ntls: {tls}\n")
+    assert str(refused.value).splitlines() == said

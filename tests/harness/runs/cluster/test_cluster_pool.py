@@ -3,12 +3,14 @@
 The runs only pretend (`tests/fake_runs.py`); schedulers, workers and their deaths are real.
 """
 
-import signal
+import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from dask_machines import WAIT_S, machines, read_trials, wait_until
+from dask_machines import WAIT_S, Machines, machines, read_trials, wait_until
 
 pytest.importorskip("distributed")
 
@@ -20,6 +22,15 @@ def sequential(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
         done = here.compare()
         assert done.wait(WAIT_S) == 1, here.read(done)  # some trials fail
         return read_trials(here.folder)
+
+
+def list_counted(here: Machines) -> set[str]:
+    """The names of runs that are under way, and whose start is counted."""
+    file = here.folder / "out" / "tries.json"
+    counted = {run[:8] for run in json.loads(file.read_text())} if file.exists() else set()
+    begun = {words[1] for words in here.log if words[0] == "start"}
+    ended = {words[1] for words in here.log if words[0] == "end"}
+    return {name for name in begun - ended if name[-8:] in counted}
 
 
 def test_a_lost_worker_costs_only_its_run_which_is_repeated_and_counted(tmp_path, sequential):
@@ -38,20 +49,30 @@ def test_a_lost_worker_costs_only_its_run_which_is_repeated_and_counted(tmp_path
         assert "starts again on" in here.read(done)
 
 
-def test_without_the_scheduler_the_command_says_what_to_do_and_then_continues(tmp_path, sequential):
+def test_a_killed_command_and_then_a_lost_scheduler_cost_only_what_was_under_way(
+    tmp_path, sequential
+):
     with machines(tmp_path) as here:
         scheduler = here.scheduler()
         here.worker(), here.worker()
         done = here.compare("--on-cluster", here.address)
-        wait_until(lambda: here.count("end") >= 3)
+        wait_until(lambda: here.count("end") >= 2 and list_counted(here))
+        lost = list_counted(here)
+        done.kill()
+        done.wait()
+        wait_until(lambda: not here.under_way())  # no run outlives its command
+
+        ended = here.count("end")
+        done = here.compare("--on-cluster", here.address)
+        wait_until(lambda: here.count("end") > ended)
         scheduler.kill()
         assert done.wait(WAIT_S) == 70
-        said = here.read(done).splitlines()[-1]
-        assert said == (
+        assert here.read(done).splitlines()[-1] == (
             f"trunkline: {here.address}: the connection to the scheduler is lost; finished runs are"
             " kept: start it again if it ended, then the same command continues"
         )
-        wait_until(lambda: not here.under_way())  # no run outlives its cluster
+        wait_until(lambda: not here.under_way())  # nor its scheduler
+
         here.scheduler()
         here.worker()
         done = here.compare("--on-cluster", here.address)
@@ -59,20 +80,9 @@ def test_without_the_scheduler_the_command_says_what_to_do_and_then_continues(tm
         pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
         ended = Counter(words[1] for words in here.log if words[0] == "end")
         assert set(ended.values()) == {1}
-
-
-def test_a_command_that_is_killed_leaves_no_run_and_continues(tmp_path, sequential):
-    with machines(tmp_path, FAKE_S="3") as here:
-        here.scheduler()
-        here.worker(FAKE_S="1"), here.worker()
-        done = here.compare("--on-cluster", here.address)
-        wait_until(lambda: here.count("end") >= 2 and here.under_way())
-        done.send_signal(signal.SIGKILL)
-        done.wait()
-        wait_until(lambda: not here.under_way())
-        done = here.compare("--on-cluster", here.address)
-        assert done.wait(WAIT_S) == 1, here.read(done)
-        pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
+        trials = pd.read_csv(tmp_path / "out" / "tables" / "trials.csv")
+        counted = {Path(run).parent.name for run in trials["run"][trials["tries"] > 1]}
+        assert lost & counted
 
 
 def test_without_a_shared_folder_run_folders_are_fetched(tmp_path, sequential):
@@ -82,6 +92,8 @@ def test_without_a_shared_folder_run_folders_are_fetched(tmp_path, sequential):
         done = here.compare("--on-cluster", here.address)
         assert done.wait(WAIT_S) == 1, here.read(done)
         pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
+        assert "dashboard" not in here.read(done)
+        assert "8 of 8 done (2 failed)" in here.read(done)
 
 
 def test_a_cluster_on_this_machine_gives_the_same_table(tmp_path, sequential):
@@ -92,12 +104,17 @@ def test_a_cluster_on_this_machine_gives_the_same_table(tmp_path, sequential):
 
 
 def test_a_machine_that_cannot_carry_out_runs_is_sent_away(tmp_path, sequential):
-    with machines(tmp_path) as here:
+    preload = tmp_path / "served.py"
+    name = "distributed.dashboard.scheduler"  # what Dask imports to serve it, if there is bokeh
+    preload.write_text(f"import sys\nsys.modules[{name!r}] = sys\n")
+    with machines(tmp_path, DASK_DISTRIBUTED__SCHEDULER__PRELOAD=str(preload)) as here:
         here.scheduler()
-        here.worker(FAKE_UNFIT="there is no kernel"), here.worker(FAKE_S="0.3")
+        here.worker(FAKE_UNFIT="there is no kernel"), here.worker(FAKE_S="0.2")
         done = here.compare("--on-cluster", here.address)
         assert done.wait(WAIT_S) == 1, here.read(done)
         assert here.read(done).count("there is no kernel; the run goes to another worker") == 1
+        [line] = [each for each in here.read(done).splitlines() if "dashboard" in each]
+        assert re.fullmatch(r"dashboard  http://127\.0\.0\.1:\d+/status", line)
         pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
 
 

@@ -1,9 +1,6 @@
 """The address of Dask's dashboard: told where one runs, with the host that a browser can reach."""
 
-import re
-
 import pytest
-from dask_machines import WAIT_S, machines
 
 pytest.importorskip("distributed")
 
@@ -37,27 +34,3 @@ class Client:
 def test_a_dashboard_is_on_the_scheduler_s_loopback_interface_if_trunkline_started_it(spec, told):
     assert find_dashboard(Client(runs=True), spec) == told
     assert find_dashboard(Client(runs=False), spec) is None
-
-
-def test_no_address_is_told_of_a_scheduler_without_dashboard(tmp_path):
-    with machines(tmp_path, FAKE_S="0") as here:
-        here.scheduler()
-        here.worker()
-        done = here.compare("--on-cluster", here.address)
-        assert done.wait(WAIT_S) == 1, here.read(done)
-        said = here.read(done)
-        assert "dashboard" not in said
-        assert "8 of 8 done (2 failed)" in said
-
-
-def test_the_scheduler_is_asked_whether_it_serves_a_dashboard(tmp_path):
-    preload = tmp_path / "served.py"
-    name = "distributed.dashboard.scheduler"  # what Dask imports to serve it, if there is bokeh
-    preload.write_text(f"import sys\nsys.modules[{name!r}] = sys\n")
-    with machines(tmp_path, FAKE_S="0", DASK_DISTRIBUTED__SCHEDULER__PRELOAD=str(preload)) as here:
-        here.scheduler()
-        here.worker()
-        done = here.compare("--on-cluster", here.address)
-        assert done.wait(WAIT_S) == 1, here.read(done)
-        [line] = [each for each in here.read(done).splitlines() if "dashboard" in each]
-        assert re.fullmatch(r"dashboard  http://127\.0\.0\.1:\d+/status", line)
