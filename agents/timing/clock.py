@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,10 +31,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     now_ns = 0
 
-    def __init__(self) -> None:
-        selector = ExactSelector()
-        selector.now_ns = lambda: self.now_ns
-        super().__init__(selector)
+    def __init__(self, selector: selectors.BaseSelector | None = None) -> None:
+        """`selector` replaces the one that makes timers exact, for who waits for the loop."""
+        super().__init__(selector or ExactSelector(lambda: self.now_ns))
 
     def time(self) -> float:
         """The clock's time in seconds; asyncio calls this after every wake-up."""

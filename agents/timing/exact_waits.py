@@ -41,16 +41,12 @@ class Alarm:
 
 
 class ExactSelector(selectors.EpollSelector):
-    """A selector whose timeouts are exact: asyncio's timers go off when they are due.
+    """A selector whose timeouts are exact: asyncio's timers go off when they are due."""
 
-    Attributes:
-        now_ns: gives the time (ns) from which timeouts count: that of the last reading.
-    """
-
-    now_ns: Callable[[], int]
-
-    def __init__(self) -> None:
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        """`now_ns` gives the time (ns) from which timeouts count: that of the last reading."""
         super().__init__()
+        self._now_ns = now_ns
         self._alarm = Alarm()
         self._set_ns = 0
         self.register(self._alarm.fd, selectors.EVENT_READ)
@@ -63,7 +59,7 @@ class ExactSelector(selectors.EpollSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait until something is ready, at most `timeout` seconds; None is without end."""
         if timeout is not None and timeout > 0:
-            at_ns = self.now_ns() + math.ceil(timeout * 1e9)
+            at_ns = self._now_ns() + math.ceil(timeout * 1e9)
             if not 0 <= self._set_ns - at_ns < ROUNDING_NS:
                 self._alarm.set(at_ns)
                 self._set_ns = at_ns

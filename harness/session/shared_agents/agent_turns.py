@@ -18,13 +18,11 @@ import select
 import socket
 import sys
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from trunkline.agents.timing.clock import VirtualLoop
 from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.network.interface import Network
 from trunkline.harness.session.agent_main import (
@@ -36,43 +34,10 @@ from trunkline.harness.session.agent_main import (
     run_timed,
 )
 from trunkline.harness.session.shared_agents.agent_group import STOPPED, Earlier, receive
+from trunkline.harness.session.shared_agents.member_loop import MemberLoop, MemberSelector
 
 _NEW_HOST_NAME = 0x04000000
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class MemberLoop(VirtualLoop):
-    """The event loop of one agent. It knows the agent's sockets, which are in its site."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-
-    async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
-        """Accept a connection, as asyncio does."""
-        connection, address = await super().sock_accept(sock)
-        self.sockets.add(connection)
-        return connection, address
-
-    @property
-    def poll_fd(self) -> int:
-        """The descriptor that is ready when one of the loop's is; -1 if it is closed."""
-        selector = self._selector  # type: ignore[attr-defined]
-        return selector.fileno() if selector is not None else -1
-
-    @property
-    def due_s(self) -> float:
-        """When it needs a turn even if no descriptor is ready; infinite if never."""
-        # asyncio has no public way to ask for its timers and callbacks.
-        if self._ready:  # type: ignore[attr-defined]
-            return -math.inf
-        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        return timers[0].when() if timers else math.inf
-
-    def take_turn(self) -> None:
-        """Do what can be done now, without waiting (asyncio's own way to do so)."""
-        self.stop()
-        self.run_forever()
 
 
 @dataclass(slots=True)
@@ -147,7 +112,7 @@ class Turns:
         self._network = network
         self._log_dir = log_dir
         self._members: dict[str, Member] = {}
-        self._by_fd: dict[int, Member] = {}
+        self._owners: dict[int, str] = {}
         self._due: list[tuple[float, int, Member]] = []
         self._turns = 0
         self._dead: list[object] = []
@@ -168,39 +133,45 @@ class Turns:
             ready = self._wait()
             if self._commands.fileno() in ready and not self._obey():
                 return 0
-            for fd in ready:
-                if (member := self._by_fd.get(fd)) is not None:
-                    self._serve(member, fd)
-            self._serve_due()
+            woken: dict[Member, None] = {}
+            for fd, mask in ready.items():
+                if (name := self._owners.get(fd)) is None:
+                    continue
+                member = self._members[name]
+                if fd == member.outlet.fd:
+                    self._flush(member)
+                else:
+                    member.loop.selector.ready.append((fd, mask))
+                    woken[member] = None
+            for member in woken:
+                self._give_turn(member)
+            self._serve_due(self._alarm.fd in ready)
 
     # -- turns ---------------------------------------------------------------------------------
 
-    def _wait(self) -> list[int]:
-        """Wait until a descriptor is ready or a timer is due; returns the ready descriptors."""
+    def _wait(self) -> dict[int, int]:
+        """Wait until a descriptor is ready or a timer is due; returns the events by descriptor."""
         while self._due and self._due[0][0] != self._due[0][2].due_s:
             heapq.heappop(self._due)  # it has had a turn since
         due_s = self._due[0][0] if self._due else math.inf
         if due_s > 0 and due_s != self._alarm_s:
             self._alarm.set(None if due_s == math.inf else math.ceil(due_s * 1e9))
             self._alarm_s = due_s
-        ready = [fd for fd, _ in self._poll.poll(None if due_s > 0 else 0)]
-        if self._alarm.fd in ready:
-            ready.remove(self._alarm.fd)
-        return ready
+        return dict(self._poll.poll(None if due_s > 0 else 0))
 
-    def _serve(self, member: Member, fd: int) -> None:
-        if fd != member.outlet.fd:
-            self._give_turn(member)
-            return
+    def _flush(self, member: Member) -> None:
         member.outlet.flush()
         if not member.outlet.rest:
-            self._forget(fd)
+            self._forget(member.outlet.fd)
             if member.code is not None:
                 self._close(member, member.code)
 
-    def _serve_due(self) -> None:
-        """Give a turn to those whose time has come; what these cause comes later."""
-        now_s = time.monotonic() if self._due else 0.0
+    def _serve_due(self, has_rung: bool) -> None:
+        """Give a turn to those whose time has come; what these cause comes later.
+
+        Only the alarm tells that the time of a timer has come.
+        """
+        now_s = time.monotonic() if has_rung else -math.inf
         due: dict[Member, None] = {}
         while self._due and self._due[0][0] <= now_s:
             due_s, _, member = heapq.heappop(self._due)
@@ -229,7 +200,7 @@ class Turns:
         finally:
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         if member.outlet.rest and member.code is None:
-            self._remember(member.outlet.fd, member, select.EPOLLOUT)
+            self._watch_outlet(member)
 
     def _schedule(self, member: Member) -> None:
         due_s = member.loop.due_s
@@ -268,9 +239,9 @@ class Turns:
         name = command["name"]
         os.set_blocking(events_fd, False)
         outlet = Outlet(events_fd)
-        runner = asyncio.Runner(loop_factory=MemberLoop)
-        loop = runner.get_loop()
-        assert isinstance(loop, MemberLoop)
+        loop = MemberLoop(MemberSelector(name, self._poll, self._owners))
+        runner = asyncio.Runner(loop_factory=lambda: loop)
+        runner.get_loop()
 
         def open_socket() -> socket.socket:
             sock = self._network.open_socket(name)
@@ -284,18 +255,17 @@ class Turns:
         log = (self._log_dir / f"{name}.log").open("a", encoding="utf-8", buffering=1)
         member = Member(name, runner, loop, task, pipes, outlet, end_fd, log)
         self._members[name] = member
-        self._remember(loop.poll_fd, member, select.EPOLLIN)
         self._give_turn(member)
 
     def _pause(self, member: Member) -> None:
         if not member.is_paused:
             member.is_paused, member.due_s = True, math.nan
-            self._forget(member.loop.poll_fd)
+            member.loop.selector.pause()
 
     def _resume(self, member: Member) -> None:
         if member.is_paused:
             member.is_paused = False
-            self._remember(member.loop.poll_fd, member, select.EPOLLIN)
+            member.loop.selector.resume()
             self._schedule(member)
 
     def _kill(self, member: Member, code: int) -> None:
@@ -312,39 +282,38 @@ class Turns:
             code = log_failure(asyncio.CancelledError(), member.pipes)
         elif (error := member.task.exception()) is not None:
             code = log_failure(error, member.pipes)
-        poll_fd = member.loop.poll_fd
-        self._forget(poll_fd)
+        member.loop.leave()
         member.runner.close()
         self._end(member, code)
 
     def _end(self, member: Member, code: int) -> None:
         """Close an agent's sockets, and tell its end as soon as its events are written."""
         member.code, member.due_s = code, math.nan
-        self._forget(member.loop.poll_fd)
+        member.loop.selector.pause()
         for sock in list(member.loop.sockets):
             sock.close()
         member.outlet.flush()
         if member.outlet.rest:
-            self._remember(member.outlet.fd, member, select.EPOLLOUT)
+            self._watch_outlet(member)
         else:
             self._close(member, code)
 
     def _close(self, member: Member, code: int) -> None:
         os.write(member.end_fd, str(code).encode())
+        self._forget(member.outlet.fd)
         for fd in (member.outlet.fd, member.pipes.epoch_fd, member.end_fd):
-            self._forget(fd)
             os.close(fd)
         member.log.close()
 
     # -- descriptors ---------------------------------------------------------------------------
 
-    def _remember(self, fd: int, member: Member, mask: int) -> None:
-        if fd not in self._by_fd:
-            self._by_fd[fd] = member
-            self._poll.register(fd, mask)
+    def _watch_outlet(self, member: Member) -> None:
+        if member.outlet.fd not in self._owners:
+            self._owners[member.outlet.fd] = member.name
+            self._poll.register(member.outlet.fd, select.EPOLLOUT)
 
     def _forget(self, fd: int) -> None:
-        if self._by_fd.pop(fd, None) is not None:
+        if self._owners.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
 

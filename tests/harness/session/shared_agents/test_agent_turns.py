@@ -3,6 +3,7 @@
 import asyncio
 import math
 import os
+import select
 import signal
 import socket
 import time
@@ -14,13 +15,14 @@ from trunkline.harness.commands import main
 from trunkline.harness.processes.fork import FAILED, signals_held
 from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup
-from trunkline.harness.session.shared_agents.agent_turns import MemberLoop, Turns
+from trunkline.harness.session.shared_agents.agent_turns import Turns
+from trunkline.harness.session.shared_agents.member_loop import MemberLoop, MemberSelector
 
 NO_LIFE_BEFORE = 0, 0
 
 
 def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():
-    loop, done = MemberLoop(), []
+    loop, done = MemberLoop(MemberSelector("a", select.epoll(), {})), []
 
     async def work():
         done.append("begun")
@@ -38,6 +40,7 @@ def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():
             loop.take_turn()
         assert loop.due_s > time.monotonic() + 3000  # asyncio forgets a cancelled timer later
     finally:
+        loop.leave()
         loop.close()
 
 
