@@ -1,6 +1,7 @@
 """A verdict notices every falsified log: with faults, servers or branches, without, of programs.
 
-Each of the six runs is a real one. The folder `falsified` has the ways to falsify its log.
+Each of the six runs is a real one; in two of them all agents share a process. The folder `falsified`
+has the ways to falsify its log.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ workload: {kind: synthetic, model: 100 kB, compute: [0.1 s, 0.5 s]}
 scheme: {policy: ps, plan: ps, mode: asp, servers: [n1, n3], momentum: 0.5, chunk: 8 KiB}
 controller: {site: n2}
 stop: {rounds: 20}
+agents: {per_process: all}
 timeline:
 - {at: 1.1 s, do: kill n3 for 500 ms}
 - {at: 3 s, do: outage n3 n4 for 700 ms}
@@ -163,7 +165,7 @@ def read_scenario(name: str) -> Scenario:
         "with faults": (SCENARIOS / "soak/mesh.yaml", (), 31),
         "with early contributions": (
             SCENARIOS / "soak/mesh.yaml",
-            ("scheme.scatter=non-blocking",),
+            ("scheme.scatter=non-blocking", "agents.per_process=all"),
             31,
         ),
     }
