@@ -8,12 +8,22 @@ from collections.abc import Iterator
 from trunkline.agents.events.fault_events import LinkAltered, WaysAltered
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.verdict import Finding, doubt, excused, format_time, judged
+from trunkline.harness.checks.verdict import (
+    CHANGED,
+    MAY_CHANGE,
+    Finding,
+    doubt,
+    excused,
+    format_time,
+    judged,
+)
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 
-MAY_CHANGE = "network.may_change"
-"""The rule by which changes of links by others are excused."""
+
+def altered_rule(rules: Rules) -> str:
+    """The rule by which what a changed link did is excused."""
+    return MAY_CHANGE if rules.scenario.network.may_change else CHANGED
 
 
 def links_unaltered(history: History, rules: Rules) -> Iterator[Finding]:
