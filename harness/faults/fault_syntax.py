@@ -18,7 +18,6 @@ from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
 from trunkline.harness.faults import availability, link_values, traces
-from trunkline.harness.faults.fault_hints import advise, split
 from trunkline.harness.faults.fault_parts import (
     ALL,
     Choice,
@@ -33,7 +32,7 @@ from trunkline.harness.faults.fault_parts import (
     Sites,
     Track,
 )
-from trunkline.harness.faults.fault_problems import FaultProblems
+from trunkline.harness.faults.fault_problems import FaultProblems, advise, split
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
 from trunkline.topologies import distributions
 from trunkline.topologies.access import GATEWAY
