@@ -76,6 +76,20 @@ class LinkAltered(Event, by=By.RUNNER):
 
 
 @dataclass(frozen=True, slots=True)
+class WaysAltered(Event, by=By.RUNNER):
+    """Not the run, but a program or a typed command changed how packets leave this node.
+
+    `what` is a route, an address, or the hardware address of a neighbour; `expected` is what the
+    run has set, `found` what the kernel has now, both in words.
+    """
+
+    node: str
+    what: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentChanged(Event, by=By.RUNNER):
     """A fault did this to an agent or program: kill, leave (a program), restart, pause, resume."""
 

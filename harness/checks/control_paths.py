@@ -62,7 +62,7 @@ class Paths:
 
     @cached_property
     def _least_ms(self) -> Mapping[tuple[str, str], float]:
-        spells = Conditions.of(self.history, self.rules.topology).spells
+        spells = Conditions.to_judge(self.history, self.rules.topology).spells
         return {
             ends: min(spell.link.least_delay_ms for spell in found)
             for ends, found in spells.items()

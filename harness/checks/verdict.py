@@ -21,6 +21,11 @@ SHOWN = 5
 CASES = 20
 """A check lists at most this many excused objects of each rule; the rest are counted."""
 
+MAY_CHANGE = "network.may_change"
+"""The rule by which the scenario lets programs and typed commands change links."""
+CHANGED = "something else than the run changed the link"
+"""The rule by which a link is excused that the scenario does not let others change."""
+
 EXPECTED = "expected: "
 """The names of the checks of `expect:` begin with it."""
 
@@ -73,7 +78,8 @@ class Check:
     def of(cls, name: str, objects: str, findings: Iterable[Finding]) -> Check:
         """Summarize findings: the worst outcome, and the texts of the findings that have it.
 
-        A check that could judge objects and excused them all is `unknown`.
+        A check that could judge objects and excused them all is `unknown`, unless the scenario
+        itself asks for that.
         """
         every = tuple(findings)
         judged = sum(each.objects for each in every if not each.rule)
@@ -82,7 +88,8 @@ class Check:
         texts = [each.text for each in every if each.outcome == outcome and not each.rule]
         texts = [text for text in texts if text]
         if outcome in ("none", "pass"):
-            outcome = "pass" if judged else "unknown" if excuses else "none"
+            is_asked_for = all(excuse.rule == MAY_CHANGE for excuse in excuses)
+            outcome = "pass" if judged else "none" if is_asked_for else "unknown"
             if outcome == "unknown":  # the notes are about nothing
                 texts = [_explain_excuses(objects, excuses)]
         if len(texts) > SHOWN:
@@ -246,7 +253,9 @@ def _explain_excuses(objects: str, excuses: tuple[Excuse, ...]) -> str:
     rules = "; ".join(f"{excuse.count:,} excused: {excuse.rule}" for excuse in excuses)
     none = f"none of {total:,} {objects}" if total > 1 else f"the only {_make_singular(objects)}"
     judged = "was judged" if total > 1 else "was not judged"
-    return f"{none} {judged} ({rules}); let the run go on until some can be"
+    is_changed = {excuse.rule for excuse in excuses} == {CHANGED}
+    remedy = "" if is_changed else "; let the run go on until some can be"
+    return f"{none} {judged} ({rules}){remedy}"
 
 
 def _make_singular(objects: str) -> str:

@@ -32,7 +32,7 @@ from trunkline.harness.faults.fault_parts import (
     Sites,
     Track,
 )
-from trunkline.harness.faults.fault_problems import FaultProblems
+from trunkline.harness.faults.fault_problems import FaultProblems, advise, split
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
 from trunkline.topologies import distributions
 from trunkline.topologies.access import GATEWAY
@@ -72,7 +72,7 @@ def parse(
             words.
     """
     names = None if targets is None else tuple(targets)
-    reader = _Reader(text.replace("|", " | ").split(), topology, read, names)
+    reader = _Reader(split(text), topology, read, names)
     reader.verb()
     fault: Fault = reader.fault()
     return fault
@@ -290,7 +290,8 @@ class _Reader:
                 self._set(part.field, self._several(rest), key)
                 return
         allowed = list_choices(self.unused(), word) if self.unused() else "expected nothing more"
-        raise FaultError(f"{word}: {allowed}")
+        hint = "" if allowed.startswith("did you") else advise(word, self.cls.PARTS)
+        raise FaultError(f"{word}: {hint}{allowed}")
 
     def _set(self, name: str, value: Any, word: str) -> None:
         if name in self.values:

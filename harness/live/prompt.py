@@ -311,6 +311,9 @@ class Shell(cmd.Cmd):
         self._show("".join(heard))
 
     def _source(self, name: str) -> bool:
+        if not name:
+            self._complain("source: expected source FILE")
+            return False
         path = Path(name).resolve()
         if path in self.sourced:
             self._complain(f"source {name}: not done: the file is being carried out already")
@@ -318,7 +321,8 @@ class Shell(cmd.Cmd):
         try:
             lines = Path(name).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            self._complain(f"{name}: cannot be read: {error}")
+            why = getattr(error, "strerror", None) or "not UTF-8"
+            self._complain(f"{name}: cannot be read: {why.lower()}")
             return False
         self.sourced.append(path)
         try:

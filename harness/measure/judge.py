@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.stats import binom, norm
 
@@ -281,11 +281,20 @@ class _Judge:
         return self._judge_relative("goodput", expected, measured, bar)
 
     def _judge_rate(self, train: Train, came: Arrivals) -> Reading:
-        """Judge the rate at which the second half of a train arrived."""
+        """Judge the rate at which the second half of a train arrived.
+
+        A packet that is corrupted takes its time on the link, but its receiver drops it. So there
+        only packets count that arrived right after the one before.
+        """
+        jitter_ns = 2e6 * swing_ms(self.link)
+        if self.link.corrupt_percent:
+            if jitter_ns:
+                note = "jitter may move packets beside those that are corrupted"
+                return self._make_reading("rate", note=note)
+            came = replace(came, counted=came.pairs, counted_ns=came.pairs_ns)
         if not came.counted_ns:
             return self._report_no_packets("rate")
         measured = came.counted * train.wire_bytes * 8e3 / came.counted_ns
-        jitter_ns = 2e6 * swing_ms(self.link)
         bar = self.bars.goodput + jitter_ns / came.counted_ns
         if bar > MOST_RATE_BAR:
             return self._make_reading("rate", note=f"jitter may move it by {bar:.0%}")

@@ -24,6 +24,8 @@ class Arrivals:
         disordered: packets that arrived after one with a higher number.
         counted: packets that arrived after the middle one.
         counted_ns: the time from the middle arrival to the last.
+        pairs: how often a packet of these followed the one before it in number, too.
+        pairs_ns: the time between the two packets of all these pairs.
         delays_ns: arrival minus sending time, in order of arrival; empty for long trains.
         missing: the numbers that did not arrive; empty if there are too many.
         bursts: how many runs of consecutive numbers did not arrive.
@@ -37,6 +39,8 @@ class Arrivals:
     disordered: int = 0
     counted: int = 0
     counted_ns: int = 0
+    pairs: int = 0
+    pairs_ns: int = 0
     delays_ns: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()
     bursts: int = 0
@@ -52,6 +56,7 @@ class Arrivals:
         least_later = np.minimum.accumulate(numbers[::-1])[::-1]
         missing = np.setdiff1d(np.arange(sent), numbers)
         middle = len(packets) // 2
+        apart_ns = np.diff(came_ns[middle:])[np.diff(numbers[middle:]) == 1]
         return cls(
             sent=sent,
             sent_ns=sent_ns,
@@ -59,6 +64,8 @@ class Arrivals:
             disordered=int((numbers < np.maximum.accumulate(numbers)).sum()),
             counted=max(0, len(packets) - 1 - middle),
             counted_ns=int(came_ns[-1] - came_ns[middle]) if len(packets) else 0,
+            pairs=len(apart_ns),
+            pairs_ns=int(apart_ns.sum()),
             delays_ns=_list_if_short((came_ns - left_ns).tolist()),
             missing=_list_if_short(missing.tolist()),
             bursts=int((np.diff(missing, prepend=-2) > 1).sum()),

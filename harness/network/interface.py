@@ -74,8 +74,9 @@ class NetworkOptions:
         connections: how many TCP connections two neighbours share, 1 to 16; only 1 with awareness.
             With several, losses slow each one down alone. Chunks take the connection that is free,
             and are delivered in the order in which they were begun.
-        may_change: whether programs and typed commands may change links themselves, with `tc` or
-            `ip`. If not, the verdict of a run in which they did is `unknown`.
+        may_change: whether programs and typed commands may change links, routes and addresses
+            themselves, with `tc` or `ip`. If not, the verdict of a run in which they did is
+            `unknown`.
         ipv6: whether every site has an IPv6 address, too, for programs; agents use IPv4. Without
             it, programs can open IPv6 sockets, but only IPv4 addresses exist.
     """

@@ -16,10 +16,9 @@ import errno
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mininet.link import Intf  # type: ignore[import-untyped]
@@ -29,7 +28,7 @@ from mininet.node import Host  # type: ignore[import-untyped]
 from mininet.topo import Topo  # type: ignore[import-untyped]
 
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.network import read_back, shaping, wiring
+from trunkline.harness.network import read_back, shaping, ways, wiring
 from trunkline.harness.network.capture import open_tap
 from trunkline.harness.network.interface import (
     Cut,
@@ -45,14 +44,11 @@ from trunkline.harness.network.interface import (
 )
 from trunkline.harness.network.namespace import Namespace, Statistics, check_rights
 from trunkline.harness.network.netlink import RefusedError, Request
-from trunkline.harness.network.read_back import Interface, Listener
+from trunkline.harness.network.node_settings import choose_congestion_control, make_settings
+from trunkline.harness.network.read_back import Device, Interface, Listener
 from trunkline.harness.processes import ownership
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
-
-_SOCKET_BUFFER_BYTES = 256 << 20
-"""The largest buffer of a TCP socket. Its payload in flight is then at least 112 MB, which is
-3 Gbit/s x 300 ms."""
 
 SENT_DATA = ("TCPOrigDataSent", "OutDatagrams")
 """The kernel's counters of packets with data that a namespace has sent."""
@@ -210,10 +206,24 @@ class MininetNetwork:
     def wanted(self, node: str) -> Iterator[tuple[str, int, Interface]]:
         """The far end and the index of each link from a node, and what the run has set."""
         for end in self.topology.neighbours(node):
-            index = device_index(self.topology.rank(end))
+            here, there = self.topology.rank(node), self.topology.rank(end)
             shaping_ = read_back.describe(*self._shaper.options(self._links[node, end]))
-            up = (self._ends(node, end, "carrier"), "carrier") not in self._cuts
-            yield end, index, Interface(up, self._options.mtu, shaping_)
+            device = Device(
+                up=not self._is_lowered(node, end),
+                mtu=self._options.mtu,
+                address=hardware_address(here, there),
+            )
+            yield end, device_index(there), Interface(device, shaping_)
+
+    def differing_ways(self, node: str) -> Iterator[ways.Difference]:
+        """How the node's routes, addresses and neighbours differ from what the run has set."""
+        down = {end for end in self.topology.neighbours(node) if self._is_lowered(node, end)}
+        channel = self._namespace(node).channel
+        return ways.differences(channel, self.topology, node, self._options, down)
+
+    def _is_lowered(self, node: str, end: str) -> bool:
+        """Whether the run itself has lowered the link's interfaces."""
+        return (self._ends(node, end, "carrier"), "carrier") in self._cuts
 
     def tap(self, src: str, dst: str) -> socket.socket:
         """A socket for copies of the packets that arrive over the link src -> dst."""
@@ -290,10 +300,10 @@ class MininetNetwork:
             self.mininet = None
 
     def _configure_sites(self) -> None:
-        settings = _make_settings(self._options)
+        settings = make_settings(self._options)
         for namespace in self._namespaces.values():
             wanted = self._options.congestion_control
-            self._routed_algorithm = _choose_congestion_control(namespace, wanted)
+            self._routed_algorithm = choose_congestion_control(namespace, wanted)
             namespace.write_settings(settings)
 
     def _make_links(self) -> None:
@@ -456,45 +466,3 @@ class _Veth(MininetLink):  # type: ignore[misc]
 
     def stop(self) -> None:
         """Does nothing: `MininetNetwork.stop` removes all links."""
-
-
-def _make_settings(options: NetworkOptions) -> Mapping[str, str]:
-    """The kernel parameters of a site's namespace; those of the machine stay as they are."""
-    buffer = str(_SOCKET_BUFFER_BYTES)
-    settings = {
-        "ipv4/ip_forward": "1",
-        "ipv4/tcp_slow_start_after_idle": str(int(options.slow_start_after_idle)),
-        "ipv4/tcp_no_metrics_save": "1",  # connections do not learn from earlier ones
-        "ipv4/tcp_rmem": f"4096 131072 {buffer}",
-        "ipv4/tcp_wmem": f"4096 16384 {buffer}",
-    }
-    for scope in ("all", "default"):
-        settings[f"ipv4/conf/{scope}/rp_filter"] = "0"
-        settings[f"ipv4/conf/{scope}/send_redirects"] = "0"
-        settings[f"ipv4/conf/{scope}/accept_redirects"] = "0"
-        if Path("/proc/sys/net/ipv6").exists():
-            settings[f"ipv6/conf/{scope}/disable_ipv6"] = str(int(not options.ipv6))
-    if options.ipv6:
-        # A site has the addresses that it is given, at once, and its links look for no others.
-        settings["ipv6/conf/default/addr_gen_mode"] = "1"
-        settings["ipv6/conf/default/accept_dad"] = "0"
-        settings["ipv6/conf/all/forwarding"] = "1"  # routers take no announcements
-    return settings
-
-
-def _choose_congestion_control(namespace: Namespace, algorithm: str) -> str | None:
-    """Makes the algorithm the site's default; returns it if routes must name it instead.
-
-    A namespace may use only the algorithms that the kernel's administrator allows; a route may name
-    any. But the algorithm of a route overrides the one that a socket has asked for, so a route is
-    the second choice.
-    """
-    try:
-        namespace.write_settings({"ipv4/tcp_congestion_control": algorithm})
-    except NetworkError as error:
-        known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-        if algorithm in known:
-            return algorithm
-        what = f"congestion_control {algorithm}: this kernel has {', '.join(known)}"
-        raise NetworkError(what, error.where, f"modprobe tcp_{algorithm}") from error
-    return None

@@ -127,6 +127,21 @@ class Channel:
                     raise refused
                 yield body
 
+    def look_up(self, requests: Iterable[Request]) -> Iterator[bytes | RefusedError]:
+        """Asks for one object each; yields the bodies of the answers, or why there is none."""
+        for batch in _gather(requests):
+            first = self._sequence + 1
+            self._sequence += len(batch)
+            messages = (_message(request, at, 0) for at, request in enumerate(batch, first))
+            self._socket.send(b"".join(messages))
+            left = set(range(first, self._sequence + 1))
+            while left:
+                for at, kind, flags, body in self._answers():
+                    if at in left:
+                        left.remove(at)
+                        request = batch[at - first]
+                        yield (kind == _ERROR and _refusal(request, flags, body)) or body
+
     def _answers(self) -> Iterator[tuple[int, int, int, bytes]]:
         """(sequence number, kind, flags, body) of every message in the next datagram."""
         for message in read_messages(self._socket.recv(_RECEIVE_BYTES)):

@@ -17,49 +17,85 @@ from typing import NamedTuple
 
 from trunkline.harness.network.netlink import CHANGE, Channel, Request, attributes, read_messages
 
-_GROUPS = 1 << 0 | 1 << 3
-"""RTMGRP_LINK and RTMGRP_TC."""
+_GROUPS = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10
+"""Links, neighbours, shaping; addresses, routes and rules of IPv4; addresses and routes of IPv6."""
 
 _NEW_LINK, _DELETE_LINK, _GET_LINK, _GET_QDISC = 16, 17, 18, 38
 _OF_TRAFFIC_CONTROL = range(36, 48)
 """Messages about queueing disciplines, classes and filters."""
+_NEW_NEIGHBOUR, _DELETE_NEIGHBOUR = 28, 29
+_OF_RULES = (32, 33)
+_ADDRESSES_OF_WAYS = {20: 8, 21: 8, 24: 12, 25: 12, 28: 12, 29: 12}
+"""Messages about addresses, routes and neighbours, and where their attributes begin. The first
+attribute of all is the address that they are about."""
 
 _KERNEL = 0
 """The port of what the kernel does by itself, such as to note that a link's other end is down. Some
 of what others do to interfaces has it, too."""
 
 _ROOT = 0xFFFFFFFF
-_UP = 1
-_MTU = 4
+_UP, _NO_ARP = 0x1, 0x80
+_HARDWARE_ADDRESS, _MTU, _MASTER = 1, 4, 10
 _ATTACH_FILTER = 26
 _RECEIVE_BYTES = 1 << 18
 _NETEM = struct.Struct("=6I")
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
-    """What the kernel has for the interface at a link's source: `up`, `mtu`, and its `shaping`."""
+class Device:
+    """What the kernel tells of an interface: is it `up`, its `mtu` and its hardware `address`.
+
+    `arp` is whether it asks for the hardware addresses of others, `master` the index of the bridge
+    or bond that has taken it.
+    """
 
     up: bool
     mtu: int
+    address: bytes
+    arp: bool = True
+    master: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What the kernel has for the interface at a link's source: its `device` and its `shaping`."""
+
+    device: Device
     shaping: str
 
-    def __str__(self) -> str:
-        return f"{self.shaping}, MTU {self.mtu}" if self.up else "down"
+    def describe(self, other: Interface | None) -> str:
+        """In words, with what is usually left out where the other interface differs in it."""
+        mine, theirs = self.device, other.device if other else self.device
+        if not mine.up:
+            return "down"
+        parts = [self.shaping, f"MTU {mine.mtu}"]
+        if mine.address != theirs.address:
+            parts.append(f"hardware address {mine.address.hex(':')}")
+        if mine.arp != theirs.arp:
+            parts.append("ARP on" if mine.arp else "ARP off")
+        if mine.master != theirs.master:
+            parts.append(f"part of interface {mine.master}" if mine.master else "part of none")
+        return ", ".join(parts)
 
 
 class Heard(NamedTuple):
     """What others have changed.
 
     Attributes:
-        links: the interfaces that they changed, by index: whether each is up, and its MTU.
+        links: the interfaces that they changed, by index, as they were then; None without.
         shaped: the indices of those whose shaping they changed.
+        ways: whether routes, addresses, neighbours or rules changed, also by the kernel itself.
+        about: the addresses which others have changed the ways to.
+        rules: whether others have changed a rule of routing.
         lost: whether there was more than could be told.
     """
 
-    links: Mapping[int, tuple[bool, int]]
-    shaped: frozenset[int]
-    lost: bool
+    links: Mapping[int, Device | None]
+    shaped: frozenset[int] = frozenset()
+    ways: bool = False
+    about: frozenset[bytes] = frozenset()
+    rules: bool = False
+    lost: bool = False
 
 
 class Listener:
@@ -82,33 +118,48 @@ class Listener:
 
     def take(self) -> Heard:
         """What others have changed since the last call."""
-        links: dict[int, tuple[bool, int]] = {}
-        shaped, lost = set[int](), False
+        links: dict[int, Device | None] = {}
+        shaped, about = set[int](), set[bytes]()
+        ways = rules = lost = False
         while True:
             try:
                 data = self._socket.recv(_RECEIVE_BYTES)
             except BlockingIOError:
-                return Heard(links, frozenset(shaped), lost)
+                return Heard(links, frozenset(shaped), ways, frozenset(about), rules, lost)
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
                 lost = True
                 continue
             for message in read_messages(data):
+                by_others = message.port != _KERNEL
                 if message.kind in (_NEW_LINK, _DELETE_LINK):
-                    index, up, mtu = _read_link(message.body)
-                    links[index] = up and message.kind == _NEW_LINK, mtu
-                elif message.kind in _OF_TRAFFIC_CONTROL and message.port != _KERNEL:
+                    index, device = _read_link(message.body)
+                    links[index] = device if message.kind == _NEW_LINK else None
+                elif message.kind in _OF_TRAFFIC_CONTROL and by_others:
                     shaped.add(struct.unpack_from("=4xi", message.body)[0])
+                elif message.kind in _OF_RULES:
+                    ways, rules = True, rules or by_others
+                elif (begin := _ADDRESSES_OF_WAYS.get(message.kind)) is not None:
+                    ways = True
+                    if by_others:
+                        about.add(attributes(message.body, begin).get(1, b""))
 
 
 def _drop_from(receiver: socket.socket, port: int) -> None:
-    """Have the kernel drop messages about requests of this port (a classic BPF program)."""
+    """Have the kernel drop messages about requests of this port (a classic BPF program).
+
+    It also drops what the kernel tells by itself of neighbours.
+    """
     program = b"".join(
         struct.pack("=HBBI", *line)
         for line in (
             (0x20, 0, 0, 12),  # load nlmsg_pid, in network order
-            (0x15, 0, 1, socket.htonl(port)),
+            (0x15, 4, 0, socket.htonl(port)),  # the port: drop
+            (0x15, 0, 4, _KERNEL),  # another one than the kernel: keep
+            (0x28, 0, 0, 4),  # load nlmsg_type
+            (0x15, 1, 0, socket.htons(_NEW_NEIGHBOUR)),
+            (0x15, 0, 1, socket.htons(_DELETE_NEIGHBOUR)),
             (0x06, 0, 0, 0),  # drop
             (0x06, 0, 0, 0xFFFFFFFF),  # keep
         )
@@ -129,16 +180,19 @@ def read(channel: Channel) -> dict[int, Interface]:
             shaped[index] = describe(kind, found.get(2, b""))
     links = {}
     for body in channel.dump(Request("links", _GET_LINK, CHANGE, struct.pack("=16x"))):
-        index, up, mtu = _read_link(body)
-        links[index] = Interface(up, mtu, shaped.get(index, "no shaping"))
+        index, device = _read_link(body)
+        links[index] = Interface(device, shaped.get(index, "no shaping"))
     return links
 
 
-def _read_link(body: bytes) -> tuple[int, bool, int]:
-    """The index of an interface, whether it is up, and its MTU."""
+def _read_link(body: bytes) -> tuple[int, Device]:
+    """The index of an interface, and what it is like."""
     index, flags = struct.unpack_from("=4xiI", body)  # struct ifinfomsg
-    (mtu,) = struct.unpack("=I", attributes(body, 16)[_MTU])
-    return index, bool(flags & _UP), mtu
+    found = attributes(body, 16)
+    (mtu,) = struct.unpack("=I", found[_MTU])
+    (master,) = struct.unpack("=I", found.get(_MASTER, bytes(4)))
+    address = found.get(_HARDWARE_ADDRESS, b"")
+    return index, Device(bool(flags & _UP), mtu, address, not flags & _NO_ARP, master)
 
 
 def describe(kind: str, options: bytes) -> str:

@@ -86,8 +86,8 @@ def raise_links(
     own = device_index(rank) if has_own_interface else _LOOPBACK
     up = _link_message(_LOOPBACK, _UP) + attribute(_ALIAS, tag.encode())
     yield Request(f"address of site {rank}", _NEW_LINK, CHANGE, up)
-    for family in _families(options):
-        address = _address(family, rank)
+    for family in families(options):
+        address = address_of(family, rank)
         flags = _NO_DUPLICATE_CHECK if family == socket.AF_INET6 else 0
         body = struct.pack("=BBBBI", family, 8 * len(address), flags, _EVERYWHERE, own)
         body += attribute(1, address) + attribute(2, address)
@@ -160,7 +160,7 @@ def set_routes(
     algorithm = attribute(16, congestion_control.encode() + b"\0") if congestion_control else b""
     metrics = attribute(8, number(11, options.initial_window), algorithm)
     hops = topology.next_hops(site)
-    for family in _families(options):
+    for family in families(options):
         for name in topology.neighbours(site):
             if through in (None, name):
                 yield _set_neighbour(topology, family, site, name)
@@ -172,7 +172,7 @@ def set_routes(
 def _set_neighbour(topology: Topology, family: int, site: str, name: str) -> Request:
     here, there = topology.rank(site), topology.rank(name)
     body = struct.pack("=BxxxiHBB", family, device_index(there), _PERMANENT, 0, _UNICAST)
-    body += attribute(1, _address(family, there)) + attribute(2, hardware_address(there, here))
+    body += attribute(1, address_of(family, there)) + attribute(2, hardware_address(there, here))
     return Request(f"neighbour {name} of {site}", _NEW_NEIGHBOUR, CREATE | EXCLUSIVE, body)
 
 
@@ -185,12 +185,14 @@ def _set_route(
     direct = dst == hop
     body = struct.pack(
         "=BBBBBBBBI",
-        *(family, 8 * len(_address(family, there)), 0, 0, _MAIN_TABLE, _STATIC),
+        *(family, 8 * len(address_of(family, there)), 0, 0, _MAIN_TABLE, _STATIC),
         *(_LINK_LOCAL if direct else _EVERYWHERE, _UNICAST, 0 if direct else _ON_LINK),
     )
-    body += attribute(1, _address(family, there)) + attribute(7, _address(family, here)) + metrics
+    body += (
+        attribute(1, address_of(family, there)) + attribute(7, address_of(family, here)) + metrics
+    )
     body += number(4, device_index(through))
-    body += b"" if direct else attribute(5, _address(family, through))
+    body += b"" if direct else attribute(5, address_of(family, through))
     return Request(f"route {site} -> {dst}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
 
 
@@ -256,10 +258,12 @@ def _link_message(index: int, flags: int = 0, changed: int = 0) -> bytes:
     return struct.pack("=BxHiII", socket.AF_UNSPEC, 0, index, flags, flags | changed)
 
 
-def _families(options: NetworkOptions) -> tuple[int, ...]:
+def families(options: NetworkOptions) -> tuple[int, ...]:
+    """The families of addresses that each site has."""
     return (socket.AF_INET, socket.AF_INET6) if options.ipv6 else (socket.AF_INET,)
 
 
-def _address(family: int, rank: int) -> bytes:
+def address_of(family: int, rank: int) -> bytes:
+    """A site's address of a family, as the kernel has it."""
     text = site_ipv6_address(rank) if family == socket.AF_INET6 else site_address(rank)
     return socket.inet_pton(family, text)

@@ -13,17 +13,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
-from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.events.fault_events import LinkAltered, LinkChanged, WaysAltered
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
-from trunkline.topologies.links import CHANGEABLE, Link
+from trunkline.topologies.links import CHANGEABLE, RATES_MBPS, UNIFORM, Link
 from trunkline.topologies.model import Topology
 
 COPIES_SIGMAS = 6.0
 """Random duplicates may be so many standard deviations more than expected."""
+
+
+_ANYTHING: Mapping[str, Any] = {
+    "rate_mbps": RATES_MBPS[1],
+    "delay_ms": 0.0,
+    "jitter_ms": 0.0,
+    "loss_percent": 100.0,
+    "reorder_percent": 0.0,
+    "distribution": UNIFORM,
+}
+"""Values that excuse all that a link may do: nothing is too fast, and all may be lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +49,14 @@ class Spell:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The spells of every directed link, in order of time; the first one starts at 0."""
+    """The spells of every directed link, in order of time; the first one starts at 0.
+
+    `altered` are the links that something else than the run has changed.
+    """
 
     spells: Mapping[Directed, tuple[Spell, ...]]
     topology: Topology
+    altered: frozenset[Directed] = frozenset()
 
     @classmethod
     def of(cls, history: History, topology: Topology) -> Conditions:
@@ -54,6 +70,29 @@ class Conditions:
             new = replace(topology.link(*ends), **values)
             found[ends].append(Spell(event.t_ns, new, bool(event.cuts)))
         return cls({ends: tuple(spells) for ends, spells in found.items()}, topology)
+
+    @classmethod
+    def to_judge(cls, history: History, topology: Topology) -> Conditions:
+        """As `of`, but what the run did not change itself may have any values from then on.
+
+        A changed link may be so in both directions; if ways of a node changed, every link may be.
+        """
+        since_ns: dict[Directed, int] = {}
+        for event in history.all(LinkAltered, WaysAltered):
+            if isinstance(event, LinkAltered):
+                pairs = [(event.src, event.dst), (event.dst, event.src)]
+            else:
+                pairs = [(link.src, link.dst) for link in topology.links]
+            for ends in pairs:
+                since_ns[ends] = min(event.t_ns, since_ns.get(ends, event.t_ns))
+        made = cls.of(history, topology)
+        spells = dict(made.spells)
+        for ends, t_ns in since_ns.items():
+            if ends in spells:
+                kept = [spell for spell in spells[ends] if spell.start_ns < t_ns]
+                free = replace(topology.link(*ends), **_ANYTHING)
+                spells[ends] = (*kept, Spell(t_ns, free, is_cut=True))
+        return cls(spells, topology, frozenset(since_ns))
 
     def spell(self, ends: Directed, t_ns: int) -> Spell:
         """The link's spell at a time."""

@@ -70,6 +70,9 @@ _RARE = ("reorder", "duplicate", "corrupt")
 _EDGE = ("rate", "delay", "rtt", "length", "jitter", "loss", "share", "queue", "packets", *_RARE)
 _NODE = ("up", "down")
 
+_MEAN = re.compile("^(avg|average|mean|median)")
+"""What may stand before a word: `avg_rtt_ms`."""
+
 SPEED_UNITS = {"K": "kbit/s", "M": "Mbit/s", "G": "Gbit/s"}
 """The values of `LinkSpeedUnits`."""
 
@@ -287,8 +290,12 @@ def _match(name: str, kind: str) -> tuple[int, Unit] | None:
     unit, text = _WORDS[kind]
     words = text.split()
     for base, plain in _split(name):
-        if base in words and (not plain or unit.find_size(plain) is not None):
-            return words.index(base), replace(unit, plain=plain) if plain else unit
+        if plain and unit.find_size(plain) is None:
+            continue
+        for word, behind in ((base, 0), (_MEAN.sub("", base), len(words))):
+            if word in words:
+                rank = words.index(word) + behind
+                return rank, replace(unit, plain=plain) if plain else unit
     return None
 
 

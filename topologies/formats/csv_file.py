@@ -48,8 +48,10 @@ from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import check_link_count
 
 _ENDS = {
-    "src": "src source from node1 site1 srcnode sourcenode origin start ingress u",
-    "dst": "dst target to node2 site2 dstnode targetnode dest destination end egress v",
+    "src": "src source from node1 site1 srcnode sourcenode fromnode nodea sitea endpoint1 "
+    "endpointa end1 host1 router1 city1 sender origin start ingress u",
+    "dst": "dst target to node2 site2 dstnode targetnode tonode nodeb siteb endpoint2 "
+    "endpointb end2 host2 router2 city2 receiver dest destination end egress v",
 }
 """The columns of a link's ends, and their names, most usual first."""
 
@@ -221,7 +223,8 @@ def _read_header(number: int, header: Sequence[str]) -> list[str]:
         if not _is_read(column)
     }
     wrong = [
-        *(f"no column {end}" for end in _ENDS if end not in columns),
+        *(f"no column {end} (nor {', '.join(names.split()[1:4])} or the like)"
+          for end, names in _ENDS.items() if end not in columns),
         *(f"two columns for {each}" for each in dict.fromkeys(meanings)
           if each and meanings.count(each) > 1),
         *(f"unknown column {quote(column)}: did you mean {words[0]}?"

@@ -111,7 +111,7 @@ PERCENT = Unit(
     "%",
     {"%": Decimal(1)},
     most=100.0,
-    spelled=_spell({"percent percentage pct": "1"}),
+    spelled=_spell({"percent percentage pct": "1", "fraction share ratio": "100"}),
 )
 SHARE = Unit(
     "a share of 0 to 1, or of 0 to 100 with %",

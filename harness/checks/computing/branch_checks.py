@@ -60,7 +60,7 @@ def _judge_bytes(history: History, rules: Rules) -> Iterator[Finding]:
 
     A site that was killed has not reported what it received.
     """
-    conditions, losses = Conditions.of(history, rules.topology), Losses.of(history, rules)
+    conditions, losses = Conditions.to_judge(history, rules.topology), Losses.of(history, rules)
     for task in history.tasks:
         own, needed = count_own(task), Counter[str]()
         for event in sorted(task.all(BranchArrived), key=lambda each: each.t_ns):

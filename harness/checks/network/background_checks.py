@@ -104,7 +104,7 @@ class _Way:
     @classmethod
     def of(cls, history: History, rules: Rules, paths: Paths, flow: Flow, more_ns: int) -> _Way:
         topology = rules.topology
-        conditions = Conditions.of(history, topology)
+        conditions = Conditions.to_judge(history, topology)
         spells = conditions.spells
         hops = tuple(pairwise(topology.path(flow.src, flow.dst)))
         back = tuple(pairwise(topology.path(flow.dst, flow.src)))

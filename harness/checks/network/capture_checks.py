@@ -55,7 +55,7 @@ def _judge(
         yield fail(f"{arrow}: {text}, {total.bytes} in {total.packets} counted")
     cuts = sum((each.src, each.dst) == ends for each in history.all(LinkChanged))
     rest_ns = history.end_ns - history.all(CaptureEnded)[-1].t_ns
-    spells = Conditions.of(history, rules.topology).spells[ends]
+    spells = Conditions.to_judge(history, rules.topology).spells[ends]
     rate_mbps = max(spell.link.rate_mbps for spell in spells)
     slack_bytes = (1 + cuts) * rules.frame_bytes + rate_mbps * rest_ns / 8e3
     lacking = total.bytes - link.bytes

@@ -46,7 +46,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
     task, may arrive beyond the plan; they are discarded.
     """
     losses = Losses.of(history, rules)
-    conditions = Conditions.of(history, rules.topology)
+    conditions = Conditions.to_judge(history, rules.topology)
     reports: list[Sent | Received] = [*history.all(Sent, Received)]
     phases = {event.phase for event in reports}
     early = "early" in phases

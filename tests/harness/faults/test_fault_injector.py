@@ -36,6 +36,17 @@ class Agents:
         self.log.append(f"{name} logged something")
 
 
+def opened(*entries):
+    """A timeline, and what carries it out: an injector, its network, agents and log."""
+    log = []
+    network, agents = InMemoryNetwork(TOPOLOGY), Agents(log)
+    timeline = Timeline(TOPOLOGY, entries)
+    injector = FaultInjector(
+        timeline, network, agents, lambda kind, **fields: log.append(kind(0, "runner", **fields))
+    )
+    return timeline, injector, network, agents, log
+
+
 def performed(*lines, stop_s=math.inf):
     """Each line is `seconds: fault`; the network, the agents and the log until nothing is due.
 
@@ -45,12 +56,7 @@ def performed(*lines, stop_s=math.inf):
         Entry(float(at_s), parse(text, TOPOLOGY))
         for at_s, _, text in (line.partition(": ") for line in lines)
     ]
-    log = []
-    network, agents = InMemoryNetwork(TOPOLOGY), Agents(log)
-    timeline = Timeline(TOPOLOGY, entries)
-    injector = FaultInjector(
-        timeline, network, agents, lambda kind, **fields: log.append(kind(0, "runner", **fields))
-    )
+    timeline, injector, network, agents, log = opened(*entries)
     try:
         assert not select.select([injector.fd], [], [], 0)[0]
         now_ns = time.monotonic_ns()
@@ -76,6 +82,17 @@ def test_links_are_changed_and_cut_and_everything_is_logged_and_undone():
     assert log[1] == replace(changed(0, 8.0), cuts=("blackhole",))
     assert replace(changed(0, 2.0), cuts=("blackhole",)) in log
     assert [event.fault for event in log if isinstance(event, FaultEnded)] == [0, 1]
+
+
+def test_what_is_due_comes_before_a_fault_that_is_typed_before_the_alarm_is_heard():
+    _, injector, network, _, log = opened()
+    injector.start(time.monotonic_ns())
+    injector.inject(parse("trace a -> b 0s:2Mbit/s,60s:3Mbit/s", TOPOLOGY))
+    injector.inject(parse("setlink a -> b delay=20ms", TOPOLOGY))
+    injector.close()
+    assert [type(event) for event in log] == [FaultStarted, LinkChanged, FaultStarted, LinkChanged]
+    link = network.topology.link("a", "b")
+    assert (link.rate_mbps, link.delay_ms) == (2.0, 20.0)
 
 
 def test_agents_are_told_and_what_had_no_effect_is_not_logged():

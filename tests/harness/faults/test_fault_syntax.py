@@ -139,6 +139,8 @@ def test_every_verb_is_in_the_examples_above_and_has_help():
             "trace oslo rome 0s:20Mbit/s,1.5s:30Mbit/s:40ms:0.1% one-way",
         ),
         ("trace oslo rome up.mahi both", "trace oslo rome 0s:320kbit/s both"),
+        ("outage oslo->rome for 5 s", "outage oslo rome one-way blackhole for 5 s"),
+        ("outage oslo<->rome", "outage oslo rome both blackhole"),
     ],
 )
 def test_other_spellings_mean_the_same(text, same):
@@ -154,6 +156,11 @@ def test_other_spellings_mean_the_same(text, same):
         ("outage oslo paris", "paris: expected one of rome, kyiv"),
         ("outage oslo 5s", "5s: expected one of rome, kyiv"),
         ("outage oslo rome twice", "twice: expected one of both, one-way, blackhole, carrier, for"),
+        ("outage oslo rome 7s", "7s: did you mean for 7s? expected one of both, one-way,"),
+        ("setlink oslo rome bandwidth=5Mbit/s", "bandwidth=5Mbit/s: did you mean rate=5Mbit/s?"),
+        ("setlink oslo rome latency=5ms", "latency=5ms: did you mean delay=5ms? expected one of"),
+        ("setlink oslo rome packet_loss=1%", "packet_loss=1%: did you mean loss=1%? expected"),
+        ("setlink oslo rome rtt=5ms", "rtt=5ms: did you mean delay=, which is one-way, half of"),
         ("outage oslo rome for", "a time is missing: expected outage"),
         ("outage oslo rome for 5", "for: 5: a unit is missing: expected a time such as 50 s"),
         ("outage oslo rome for -1 s", "for: -1s: expected a time of 0 or more"),

@@ -164,7 +164,7 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
     with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
         out, err = process.communicate(
             'n1 cat; echo before n2 ; exit 3\nsh cat\nn1 echo "open\nn1 echo after\nsource lines\n'
-            "n1 exec true\nexit\n",
+            "source\nsource none\nn1 exec true\nexit\n",
             timeout=25,
         )
     ended = "site n1: the shell has ended; the next command there starts another one"
@@ -172,7 +172,11 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
     assert [line for line in out.splitlines() if line != "exit"][:6] == [
         "before 10.0.0.2", ended, quotes, "after", "from the file", ended,
     ]  # fmt: skip
-    assert err == "source lines: not done: the file is being carried out already\n"
+    assert err.splitlines() == [
+        "source lines: not done: the file is being carried out already",
+        "source: expected source FILE",
+        "none: cannot be read: no such file or directory",
+    ]
 
 
 # -- the control socket ------------------------------------------------------------------------

@@ -220,6 +220,21 @@ def test_what_a_link_cannot_show_is_skipped_with_the_reason(values, skipped):
     assert both_ways(**values)[2] == skipped
 
 
+def test_corrupted_packets_take_their_time_and_are_no_error_of_the_rate():
+    sending_ns = 1514 * 80
+    numbers = np.array([0, 1, 2, 3, 4, 5, 7, 8, 10, 11])  # 6 and 9 do not arrive
+    rows = np.stack([numbers, 0 * numbers, numbers * sending_ns], axis=1)
+    came = Arrivals.of(rows, 12, 0)
+    assert (came.pairs, came.pairs_ns) == (2, 2 * sending_ns)
+    there, back = PAIR.links
+    for jitter_ms, outcome in ((0.0, "pass"), (2.0, None)):
+        link = replace(there, loss_percent=0.0, corrupt_percent=10.0, jitter_ms=jitter_ms)
+        pair = replace(PAIR, links=(link, back))
+        plans = plan(pair, OPTIONS, EFFORTS["virtual"])
+        rows = judge(pair, OPTIONS, plans, [seen(load=came)], "virtual")
+        assert [row.outcome for row in rows if row.quantity == "rate"] == [outcome]
+
+
 def test_a_link_with_loss_gets_what_its_queue_holds_at_once():
     _, trains, skipped = both_ways(loss_percent=25.0)
     assert trains["load"] == Train(43, 1472, 43, 0.0)

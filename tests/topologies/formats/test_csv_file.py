@@ -149,10 +149,25 @@ def test_names_of_columns_may_have_capitals_and_a_byte_order_mark_is_skipped():
 
 
 @pytest.mark.parametrize(
+    ("header", "unused"),
+    [
+        ("node_a,node_b,bw,Loss(fraction)", ()),
+        ("Sender,Receiver,avg_throughput_mbps,loss ratio", ()),
+        ("end1,end2,mean bandwidth (Mbit/s),avg_loss_share", ()),
+        ("Host 1,Host 2,rate,plr,p95_rtt_ms", (("p95_rtt_ms", "80"),)),
+    ],
+)
+def test_columns_of_ends_means_and_shares_are_read(header, unused):
+    network = csv_file.read_edges(f"{header}\np,q,5,0.02{',80' * bool(unused)}\n")
+    values = network.edges[0].values
+    assert (values.rate_mbps, values.loss_percent, values.unused) == (5.0, 2.0, unused)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("src,Ziel\na,b\n", "line 1: no column dst: expected src, dst, and any of rate, delay"),
-        ("src,rate\na,5\n", "line 1: no column dst: expected src, dst, and any of rate, delay"),
+        ("src,Ziel\na,b\n", "line 1: no column dst (nor target, to, node2 or the like): expected"),
+        ("src,rate\na,5\n", "line 1: no column dst (nor target, to, node2 or the like): expected"),
         (
             "src,dst,rate,dealy\na,b,5,1\n",
             "line 1: unknown column 'dealy': did you mean delay?: expected src, dst, and any of",

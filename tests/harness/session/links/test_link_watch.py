@@ -83,6 +83,59 @@ def test_every_kind_of_change_is_found(command, found, network, watched):
     assert watched() == [("a", "b", AS_SET, found)]
 
 
+@pytest.mark.parametrize(
+    ("command", "wanted", "found"),
+    [
+        (
+            "ip link set l0-1 address 02:00:00:00:00:09",
+            "hardware address 02:00:00:00:00:01",
+            "hardware address 02:00:00:00:00:09",
+        ),
+        ("ip link set l0-1 arp off", "ARP on", "ARP off"),
+    ],
+)
+def test_what_is_usually_not_told_is_found_with_both_values(
+    command, wanted, found, network, watched
+):
+    type_at(network, "a", command)
+    assert watched() == [("a", "b", f"{AS_SET}, {wanted}", f"{AS_SET}, {found}")]
+
+
+ROUTE = ("a", "the route to b", "l0-1")
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("ip route replace blackhole 10.0.0.2", (*ROUTE, "none (Invalid argument)")),
+        ("ip route replace unreachable 10.0.0.2", (*ROUTE, "none (No route to host)")),
+        ("ip route del 10.0.0.2", (*ROUTE, "none (Network is unreachable)")),
+        ("ip route replace 10.0.0.2 dev lo", (*ROUTE, "lo")),
+        ("ip rule add to 10.0.0.2 prohibit", (*ROUTE, "none (Permission denied)")),
+        ("ip rule add dport 80 prohibit", ("a", "a rule of routing", "unchanged", SET_BACK)),
+        (
+            "ip neigh replace 10.0.0.2 lladdr 02:11:22:33:44:55 dev l0-1",
+            ("a", "the hardware address of b", "02:00:00:01:00:00", "02:11:22:33:44:55"),
+        ),
+        (
+            "ip neigh del 10.0.0.2 dev l0-1",
+            ("a", "the hardware address of b", "02:00:00:01:00:00", "none"),
+        ),
+        ("ip addr flush to 10.0.0.1", ("a", "the address of a", "10.0.0.1", "none, and 1 more")),
+    ],
+)
+def test_changes_of_routes_addresses_and_neighbours_are_found(command, found, network, watched):
+    type_at(network, "a", command)
+    assert watched() == [found]
+    assert watched(finish=True) == []
+
+
+def test_a_route_that_was_set_back_is_logged_too(network, watched):
+    type_at(network, "a", "ip route replace blackhole 10.0.0.2")
+    type_at(network, "a", "ip route replace 10.0.0.2 dev l0-1 src 10.0.0.1")
+    assert watched() == [("a", "the way to b", "unchanged", SET_BACK)]
+
+
 def test_a_link_that_is_removed_is_missing_at_both_ends(network, watched):
     before = network.counters()
     type_at(network, "a", "ip link del l0-1")
@@ -93,7 +146,7 @@ def test_a_link_that_is_removed_is_missing_at_both_ends(network, watched):
 
 def test_a_change_that_was_set_back_is_logged_too(network, watched):
     ((end, index, wanted),) = network.wanted("a")
-    assert (end, str(wanted)) == ("b", AS_SET)
+    assert (end, wanted.describe(None)) == ("b", AS_SET)
     assert network.read_back("a")[index] == wanted
     type_at(network, "a", f"tc qdisc change dev l0-1 root tbf rate 10mbit {QUEUE}")
     type_at(network, "a", f"tc qdisc change dev l0-1 root tbf rate 50mbit {QUEUE}")
@@ -103,6 +156,10 @@ def test_a_change_that_was_set_back_is_logged_too(network, watched):
 def test_what_does_not_concern_the_links_is_not_logged(network, watched):
     type_at(network, "a", "ip link add own0 type veth peer name own1")
     type_at(network, "a", "tc qdisc add dev own0 root pfifo")
+    type_at(network, "a", "ip addr add 192.168.7.1/24 dev own0")
+    type_at(network, "a", "ip link set own0 up")
+    type_at(network, "a", "ip route add 192.168.8.0/24 dev own0")
+    type_at(network, "a", "ip neigh add 192.168.7.2 lladdr 02:00:00:00:00:07 dev own0")
     assert watched(finish=True) == []
 
 
