@@ -1,7 +1,7 @@
 """A verdict notices every falsified log: with faults, servers or branches, without, of programs.
 
-Each of the six runs is a real one; in two of them all agents share a process. The folder `falsified`
-has the ways to falsify its log.
+Each of the six runs is a real one; in two of them all agents share a process. `falsified` has the
+ways to falsify its log.
 """
 
 from __future__ import annotations
