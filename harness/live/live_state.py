@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events import fault_events, round_events, run_events, task_events
@@ -75,7 +75,8 @@ Line = tuple[str, str]
 class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
-    In a run of programs, `ended` is how many of them have ended; otherwise it is None.
+    In a run of programs, `ended` is how many of those have ended that the run waits for; otherwise
+    it is None.
     `message` describes a step before the agents start, such as the build of the network, or says
     why the run's clock stands still.
     """
@@ -113,10 +114,11 @@ class RunState:
     """The state of the run, its tasks, sites, links and faults, from the events so far.
 
     `activities` has what each site does, and since when. The run's time begins at `start_ns`, with
-    its first task or program.
+    its first task or program. `ended` counts the programs of `awaited` that have ended, or all.
     """
 
     topology: Topology
+    awaited: Collection[str] = ()
     now_ns: int = 0
     start_ns: int | None = None
     rounds: int = 0
@@ -191,7 +193,11 @@ class RunState:
         """Note that a program begins or has ended; agents only end."""
         self.activities[who] = (activity, t_ns)
         if self.ended is not None:
-            self.ended = sum(what == "ended" for what, _ in self.activities.values())
+            self.ended = sum(
+                what == "ended"
+                for name, (what, _) in self.activities.items()
+                if not self.awaited or name in self.awaited
+            )
 
     def _count_links(self, event: run_events.LinksCounted) -> None:
         """Take the bytes since the last count as sent in that time."""
