@@ -58,7 +58,7 @@ class View:
     latest: Progress = field(default_factory=lambda: Progress(message="starting"))
 
     def __post_init__(self) -> None:
-        self.state = RunState(self.scenario.topology, self.scenario.awaited)
+        self.state = RunState.of(self.scenario)
         self.parts = self.scenario.parties
         self.began_s = self.clock()
 

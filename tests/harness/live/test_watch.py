@@ -105,6 +105,28 @@ def test_a_run_that_waits_for_some_programs_shows_how_many_of_those_have_ended()
     assert "2.0 s, programs ended 1 of 2 (client)" in drawn(view)
 
 
+def test_a_program_that_is_to_be_started_again_has_not_ended() -> None:
+    again = "client: {restart: {at_most: 1}, exit: any,"
+    view = View(parse(PROGRAMS.replace("client: {", f"{again} "), "x.yaml"), lambda: 0.0)
+    ended = AgentExited(10**9, "runner", "n2.client", 1, 0, asked=False)
+    counts = []
+    for event in (
+        ProgramsStarted(0, "runner"),
+        ProgramStarted(0, "runner", "n2.client", 0),
+        ended,
+        ProgramStarted(2 * 10**9, "runner", "n2.client", 1),
+        ended,
+    ):
+        view.state.update(event)
+        counts.append((view.state.ended, view.state.activity_of("n2")[0]))
+    assert counts[1:] == [
+        (0, "client running"),
+        (0, "client to be started again"),
+        (0, "client running"),
+        (1, "client ended"),
+    ]
+
+
 def test_a_link_s_load_is_what_it_carried_in_the_last_seconds() -> None:
     second = 10**9
     sent = Sent(10 * second, "oslo", 9, "rome", "in", 5_000_000, 1, 0, 10 * second)

@@ -190,7 +190,7 @@ def test_a_run_whose_links_were_not_counted_is_doubted(tmp_path: Path) -> None:
 
 def test_a_live_run_shows_each_program_of_a_site_as_faults_and_restarts_leave_it() -> None:
     state = RunState(parse(ROLES, "x.yaml").topology)
-    awaited = RunState(parse(ROLES, "x.yaml").topology, ("n1.b", "n2.b"))
+    awaited = RunState(parse(ROLES, "x.yaml").topology, awaited=("n1.b", "n2.b"))
     for event in (
         ProgramsStarted(0, "runner"),
         ProgramStarted(0, "runner", "n1.a", 0),
