@@ -34,7 +34,7 @@ from trunkline.workloads.program_roles import (
     variable_problems,
 )
 from trunkline.workloads.shared_state import list_shared
-from trunkline.workloads.site_time import Charge
+from trunkline.workloads.site_time import KEPT, Charge
 
 EVALUATES = False
 PROGRAMS = True
@@ -134,10 +134,13 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     found = [*_shape_problems(options)]
     for name, role in roles.items():
         found += _command_problems(name, role, names, bool(options.get("preload")))
-        found += variable_problems(f"programs.{name}." if name else "", role.env or {}, names)
+        placed = [site for site in role.list_sites(names) if site in names] or names
+        found += variable_problems(f"programs.{name}." if name else "", role.env or {}, placed)
     found += role_problems(names, options)
     if "" not in roles:
-        found += variable_problems("", options.get("env") or {}, names)
+        used = {site for role in roles.values() for site in role.list_sites(names)}
+        placed = [site for site in names if site in used] or [*names]
+        found += variable_problems("", options.get("env") or {}, placed)
     for name in options.get("preload", ()):
         if not all(part.isidentifier() for part in name.split(".")):
             found.append(OptionError("preload", name, f"names of Python modules, not {name!r}"))
@@ -233,6 +236,17 @@ def missing_files(**options: Any) -> list[OptionError]:
                 OptionError("preload", name, f"what can be imported: No module named {name!r}")
             )
     return found
+
+
+def missing_charges(**options: Any) -> Iterator[OptionError]:
+    """What is wrong if charges are to be replayed that no run has kept.
+
+    A session does not ask: it has a copy of them, and may not see the folder.
+    """
+    charge = options.get("charge") or {}
+    if (run := charge.get("replay")) and not (Path(run) / KEPT).is_file():
+        allowed = f"the folder of a run with charge: {{record: true}}, which has {KEPT}"
+        yield OptionError("charge.replay", run, allowed)
 
 
 def missing_words(

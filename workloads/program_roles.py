@@ -28,6 +28,12 @@ OURS = "TRUNKLINE_"
 MASTER_PORT = 29500
 """Where rank 0 of the first role listens for torch.distributed; each role has the next port."""
 
+FIRST_RESTART_S, LONGEST_RESTART_S = 1.0, 10.0
+"""A program without a time of its own is started again after the first, at last after the other."""
+
+LEAST_RESTART_S = 0.01
+"""The shortest time after which a scenario may have a program started again."""
+
 PROCESSES = 1 << 22
 """More than the process ids of a program: those of a site's next one are counted from here on."""
 
@@ -63,13 +69,25 @@ class RestartRule:
 
     Options:
         on: `failure` after any exit but exit code 0, `any` after every exit.
-        after_s: how long after its exit.
-        at_most: how often, for each site.
+        after_s: how long after its exit, 10 ms or more; by default 1 s, and twice as long after
+            each restart, up to 10 s.
+        at_most: how often, for each site; then `exit` decides.
     """
 
     on: Literal["failure", "any"] = "failure"
-    after_s: float = 0.0
+    after_s: float | None = None
     at_most: int = 10
+
+    def delay_s(self, before: int) -> float:
+        """How long after an exit it is started again, if it was so often before.
+
+        A program that fails at once takes no virtual time: without a delay the clock would hardly
+        move.
+        """
+        if self.after_s is not None:
+            return self.after_s
+        doublings = math.ceil(math.log2(LONGEST_RESTART_S / FIRST_RESTART_S))
+        return min(FIRST_RESTART_S * 2.0 ** min(before, doublings), LONGEST_RESTART_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +187,21 @@ class Program:
     def comes_back(self, code: int, before: int) -> bool:
         """Whether it is started again after its own exit, if it was so often before."""
         rule = self.restart
-        return rule is not None and before < rule.at_most and (rule.on == "any" or code != 0)
+        return rule is not None and before < rule.at_most and self._asks_for_restart(code)
+
+    def is_given_up(self, code: int, before: int) -> bool:
+        """Whether it stays away after its own exit only because it was started again so often."""
+        rule = self.restart
+        return rule is not None and before >= rule.at_most and self._asks_for_restart(code)
+
+    @property
+    def last_restart(self) -> str:
+        """Its last restart in words, for one that is given up."""
+        most = 0 if self.restart is None else self.restart.at_most
+        return f"after restart {most} of {most} (restart.at_most)"
+
+    def _asks_for_restart(self, code: int) -> bool:
+        return self.restart is not None and (self.restart.on == "any" or code != 0)
 
 
 def site_of(name: str) -> str:
@@ -352,12 +384,18 @@ def _rule_problems(key: str, role: Role) -> Iterator[OptionError]:
                 yield OptionError(f"{key}exit", each, f"{allowed}, not {each}")
         if not role.exit:
             yield OptionError(f"{key}exit", role.exit, "any, or at least one exit code")
-    if role.restart is not None and (role.restart.at_most < 1 or role.restart.after_s < 0):
-        allowed = "1 or more" if role.restart.at_most < 1 else "a time of 0 or more"
-        at = "at_most" if role.restart.at_most < 1 else "after"
-        yield OptionError(f"{key}restart.{at}", role.restart.at_most, allowed)
+    if role.restart is not None:
+        yield from _restart_problems(f"{key}restart", role.restart)
     if role.ready is not None:
         yield from _readiness_problems(f"{key}ready", role.ready)
+
+
+def _restart_problems(key: str, rule: RestartRule) -> Iterator[OptionError]:
+    if rule.at_most < 1:
+        yield OptionError(f"{key}.at_most", rule.at_most, "1 or more")
+    if rule.after_s is not None and not LEAST_RESTART_S <= rule.after_s < math.inf:
+        allowed = "10 ms or more: a program that fails at once would stop the clock"
+        yield OptionError(f"{key}.after", rule.after_s, allowed)
 
 
 def _readiness_problems(key: str, ready: Readiness) -> Iterator[OptionError]:

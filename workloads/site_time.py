@@ -24,6 +24,9 @@ RULES: Mapping[str, Rule] = {"factor": positive(1000), "cores": whole(1, 64)}
 LONGEST_POLL = positive(1.0)
 KEYS = (*RULES, "record", "replay")
 
+KEPT = "charges.txt"
+"""The charges of a run, in its folder: a site, a process, its position and the ns on each line."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteTime:

@@ -257,7 +257,7 @@ def follow(
     """Show a line of progress; give a function that updates it, and one that prints a text."""
     from trunkline.harness.live import progress
 
-    done = 0.0
+    done: float | None = None
     screen = make_console(stderr=True, quiet=quiet)
     with progress.live(screen) as show:
 
@@ -265,7 +265,7 @@ def follow(
             nonlocal done
             workers = scenario.parties
             share = progress.fraction(now, scenario.whole_stop, workers)
-            done = max(done, share)
+            done = share if done is None else max(done, share or 0.0)
             show(done, progress.describe(now, scenario.whole_stop, workers))
 
         yield on_progress, lambda text: screen.print(text, markup=False, soft_wrap=True)

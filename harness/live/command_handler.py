@@ -133,7 +133,7 @@ class CommandHandler:
     _counters: dict[Directed, LinkCounters] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.state = RunState(self.scenario.topology)
+        self.state = RunState.of(self.scenario)
         self._requests = RequestQueue(self.run_dir / FOLDER)
         self._output = FollowedOutput(self.run_dir / "log")
 

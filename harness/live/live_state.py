@@ -6,14 +6,15 @@ The shell's `status`, the picture of `--watch` and the line of progress all show
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events import fault_events, round_events, run_events, task_events
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.programs.lifecycle_checks import code_of
 from trunkline.harness.config.units import (
     RATE_MBPS,
     SHARE_PERCENT,
@@ -26,8 +27,10 @@ from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
 from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.harness.record.lives import LivesSoFar
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.links import Link, describe_impairments
 from trunkline.topologies.model import Topology
+from trunkline.workloads.program_roles import Program
 
 WINDOW_S = 5.0
 """The load of a link is averaged over this much of the run's time."""
@@ -56,6 +59,9 @@ ACTIVITIES = {
 }
 """The activity of a site in words."""
 
+ENDED = "ended"
+"""The activity of a program that has ended for good."""
+
 STOPPED = {"kill": "dead", "leave": "has left", "pause": "paused"}
 """What an agent or a program is after a fault."""
 
@@ -75,7 +81,8 @@ Line = tuple[str, str]
 class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
-    In a run of programs, `ended` is how many of them have ended; otherwise it is None.
+    In a run of programs, `ended` is how many of those have ended that the run waits for; otherwise
+    it is None.
     `message` describes a step before the agents start, such as the build of the network, or says
     why the run's clock stands still.
     """
@@ -113,10 +120,13 @@ class RunState:
     """The state of the run, its tasks, sites, links and faults, from the events so far.
 
     `activities` has what each site does, and since when. The run's time begins at `start_ns`, with
-    its first task or program.
+    its first task or program. `ended` counts the programs of `awaited` that have ended, or all; one
+    that its own rule starts again has not.
     """
 
     topology: Topology
+    programs: Mapping[str, Program] = field(default_factory=dict)
+    awaited: Collection[str] = ()
     now_ns: int = 0
     start_ns: int | None = None
     rounds: int = 0
@@ -134,6 +144,12 @@ class RunState:
     _sent: deque[Burst] = field(default_factory=deque)
     _counted: dict[Directed, int] = field(default_factory=dict)
     _last_count_ns: int = 0
+    _restarts: Counter[str] = field(default_factory=Counter)
+
+    @staticmethod
+    def of(scenario: Scenario) -> RunState:
+        """The state of a run of this scenario, before its first event."""
+        return RunState(scenario.topology, scenario.programs, scenario.awaited)
 
     def __post_init__(self) -> None:
         self.rates_mbps = self.topology.rates_mbps()
@@ -157,7 +173,7 @@ class RunState:
                 self.stopped.pop(event.who, None)
                 return self.now_ns > 0
             case run_events.AgentExited() if event.fault is None or self.ended is None:
-                self._note_program(event.who, "ended", event.t_ns)
+                self._note_program(event.who, self._describe_end(event), event.t_ns)
                 return self.ended is not None
             case fault_events.AgentChanged():
                 self._change_agent(event.who, event.do)
@@ -187,11 +203,23 @@ class RunState:
             text = ACTIVITIES[step.after].format(task=self.lives.site(who).task)
             self.activities[who] = (text, event.t_ns)
 
+    def _describe_end(self, event: run_events.AgentExited) -> str:
+        """What follows on an exit, in words."""
+        program, before = self.programs.get(event.who), self._restarts[event.who]
+        if program is None or event.asked or not program.comes_back(code_of(event), before):
+            return ENDED
+        self._restarts[event.who] += 1
+        return "to be started again"
+
     def _note_program(self, who: str, activity: str, t_ns: int) -> None:
         """Note that a program begins or has ended; agents only end."""
         self.activities[who] = (activity, t_ns)
         if self.ended is not None:
-            self.ended = sum(what == "ended" for what, _ in self.activities.values())
+            self.ended = sum(
+                what == ENDED
+                for name, (what, _) in self.activities.items()
+                if not self.awaited or name in self.awaited
+            )
 
     def _count_links(self, event: run_events.LinksCounted) -> None:
         """Take the bytes since the last count as sent in that time."""

@@ -58,13 +58,13 @@ class View:
     latest: Progress = field(default_factory=lambda: Progress(message="starting"))
 
     def __post_init__(self) -> None:
-        self.state = RunState(self.scenario.topology)
+        self.state = RunState.of(self.scenario)
         self.parts = self.scenario.parties
         self.began_s = self.clock()
 
     @property
-    def share(self) -> float:
-        """How much of the run is done, 0 to 1."""
+    def share(self) -> float | None:
+        """How much of the run is done, 0 to 1; None if nobody can know."""
         return progress.fraction(self.latest, self.scenario.whole_stop, self.parts)
 
     @property
@@ -82,8 +82,8 @@ class View:
         speed = left = ""
         if run_s > 0 and real_s > 0 and self.scenario.clock == "virtual":
             speed = f" (x {run_s / real_s:.2g})"
-        if 0.01 < self.share < 1 and not self.latest.message:
-            left = f", about {render_roughly(real_s * (1 / self.share - 1))} left"
+        if 0.01 < (share := self.share or 0.0) < 1 and not self.latest.message:
+            left = f", about {render_roughly(real_s * (1 / share - 1))} left"
         least = left.removeprefix(", ") or now
         return [now + ours + speed + left, now + ours + left, now + left, least]
 
@@ -141,12 +141,14 @@ class View:
         what = f"{scenario.scheme.policy.kind}, {scenario.scheme.plan.kind}"
         kind = scenario.workload.kind if scenario.runs_programs else what
         yield Text.assemble((scenario.name, "bold"), f"  {kind}, {len(self.sites)} sites")
-        texts = [f"{self.share:4.0%}  {words}" for words in self.describe_clocks()]
+        percent = progress.show_percent(self.share)
+        texts = [f"{percent}  {words}" for words in self.describe_clocks()]
         words = next((text for text in texts if len(text) + LEAST_BAR + 2 <= width), texts[-1])
         bar_width = min(30, max(LEAST_BAR, width - len(words) - 2))
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            ProgressBar(total=1.0, completed=self.share, width=bar_width), _make_text(words)
+            ProgressBar(total=1.0, completed=self.share or 0.0, width=bar_width),
+            _make_text(words),
         )
         yield bar
         yield _make_text(self._describe_progress(), "dim")

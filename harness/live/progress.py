@@ -28,8 +28,8 @@ from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
-Show = Callable[[float, str], None]
-"""Shows how much is done (0 to 1) and what is going on, in a few words."""
+Show = Callable[[float | None, str], None]
+"""Shows how much is done (0 to 1, None if nobody can know) and what is going on, in a few words."""
 
 PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 """Least real time between two lines where there is no terminal: so much, and such a share of the
@@ -50,11 +50,14 @@ SLOW = 1.5
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red", "prediction": "cyan"}
 
 
-def fraction(progress: Progress, stop: Stop, workers: int) -> float:
+def fraction(progress: Progress, stop: Stop, workers: int) -> float | None:
     """How much of the run is done, 0 to 1: the share of the stop condition that is nearest.
 
-    `workers` is the number of sites that do rounds or run programs: servers do not.
+    `workers` is the number of sites that do rounds, or of programs that the run waits for. None: it
+    waits only for programs, and none of them has ended; nothing says when they will.
     """
+    if stop.exit is not None and stop.time_s is None and not progress.ended:
+        return None
     shares = [0.0]
     if stop.rounds is not None:
         shares.append(progress.rounds / (stop.rounds * workers))
@@ -62,7 +65,7 @@ def fraction(progress: Progress, stop: Stop, workers: int) -> float:
         shares.append(progress.tasks / stop.tasks)
     if stop.time_s is not None:
         shares.append(progress.virtual_s / stop.time_s)
-    if stop.exit == "all" and progress.ended is not None:
+    if stop.exit is not None and progress.ended is not None:
         shares.append(progress.ended / workers)
     if stop.accuracy_percent is not None and progress.accuracy_percent is not None:
         shares.append(progress.accuracy_percent / stop.accuracy_percent)
@@ -78,8 +81,8 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
     tasks_of = f" of {stop.tasks}" if stop.tasks is not None else ""
     parts = [f"{progress.virtual_s:.1f} s{time_of}"]
     if progress.ended is not None:  # programs may report rounds, tasks, or nothing
-        ended_of = f" of {workers}" if stop.exit == "all" else ""
-        parts.append(f"programs ended {progress.ended}{ended_of}")
+        ended_of = f" of {workers}" if stop.exit is not None else ""
+        parts.append(f"programs ended {progress.ended}{ended_of}{_name_awaited(stop)}")
         parts.append(f"{short(progress.bytes_moved, SIZE_BYTES)} on the links")
     if progress.ended is None or progress.rounds:
         parts.append(f"rounds {progress.rounds}{rounds_of}")
@@ -94,6 +97,19 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
     return ", ".join(parts)
 
 
+def _name_awaited(stop: Stop) -> str:
+    """The programs that the run waits for, unless it waits for all."""
+    if not isinstance(stop.exit, tuple):
+        return ""
+    left = len(stop.exit) - SHOWN_SITES
+    return f" ({', '.join(stop.exit[:SHOWN_SITES])}{f' and {left} more' if left > 0 else ''})"
+
+
+def show_percent(share: float | None) -> str:
+    """A share as four characters of text; dots if nobody can know it."""
+    return " ..." if share is None else f"{share:4.0%}"
+
+
 @contextlib.contextmanager
 def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Iterator[Show]:
     """A bar that moves on a terminal; elsewhere a line now and then."""
@@ -103,14 +119,16 @@ def live(console: Console, clock: Callable[[], float] = time.monotonic) -> Itera
         lines.finish()
         return
     one_line = Column(no_wrap=True, overflow="ellipsis")
-    text = TextColumn("{task.percentage:3.0f} % {task.description}", table_column=one_line)
+    text = TextColumn("{task.description}", table_column=one_line)
     columns = (BarColumn(bar_width=16), text)
     bars = Bars(*columns, console=console, transient=True)
-    task = bars.add_task("", total=1.0)
+    task = bars.add_task("", total=None)  # a bar that only moves, until the share is known
 
-    def show(share: float, text: str) -> None:
+    def show(share: float | None, text: str) -> None:
         bars.start()  # not before: until then a program may ask something at the terminal
-        bars.update(task, completed=share, description=text)
+        total = None if share is None else 1.0
+        percent = "..." if share is None else f"{100 * share:3.0f} %"
+        bars.update(task, total=total, completed=share or 0.0, description=f"{percent} {text}")
 
     try:
         yield show
@@ -161,14 +179,17 @@ class _Lines:
     begun_s: float = math.inf
     last_s: float = -math.inf
     last: str = ""
+    last_text: str = ""
     shown: str = ""
+    shown_text: str = ""
 
-    def show(self, share: float, text: str) -> None:
+    def show(self, share: float | None, text: str) -> None:
         now_s = self.clock()
         self.begun_s = min(self.begun_s, now_s)
-        self.last = f"{share:4.0%} {text}"
+        self.last = f"{show_percent(share)} {text}"
         period_s = max(PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE * (now_s - self.begun_s))
-        if now_s - self.last_s >= period_s and not self.shown.endswith(f"% {text}"):
+        self.last_text = text
+        if now_s - self.last_s >= period_s and text != self.shown_text:
             self.last_s = now_s
             self._print()
 
@@ -177,7 +198,7 @@ class _Lines:
             self._print()
 
     def _print(self) -> None:
-        self.shown = self.last
+        self.shown, self.shown_text = self.last, self.last_text
         print_line(self.console, self.last)
 
 
@@ -287,6 +308,10 @@ def _describe_restarts(programs: Sequence[Mapping[str, str]]) -> Iterator[str]:
     if again:
         left = len(again) - len(named)
         yield "started again: " + ", ".join(named + [f"{left} more"] * bool(left))
+    if given_up := [row["program"] for row in programs if row.get("given_up") == "True"]:
+        left = len(given_up) - SHOWN_FAULTS
+        named = given_up[:SHOWN_FAULTS] + [f"{left} more"] * (left > 0)
+        yield f"given up after all restarts: {', '.join(named)}"
 
 
 def _describe_calls(calls: Sequence[Mapping[str, str]]) -> str:

@@ -15,7 +15,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
     RunFinished,
 )
-from trunkline.harness.checks.programs.lifecycle_checks import list_failures
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.row import Row, column
 from trunkline.workloads.program_roles import Program
@@ -44,6 +44,7 @@ class ProgramRow(Row, table="programs"):
     signal: int | None = column("the signal that ended it")
     asked: bool = column("whether it was told to end, by a fault or because the run stopped")
     failed: bool = column("whether it ended as the scenario does not allow")
+    given_up: bool = column("whether it was not started again because of `restart.at_most`")
 
 
 class SiteRow(Row, table="sites"):
@@ -69,6 +70,7 @@ class TrafficRow(Row, table="traffic"):
 def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iterator[ProgramRow]:
     """One row per program, in the order of roles and ranks."""
     failed = {event.who for event in list_failures(history, programs)}
+    given_up = list_given_up(history, programs)
     for name, program in programs.items():
         moments = history.programs.of_program(name)
         events = [moment.event for moment in moments]
@@ -89,6 +91,7 @@ def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iter
             signal=ended.signal or None if ended else None,
             asked=bool(ended and ended.asked),
             failed=name in failed,
+            given_up=name in given_up,
         )
 
 

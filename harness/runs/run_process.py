@@ -68,7 +68,7 @@ def _run(scenario: Scenario, job: dict[str, Any]) -> None:
         nonlocal said_s
         if time.monotonic() > said_s + SAY_PERIOD_S:
             said_s = time.monotonic()
-            _print_json(share=progress.fraction(now, scenario.whole_stop, workers))
+            _print_json(share=progress.fraction(now, scenario.whole_stop, workers) or 0.0)
 
     result = runner.run(named, Path(job["file"]), Path(job["runs_dir"]), on_progress)
     folder = RunFolder(result.run_dir)

@@ -37,6 +37,7 @@ from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import private_files, site_accounts
+from trunkline.workloads.site_time import KEPT
 
 GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
@@ -253,10 +254,10 @@ def _bring_charges(scenario: Scenario, folder: RunFolder) -> None:
         return
     given = scenario.workload.options["charge"]["replay"]
     try:
-        folder.write_bytes(site_accounts.KEPT, Path(given, site_accounts.KEPT).read_bytes())
+        folder.write_bytes(KEPT, Path(given, KEPT).read_bytes())
     except OSError as error:
         remedy = "the folder of a run with charge: {record: true}"
-        what = f"workload.charge.replay: {given}/{site_accounts.KEPT}: {error.strerror}"
+        what = f"workload.charge.replay: {given}/{KEPT}: {error.strerror}"
         raise CannotRunError(f"{what}; remedy: {remedy}") from error
 
 

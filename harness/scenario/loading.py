@@ -285,8 +285,13 @@ def _list_missing(
 ) -> Iterator[tuple[tuple[str | int, ...], OptionError]]:
     """The folders, programs and files that this machine lacks, each with its place."""
     workload = scenario.workload
+    for index, writable in enumerate(scenario.files.writable if "programs" in here else ()):
+        if not Path(writable).is_dir():
+            problem = OptionError("writable", writable, "a folder that exists: make it first")
+            yield ("files", "writable", index), problem
     if "programs" in here and scenario.runs_programs:
-        for problem in workload.module.missing_files(**workload.options):
+        module, options = workload.module, workload.options
+        for problem in (*module.missing_files(**options), *module.missing_charges(**options)):
             yield ("workload", *problem.key.split(".")), problem
     for index, expected in enumerate(scenario.expect if "checks" in here else ()):
         folder = Path(expected.folder)

@@ -71,6 +71,7 @@ class Reader:
             topology,
             targets=targets,
             evaluates=workload is None or workload.module.EVALUATES,
+            ends_s=section_rules.list_ends_s(basics),
         )
         section_rules.check_limits(self._source, basics)
         section_rules.check_network(self._source, basics, topology)

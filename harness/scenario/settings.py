@@ -255,8 +255,8 @@ class Scenario:
 
     @property
     def parties(self) -> int:
-        """How many programs run, or how many sites compute."""
-        return len(self.programs) if self.runs_programs else len(self.workers)
+        """How many programs the run waits for, or how many sites compute."""
+        return len(self.awaited) if self.runs_programs else len(self.workers)
 
     @property
     def awaited(self) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ class _Life:
         attempts: how many processes it has had.
         restarts: how often its own rule has started it again.
         over: whether it has ended, and its own rule does not start it again.
+        given_up: whether its own rule would, but has done so often enough.
         was_ready: whether one of its processes was ready.
         is_ready: whether the present one is.
         failed: whether it has failed, so that the run ends.
@@ -96,6 +97,7 @@ class _Life:
     attempts: int = 0
     restarts: int = 0
     over: bool = False
+    given_up: bool = False
     was_ready: bool = False
     is_ready: bool = False
     failed: bool = False
@@ -371,12 +373,17 @@ class ProgramChildren:
         if child.asked or (child.fault is not None and self.comes_back(program.name)):
             return
         if child.fault is None and program.comes_back(child.code, life.restarts):
+            assert program.restart is not None
+            delay_s = program.restart.delay_s(life.restarts)
             life.restarts += 1
             life.over = False
-            assert program.restart is not None
-            at_ns = self._epoch_ns + t_ns + round(program.restart.after_s * 1e9)
+            at_ns = self._epoch_ns + t_ns + round(delay_s * 1e9)
             self.plans.add(at_ns, lambda: self._start_again(life, child))
             return
+        if child.fault is None and program.is_given_up(child.code, life.restarts):
+            life.given_up = True
+            for output in life.outputs:
+                output.note(f"not started again at {t_ns / 1e9:.6f} s, {program.last_restart}")
         if child.fault is None and not program.may_end_with(child.code):
             life.failed = True
             if READ_ONLY in self._last_errors(program.name):
@@ -401,6 +408,11 @@ class ProgramChildren:
         t_ns = self._now_ns() if t_ns is None else t_ns
         who = f"{life.program.name}: " if life.program.role else ""
         return failure(life.program.site, t_ns, f"{who}{why}")
+
+    def last_restart(self, name: str) -> str:
+        """The last restart of a program that is given up, in words; else empty."""
+        life = self._lives[name]
+        return life.program.last_restart if life.given_up else ""
 
     def last_error(self, name: str) -> str:
         """The last line that a program wrote to its standard error; empty if there is none."""

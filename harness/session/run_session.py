@@ -280,12 +280,14 @@ class _Session:
 
     def _describe_exit(self, event: run_events.AgentExited) -> str:
         """A failed exit in words, with the last line of a program's errors."""
-        what, last = "agent", ""
+        what, last, often = "agent", "", ""
         if isinstance(self.children, ProgramChildren):
             what, last = "program", self.children.last_error(event.who)
+            often = self.children.last_restart(event.who)
         how = f"exited with code {event.code}"
         if event.signal:
             how = f"was killed by signal {event.signal}"
+        how += f" {often}" * bool(often)
         return f"the {what} of {event.who} {how}{f': {last}' if last else ''}"
 
     def _stop(self, cause: Ending) -> None:

@@ -15,14 +15,11 @@ from pathlib import Path
 from trunkline.agents.events.run_events import SiteTotals, TimeCharged
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads import site_time
-from trunkline.workloads.site_time import Mode, SiteTime
+from trunkline.workloads.site_time import KEPT, Mode, SiteTime
 
 FILE = Path("/proc/site_time")
 CHARGES = Path("/proc/site_charges")
 MODES: Mapping[Mode, int] = {"measure": 0, "record": 1, "replay": 2}
-
-KEPT = "charges.txt"
-"""The charges of a run, in its folder: a site, a process, its position and the ns on each line."""
 
 LINES = 500
 """How many charges the kernel gets at once."""

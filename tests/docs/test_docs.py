@@ -99,6 +99,9 @@ def place(tmp_path: Path) -> Path:
     (run_dir / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
     (run_dir / "events.jsonl").write_text(LOG.read_text())
     outputs.build(run_dir)
+    charged = tmp_path / "runs" / "mine" / "latest"
+    charged.mkdir(parents=True)
+    (charged / "charges.txt").touch()
     return tmp_path
 
 

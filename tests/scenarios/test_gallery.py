@@ -18,6 +18,7 @@ NEEDS = {
     "flower_fedavg": "flwr",
     "go_ping_pong": "torchft",  # and Go
     "hivemind_averaging": "hivemind",
+    "hivemind_timeouts": "hivemind",
     "mpi_allreduce": "mpi4py",
     "nvflare_fedavg": "nvflare",
     "torchft_diloco": "torchft",

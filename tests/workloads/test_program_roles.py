@@ -71,6 +71,27 @@ def test_the_rules_of_a_role_say_which_exits_are_right_and_which_are_followed_by
     assert not lighthouse.comes_back(1, 0)
 
 
+def test_without_a_time_of_its_own_each_restart_comes_later_than_the_one_before():
+    assert [RestartRule().delay_s(before) for before in (0, 1, 2, 3, 4, 5, 10**9)] == [
+        1.0,
+        2.0,
+        4.0,
+        8.0,
+        10.0,
+        10.0,
+        10.0,
+    ]
+    assert [RestartRule(after_s=0.5).delay_s(before) for before in (0, 9)] == [0.5, 0.5]
+
+
+def test_a_program_is_given_up_only_after_an_exit_that_its_rule_is_for():
+    trainer = place_programs(SITES, {"programs": ROLES})["n1.trainer"]
+    assert [trainer.is_given_up(1, before) for before in (2, 3)] == [False, True]
+    assert not trainer.is_given_up(0, 3)
+    assert trainer.last_restart == "after restart 3 of 3 (restart.at_most)"
+    assert not place_programs(SITES, {"programs": ROLES})["n2.lighthouse"].is_given_up(1, 99)
+
+
 def test_a_name_means_one_program_or_those_of_a_site_or_those_of_a_role():
     placed = place_programs(SITES, {"programs": ROLES})
     assert find_programs(placed, "n2") == ("n2.lighthouse", "n2.trainer")

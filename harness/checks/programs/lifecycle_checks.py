@@ -41,17 +41,32 @@ def programs_lived_as_written(history: History, rules: Rules) -> Iterator[Findin
 
 def list_failures(history: History, programs: Mapping[str, Program]) -> list[AgentExited]:
     """The exits of programs by themselves that the scenario does not allow."""
-    found = []
-    for name, program in programs.items():
-        restarts = 0
-        for moment in history.programs.of_program(name):
-            if moment.is_own_exit and isinstance(moment.event, AgentExited):
-                code = code_of(moment.event)
-                if program.comes_back(code, restarts):
-                    restarts += 1
-                elif not program.may_end_with(code):
-                    found.append(moment.event)
-    return found
+    return [
+        event
+        for program in programs.values()
+        for event, restarts in _list_own_exits(history, program)
+        if not program.comes_back(code_of(event), restarts)
+        and not program.may_end_with(code_of(event))
+    ]
+
+
+def list_given_up(history: History, programs: Mapping[str, Program]) -> set[str]:
+    """The programs that their own rules started again as often as they may, and then no more."""
+    return {
+        name
+        for name, program in programs.items()
+        for event, restarts in _list_own_exits(history, program)
+        if program.is_given_up(code_of(event), restarts)
+    }
+
+
+def _list_own_exits(history: History, program: Program) -> Iterator[tuple[AgentExited, int]]:
+    """The exits of a program by itself, and how often its own rule had started it again before."""
+    restarts = 0
+    for moment in history.programs.of_program(program.name):
+        if moment.is_own_exit and isinstance(moment.event, AgentExited):
+            yield moment.event, restarts
+            restarts += program.comes_back(code_of(moment.event), restarts)
 
 
 def list_over(history: History, programs: Mapping[str, Program], t_ns: int) -> set[str]:
@@ -155,8 +170,8 @@ class _Starts:
                 rule = self.program.restart
                 back = self.program.comes_back(code_of(event), self.restarts)
                 if rule is not None and back and moment.is_own_exit:
+                    self.due_ns = event.t_ns + rule.delay_s(self.restarts) * 1e9
                     self.restarts += 1
-                    self.due_ns = event.t_ns + rule.after_s * 1e9
 
 
 def _check_readiness(history: History, program: Program) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
     RunFinished,
 )
-from trunkline.harness.checks.programs.lifecycle_checks import list_failures
+from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.run_checks import check_kills
 from trunkline.harness.checks.verdict import (
@@ -74,11 +74,13 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{event.who} exited by a {do}; it was told to end: {event.asked}")
     yield from check_kills(history)
     failures = list_failures(history, programs)
+    given_up = list_given_up(history, programs)
     for event in failures:
         how = f"exited with code {event.code}"
         if event.signal:
             how = f"was ended by signal {event.signal}"
-        yield fail(f"the program of {event.who} {how}")
+        often = f" {programs[event.who].last_restart}" if event.who in given_up else ""
+        yield fail(f"the program of {event.who} {how}{often}")
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in exits)

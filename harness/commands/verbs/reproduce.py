@@ -30,6 +30,7 @@ examples:
   trunkline reproduce owl/7 --fluid --vary workload.batch=32,64,128
   trunkline reproduce owl/7 --trials 5
   trunkline reproduce torchft/timeouts --trials 1     on which network does a timeout suffice?
+  trunkline reproduce hivemind/timeouts --trials 1    the same of hivemind's timeouts
   trunkline reproduce diloco/utilization --trials 1   how much do sites compute?
 
 It is a comparison like those of `trunkline compare`, in reproductions/. Repeat the same command to

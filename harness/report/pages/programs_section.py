@@ -123,4 +123,5 @@ def describe_exit(row: Mapping[Any, Any]) -> str:
     how = (
         f"by signal {row['signal']}" if pd.notna(row["signal"]) else f"exit code {row['exit_code']}"
     )
+    how += ", given up after all restarts" if row.get("given_up") else ""
     return f"{how}, told to end" if row["asked"] else how

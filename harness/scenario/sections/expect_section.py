@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from trunkline.harness.config.document import Document, list_choices
+from trunkline.harness.config import units
+from trunkline.harness.config.document import Document, KeyPath, list_choices
 from trunkline.harness.scenario.sections.capture_section import find_links
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.topologies.links import TopologyError
@@ -22,14 +23,17 @@ def check(
     *,
     targets: Sequence[str] | None,
     evaluates: bool,
+    ends_s: Mapping[str, float],
 ) -> None:
     """Note expectations of sites and links that do not exist, and those that can never hold.
 
     `targets` are the sites and programs of a run of programs, if they are known; None: of agents.
+    `ends_s` has the times at which the run ends at the latest, by their keys.
     """
     programs = targets is not None
     for index, entry in enumerate(entries):
         path = ("expect", index)
+        _check_time(source, (*path, "by"), entry, ends_s)
         for number, site in enumerate(entry.sites or ()):
             known = sites if targets is None or entry.kind not in OF_PROGRAMS else targets
             if known and site not in known:
@@ -45,3 +49,13 @@ def check(
             source.refuse((*path, "by"), "with carried, only if sites run programs")
         if entry.kind == "accuracy_percent" and not (programs or evaluates):
             source.refuse((*path, "accuracy"), "the workload has no accuracy")
+
+
+def _check_time(
+    source: Document, path: KeyPath, entry: Expectation, ends_s: Mapping[str, float]
+) -> None:
+    """Note a time after the run's end, by which nothing could be judged."""
+    key = min(ends_s, key=ends_s.__getitem__)
+    if entry.by_s is not None and entry.by_s > ends_s[key]:
+        end = units.render(ends_s[key], units.TIME_S)
+        source.refuse(path, f"expected up to {end}, when the run ends by {key}")

@@ -105,6 +105,16 @@ def check_stop(
         source.refuse(("stop", "accuracy"), allowed)
 
 
+def list_ends_s(basics: Mapping[str, Any]) -> dict[str, float]:
+    """When a run ends at the latest, in its own time: by the keys that say so."""
+    stop, warm_up_s = basics["stop"], basics["warm_up"].time_s
+    ends_s = {"limits.run": basics["limits"].run_s}
+    if isinstance(stop, Stop) and stop.time_s is not None:
+        key = "stop.time" if warm_up_s is None else "stop.time after warm_up.time"
+        ends_s[key] = stop.time_s + (warm_up_s or 0.0)
+    return ends_s
+
+
 def check_limits(source: Document, basics: Mapping[str, Any]) -> None:
     """Note clocks, timeouts and budgets that contradict each other."""
     limits, stop, failover = basics["limits"], basics["stop"], basics["failover"]

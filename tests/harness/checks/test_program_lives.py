@@ -238,7 +238,8 @@ def test_a_program_that_fails_once_too_often_has_failed():
     said = judge(with_changed(place(AgentExited, who="n1.client"), code=5))
     assert said == ""  # it is started again
     last = max(number for number, each in enumerate(LOG) if getattr(each, "code", None) == 4)
-    assert "the program of n1.client exited with code 5" in judge(with_changed(last, code=5))
+    said = judge(with_changed(last, code=5))
+    assert "the program of n1.client exited with code 5 after restart 1 of 1 (restart.at" in said
 
 
 def test_a_step_without_effect_may_be_missing():

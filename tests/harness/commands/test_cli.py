@@ -880,6 +880,10 @@ def test_output_that_nobody_reads_is_no_error():
         (Progress(), Stop(accuracy_percent=80), 0.0),
         (Progress(tasks=12), Stop(tasks=10), 1.0),
         (Progress(ended=3), Stop(exit="all"), 0.75),
+        (Progress(ended=3), Stop(exit=("client", "n1")), 0.75),
+        (Progress(message="starting"), Stop(exit="all"), None),
+        (Progress(virtual_s=9.0, ended=0), Stop(exit=("client",)), None),
+        (Progress(virtual_s=9.0, ended=0), Stop(exit=("client",), time_s=10.0), 0.9),
     ],
 )
 def test_the_bar_follows_the_stop_condition_that_is_nearest(now, stop, share):
@@ -899,10 +903,53 @@ def test_progress_of_programs_has_the_time_and_how_many_have_ended():
     assert progress.describe(Progress(2.5, ended=1), Stop(exit="all"), 3) == (
         "2.5 s, programs ended 1 of 3, 0 B on the links"
     )
+    assert progress.describe(Progress(2.5, ended=1), Stop(exit=("client", "n1")), 3) == (
+        "2.5 s, programs ended 1 of 3 (client, n1), 0 B on the links"
+    )
+    many = Stop(exit=tuple(f"n{number}" for number in range(1, 12)))
+    assert "of 11 (n1, n2, n3, n4, n5, n6, n7, n8 and 3 more), " in progress.describe(
+        Progress(2.5, ended=1), many, 11
+    )
     now = Progress(2.5, rounds=4, tasks=2, ended=0)
     assert progress.describe(now, Stop(time_s=5), 3) == (
         "2.5 s of 5 s, programs ended 0, 0 B on the links, rounds 4, tasks 2"
     )
+
+
+def test_a_run_of_which_nobody_knows_how_much_is_done_shows_no_percentage_until_somebody_does():
+    times = iter([0.0, 10.0, 20.0])
+    screen = io.StringIO()
+    with progress.live(Console(file=screen, width=40), lambda: next(times)) as show:
+        for share, text in [(None, "1 s, ended 0 of 2"), (None, "2 s"), (0.5, "3 s")]:
+            show(share, text)
+    assert screen.getvalue() == " ... 1 s, ended 0 of 2\n ... 2 s\n 50% 3 s\n"
+    for share, words in ((None, "... 2 s"), (0.5, " 50 % 2 s")):
+        screen = io.StringIO()
+        with progress.live(Console(file=screen, force_terminal=True, width=60)) as show:
+            show(None, "1 s")
+            show(share, "2 s")
+        assert words in screen.getvalue() and ("%" in screen.getvalue()) is (share is not None)
+
+
+def test_validate_refuses_folders_that_do_not_exist_and_runs_that_kept_no_charges(tmp_path, capsys):
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text(
+        "topology: {builder: full_mesh, sites: 2, rates: 50 Mbit/s}\n"
+        "workload: {kind: program, command: [sleep, 1], charge: {replay: kept}}\n"
+        "files: {writable: [kept, results]}\n"
+    )
+    (tmp_path / "kept").mkdir()
+    assert main.main(["validate", str(scenario)]) == 64
+    charges, folder = sorted(capsys.readouterr().out.splitlines())
+    assert charges.startswith(f"{scenario}:2: workload.charge.replay: /")
+    assert charges.endswith(
+        ": expected the folder of a run with charge: {record: true}, which has charges.txt"
+    )
+    assert folder.startswith(f"{scenario}:3: files.writable[1]: /")
+    assert folder.endswith(": expected a folder that exists: make it first")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "kept" / "charges.txt").touch()
+    assert main.main(["validate", str(scenario)]) == 0
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds_and_fewer_later():

@@ -20,12 +20,17 @@ from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkChanged
-from trunkline.agents.events.run_events import NetworkReady
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    NetworkReady,
+    ProgramsStarted,
+    ProgramStarted,
+)
 from trunkline.agents.events.task_events import Sent
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView, watch
-from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.loading import load, parse
 
 FAULT = (4, "outage", "outage oslo rome", ("oslo -> rome",))
 
@@ -69,6 +74,57 @@ def test_servers_do_no_rounds_so_progress_does_not_count_them() -> None:
     view.latest = Progress(2.0, 80, 40)
     assert "rounds 80 of 160" in drawn(view)
     assert view.share == 0.5
+
+
+PROGRAMS = """
+name: roles
+topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s}
+workload:
+  kind: program
+  programs: {server: {sites: [n1], command: [sleep, 9]}, client: {command: [sleep, 1]}}
+stop: {exit: [client]}
+"""
+
+
+def test_a_run_that_waits_for_some_programs_shows_how_many_of_those_have_ended() -> None:
+    view = View(parse(PROGRAMS, "x.yaml"), lambda: 0.0)
+    for event in (
+        ProgramsStarted(0, "runner"),
+        *(ProgramStarted(0, "runner", who, 0) for who in ("n1.server", "n1.client", "n2.client")),
+        AgentExited(10**9, "runner", "n1.server", 0, 0, asked=False),
+    ):
+        view.state.update(event)
+    view.latest = view.state.progress()
+    text = drawn(view)
+    assert view.share is None
+    assert " ...  1.0 s virtual" in text and "%" not in text.splitlines()[1]
+    assert "1.0 s, programs ended 0 of 2 (client)" in text
+    view.state.update(AgentExited(2 * 10**9, "runner", "n1.client", 0, 0, asked=False))
+    view.latest = view.state.progress()
+    assert view.share == 0.5
+    assert "2.0 s, programs ended 1 of 2 (client)" in drawn(view)
+
+
+def test_a_program_that_is_to_be_started_again_has_not_ended() -> None:
+    again = "client: {restart: {at_most: 1}, exit: any,"
+    view = View(parse(PROGRAMS.replace("client: {", f"{again} "), "x.yaml"), lambda: 0.0)
+    ended = AgentExited(10**9, "runner", "n2.client", 1, 0, asked=False)
+    counts = []
+    for event in (
+        ProgramsStarted(0, "runner"),
+        ProgramStarted(0, "runner", "n2.client", 0),
+        ended,
+        ProgramStarted(2 * 10**9, "runner", "n2.client", 1),
+        ended,
+    ):
+        view.state.update(event)
+        counts.append((view.state.ended, view.state.activity_of("n2")[0]))
+    assert counts[1:] == [
+        (0, "client running"),
+        (0, "client to be started again"),
+        (0, "client running"),
+        (1, "client ended"),
+    ]
 
 
 def test_a_link_s_load_is_what_it_carried_in_the_last_seconds() -> None:
@@ -151,7 +207,7 @@ WATCHING = """
 import signal, sys
 from pathlib import Path
 from rich.console import Console
-from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.live.watch import watch
 with watch(Console(stderr=True), load(sys.argv[1])) as shown:
     shown.follow(Path(sys.argv[2]))

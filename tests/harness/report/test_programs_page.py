@@ -190,6 +190,7 @@ def test_a_run_whose_links_were_not_counted_is_doubted(tmp_path: Path) -> None:
 
 def test_a_live_run_shows_each_program_of_a_site_as_faults_and_restarts_leave_it() -> None:
     state = RunState(parse(ROLES, "x.yaml").topology)
+    awaited = RunState(parse(ROLES, "x.yaml").topology, awaited=("n1.b", "n2.b"))
     for event in (
         ProgramsStarted(0, "runner"),
         ProgramStarted(0, "runner", "n1.a", 0),
@@ -201,7 +202,11 @@ def test_a_live_run_shows_each_program_of_a_site_as_faults_and_restarts_leave_it
         AgentChanged(2, "runner", "n2.b", "leave", 1),
     ):
         state.update(event)
+        awaited.update(event)
     assert state.activity_of("n1")[0] == "a ended, b dead"
+    assert awaited.progress().ended == 0  # nobody waits for n1.a
+    awaited.update(AgentExited(3, "runner", "n2.b", 0, 0, asked=True))
+    assert awaited.progress().ended == 1
     assert state.activity_of("n2")[0] == "b has left"
     assert state.ended == 1
     for event in (

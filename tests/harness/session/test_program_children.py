@@ -11,12 +11,15 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import inside
 import pytest
+from rich.console import Console
 
 from trunkline.agents.events.round_events import SyncFinished
+from trunkline.harness.live.progress import summary
 from trunkline.harness.report import outputs
 from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.session import program_init, supervisor
@@ -166,6 +169,10 @@ timeline:
 - {{at: 7 s, do: kill n1.server}}
 """
 GOOD |= {"lives": LIVES, "lives again": LIVES}
+GOOD["restarts"] = (
+    shell("echo no >&2; [ $TRUNKLINE_SITE = n3 ] || exit 1")
+    + "  exit: [0, 1]\n  restart: {at_most: 3}\n"
+)
 GOOD["private"] = by_site(n2=TRY)
 GOOD["again"] = GOOD["private"]
 GOOD["named"] = by_site(n2=TRY) + "files: {writable: [made]}\n"
@@ -173,12 +180,15 @@ GOOD["open"] = by_site(n2="echo x > $PWD/shared && ls made") + "files: {private:
 IDLE = {
     **dict.fromkeys(("daemon", "some"), "n1 n2 n3"),
     **dict.fromkeys(("private", "again", "named", "open"), "n2"),
+    "restarts": "n1 n2 n3",
     **dict.fromkeys(("timeline", "time"), "n1"),
 }
 """The sites whose programs send nothing and report nothing: such runs prove nothing."""
 
 BAD = {
     "read-only": by_site(n1="echo x > new"),
+    "given up": by_site(n1="sleep 4; echo enough >&2; exit 3")
+    + "  restart: {after: 1 s, at_most: 1}\n",
     "code": by_site(n1=REST, n2=f"{DAEMON} exit 3"),
     "signal": by_site(n2="kill -SEGV $$"),
     "flood": by_site(n1="exec yes"),
@@ -366,6 +376,7 @@ def test_programs_that_need_not_end_are_told_to_and_killed_if_they_do_not(runs):
     ("name", "problem"),
     [
         ("code", "every program exited cleanly: the program of n2 exited with code 3"),
+        ("given up", "the program of n1 exited with code 3 after restart 1 of 1 (restart.at_most)"),
         ("signal", "the program of n2 was ended by signal 11"),
         ("broken", "n1: cannot run ./no-program in {home}: Exec format error"),
         (
@@ -434,6 +445,22 @@ def test_programs_of_roles_live_as_the_scenario_and_its_faults_say(runs):
     ]
 
 
+def test_a_program_that_fails_at_once_is_started_again_later_each_time_and_then_given_up(runs):
+    starts = runs.events("restarts", "program_started")
+    told = {who: [e["t_ns"] / 1e9 for e in starts if e["who"] == who] for who in ("n1", "n3")}
+    assert told == {"n1": pytest.approx([0.0, 1.0, 3.0, 7.0], abs=0.01), "n3": [0.0]}
+    *_, last = runs.output("restarts", "n1", "err").splitlines()
+    *_, after = last.partition(" s, ")
+    assert last.startswith("[trunkline: not started again at 7.0")
+    assert after == "after restart 3 of 3 (restart.at_most)]"
+    assert "not started" not in runs.output("restarts", "n3", "err")
+    rows = csv.DictReader(runs.table("restarts", "programs"))
+    assert [row["given_up"] for row in rows] == ["True", "True", "False"]
+    console = Console(width=200, file=StringIO())
+    console.print(summary(runs.home / "restarts", outputs.read(runs.home / "restarts").verdict))
+    assert "given up after all restarts: n1, n2" in console.file.getvalue()
+
+
 def test_a_run_with_kills_and_restarts_repeats_byte_for_byte(runs):
     first, again = (runs.home / name / "events.jsonl" for name in ("lives", "lives again"))
     assert first.read_bytes() == again.read_bytes()
@@ -441,6 +468,8 @@ def test_a_run_with_kills_and_restarts_repeats_byte_for_byte(runs):
 
 def test_the_last_line_of_its_errors_is_told_with_a_failure(runs):
     assert runs.said("preloaded")[-1] == {"error": "the program of n2 exited with code 1: enough"}
+    how = "exited with code 3 after restart 1 of 1 (restart.at_most)"
+    assert runs.said("given up")[-1] == {"error": f"the program of n1 {how}: enough"}
 
 
 def test_a_run_over_its_budget_says_so(runs):
