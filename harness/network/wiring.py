@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import functools
 import socket
 import struct
 from collections.abc import Iterable, Iterator
@@ -159,14 +160,29 @@ def set_routes(
     """
     algorithm = attribute(16, congestion_control.encode() + b"\0") if congestion_control else b""
     metrics = attribute(8, number(11, options.initial_window), algorithm)
-    hops = topology.next_hops(site)
     for family in families(options):
         for name in topology.neighbours(site):
             if through in (None, name):
                 yield _set_neighbour(topology, family, site, name)
-        for dst, hop in hops.items():
+        for dst, hop in _list_routes(topology, site):
             if through in (None, hop):
                 yield _set_route(topology, family, (site, hop, dst), metrics)
+
+
+def _list_routes(topology: Topology, site: str) -> Iterator[tuple[str | None, str]]:
+    """The destinations of a site's packets, and the neighbour that they go to.
+
+    A site with one neighbour has a route to that and one to all others (None): otherwise a thousand
+    clients of a server would have a million routes.
+    """
+    neighbours = topology.neighbours(site)
+    if len(neighbours) > 1:
+        yield from topology.next_hops(site).items()
+        return
+    for hop in neighbours:
+        yield hop, hop
+        if len(topology.node_names) > 2:
+            yield None, hop
 
 
 def _set_neighbour(topology: Topology, family: int, site: str, name: str) -> Request:
@@ -177,23 +193,26 @@ def _set_neighbour(topology: Topology, family: int, site: str, name: str) -> Req
 
 
 def _set_route(
-    topology: Topology, family: int, path: tuple[str, str, str], metrics: bytes
+    topology: Topology, family: int, path: tuple[str, str, str | None], metrics: bytes
 ) -> Request:
-    """The route of `path`: (site, its neighbour on the path, destination)."""
+    """The route of `path`: (site, its neighbour on the path, destination); None is all nodes."""
     site, hop, dst = path
-    here, through, there = map(topology.rank, path)
+    here, through = topology.rank(site), topology.rank(hop)
     direct = dst == hop
+    if dst is None:
+        there, bits = network_of(family, len(topology.node_names))
+    else:
+        there = address_of(family, topology.rank(dst))
+        bits = 8 * len(there)
     body = struct.pack(
         "=BBBBBBBBI",
-        *(family, 8 * len(address_of(family, there)), 0, 0, _MAIN_TABLE, _STATIC),
+        *(family, bits, 0, 0, _MAIN_TABLE, _STATIC),
         *(_LINK_LOCAL if direct else _EVERYWHERE, _UNICAST, 0 if direct else _ON_LINK),
     )
-    body += (
-        attribute(1, address_of(family, there)) + attribute(7, address_of(family, here)) + metrics
-    )
+    body += attribute(1, there) + attribute(7, address_of(family, here)) + metrics
     body += number(4, device_index(through))
     body += b"" if direct else attribute(5, address_of(family, through))
-    return Request(f"route {site} -> {dst}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
+    return Request(f"route {site} -> {dst or 'all'}", _NEW_ROUTE, CREATE | EXCLUSIVE, body)
 
 
 def stop_merging(devices: Iterable[str]) -> None:
@@ -263,6 +282,15 @@ def families(options: NetworkOptions) -> tuple[int, ...]:
     return (socket.AF_INET, socket.AF_INET6) if options.ipv6 else (socket.AF_INET,)
 
 
+def network_of(family: int, nodes: int) -> tuple[bytes, int]:
+    """The smallest network with the addresses of so many nodes, and the length of its prefix."""
+    first, last = (int.from_bytes(address_of(family, rank)) for rank in (0, nodes - 1))
+    size = len(address_of(family, 0))
+    rest = (first ^ last).bit_length()
+    return (first >> rest << rest).to_bytes(size), 8 * size - rest
+
+
+@functools.cache
 def address_of(family: int, rank: int) -> bytes:
     """A site's address of a family, as the kernel has it."""
     text = site_ipv6_address(rank) if family == socket.AF_INET6 else site_address(rank)
