@@ -23,7 +23,7 @@ from trunkline.agents.planning.plan import (
 )
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.rearrange import keep_split
-from trunkline.agents.planning.repair import UsableOverlay
+from trunkline.agents.planning.repair import UsableOverlay, reachable_from
 from trunkline.agents.planning.two_sided import restrict
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.wire.agent_settings import ControllerSettings
@@ -68,10 +68,10 @@ class Planner:
     def plan(self, start: Start, task: int) -> Plan:
         """Build a plan over the usable links and sites. Raises PlanError if there is none."""
         group = start.group
-        around = self.overlay.reachable_from(group[0])
+        usable_mbps = self.overlay.usable_mbps()
+        around = reachable_from(group[0], usable_mbps)
         if not around.issuperset(group):
             raise PlanError("the links that are left do not connect the group")
-        usable_mbps = self.overlay.usable_mbps()
         request = make_request(
             self.settings,
             group,
@@ -97,7 +97,7 @@ class Planner:
             return False
         before, usable_mbps = self.default, self.overlay.usable_mbps()
         present = [site for site in self.settings.sites if site in self.overlay.present]
-        around = self.overlay.reachable_from(present[0]) if present else frozenset()
+        around = reachable_from(present[0], usable_mbps) if present else frozenset()
         sites = tuple(site for site in present if site in around)
         if len(sites) > 1:
             inside = {link: rate for link, rate in usable_mbps.items() if set(link) <= set(sites)}

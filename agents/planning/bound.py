@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 from collections.abc import Mapping
 
@@ -17,29 +17,53 @@ _LARGEST_FLOW = 2**31 - 1
 
 
 def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
-    """The time in seconds that no plan with these contributors and receivers can beat.
+    """The time in seconds that no plan with these contributors and receivers can beat."""
+    return SmallestCuts(rates_mbps).bound(plan, model_bytes)
+
+
+class SmallestCuts:
+    """The smallest cuts of an overlay, which bound the completion times of plans.
 
     All that a contributor and another receiver hold of the model must cross every cut between the
-    two. The smallest cut equals the maximum flow. Delays are left out.
-    Capacities are rates rounded up to whole units, as fine as 32 bits allow.
+    two. The smallest cut equals the maximum flow. Delays are left out. Capacities are rates rounded
+    up to whole units, as fine as 32 bits allow.
     """
-    sites = sorted({site for link in rates_mbps for site in link})
-    index = {site: number for number, site in enumerate(sites)}
-    # Each link may round up by one unit, so their sum still fits 32 bits.
-    per_mbps = (_LARGEST_FLOW - len(rates_mbps)) / sum(rates_mbps.values())
-    units = [math.ceil(rate * per_mbps) for rate in rates_mbps.values()]
-    rows = [index[src] for src, _ in rates_mbps]
-    columns = [index[dst] for _, dst in rates_mbps]
-    capacity = csr_array(
-        (np.array(units, dtype=np.int32), (rows, columns)), shape=(len(sites), len(sites))
-    )
 
-    def least_s(src: str, dst: str) -> float:
-        flow = int(maximum_flow(capacity, index[src], index[dst]).flow_value)
-        return _count_common(plan, src, dst) * model_bytes * 8e-6 * per_mbps / flow
+    def __init__(self, rates_mbps: Mapping[Directed, float]) -> None:
+        self._rates_mbps = rates_mbps
+        self._most_mbps: dict[Directed, float] = {}
+        sites = sorted({site for link in rates_mbps for site in link})
+        self._index = {site: number for number, site in enumerate(sites)}
 
-    pairs = ((src, dst) for src in plan.contributors for dst in plan.receivers if src != dst)
-    return max(itertools.starmap(least_s, pairs), default=0.0)
+    @functools.cached_property
+    def _per_mbps(self) -> float:
+        """The units of flow per Mbit/s. Each link may round up by one unit: the sum still fits."""
+        return (_LARGEST_FLOW - len(self._rates_mbps)) / sum(self._rates_mbps.values())
+
+    @functools.cached_property
+    def _capacity(self) -> csr_array:
+        units = [math.ceil(rate * self._per_mbps) for rate in self._rates_mbps.values()]
+        rows = [self._index[src] for src, _ in self._rates_mbps]
+        columns = [self._index[dst] for _, dst in self._rates_mbps]
+        size = len(self._index)
+        return csr_array((np.array(units, dtype=np.int32), (rows, columns)), shape=(size, size))
+
+    def bound(self, plan: Plan, model_bytes: int) -> float:
+        """The time in seconds that no plan with these contributors and receivers can beat."""
+        pairs = ((src, dst) for src in plan.contributors for dst in plan.receivers if src != dst)
+        least_s = (
+            _count_common(plan, *pair) * model_bytes * 8e-6 / self._find_most_mbps(pair)
+            for pair in pairs
+        )
+        return max(least_s, default=0.0)
+
+    def _find_most_mbps(self, pair: Directed) -> float:
+        """The maximum flow from one site to another."""
+        if pair not in self._most_mbps:
+            src, dst = (self._index[site] for site in pair)
+            flow = int(maximum_flow(self._capacity, src, dst).flow_value)
+            self._most_mbps[pair] = flow / self._per_mbps
+        return self._most_mbps[pair]
 
 
 def _count_common(plan: Plan, src: str, dst: str) -> float:

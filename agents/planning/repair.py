@@ -7,7 +7,7 @@ that holds the result can give it to the others. Every other loss needs a new pl
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -49,21 +49,33 @@ class UsableOverlay:
 
     def usable_mbps(self) -> dict[Directed, float]:
         """The rates of the links that can be used."""
-        return {link: rate for link, rate in self.rates_mbps.items() if self.usable(*link)}
-
-    def reachable_from(self, site: str) -> set[str]:
-        """The site, and every site that it reaches over usable links."""
-        links = self.usable_mbps().keys()
-        found, edge = set[str](), {site}
-        while edge:
-            found |= edge
-            edge = {b for a, b in links if a in edge} - found
-        return found
+        rates_mbps, present = self.rates_mbps, self.present
+        lost = {(a, b) for a, others in self.lost.items() for b in others}
+        lost |= {(b, a) for a, b in lost}
+        return {
+            (a, b): rate
+            for (a, b), rate in rates_mbps.items()
+            if a in present and b in present and (b, a) in rates_mbps and (a, b) not in lost
+        }
 
     @property
     def whole(self) -> bool:
         """Whether every link of the overlay can be used."""
         return all(self.usable(*link) for link in self.rates_mbps)
+
+
+def reachable_from(site: str, links: Iterable[Directed]) -> set[str]:
+    """The site, and every site that it reaches over these links."""
+    neighbours = defaultdict[str, list[str]](list)
+    for a, b in links:
+        neighbours[a].append(b)
+    found, edge = {site}, [site]
+    while edge:
+        for each in neighbours[edge.pop()]:
+            if each not in found:
+                found.add(each)
+                edge.append(each)
+    return found
 
 
 def uses_link(block: Block, a: str, b: str, detours: Iterable[Edge] = ()) -> bool:

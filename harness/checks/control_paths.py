@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
 
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
@@ -70,14 +72,12 @@ class Paths:
 
     @cached_property
     def _quickest_ms(self) -> NDArray[np.float64]:
-        """The quickest path between each two sites (Floyd and Warshall)."""
-        ranks = self._ranks
-        found = np.full((len(ranks), len(ranks)), np.inf)
-        np.fill_diagonal(found, 0.0)
-        for (src, dst), delay_ms in self._least_ms.items():
-            found[ranks[src], ranks[dst]] = delay_ms
-        for via in range(len(ranks)):
-            np.minimum(found, found[:, via, None] + found[None, via, :], out=found)
+        """The quickest path between each two sites."""
+        ranks, delays_ms = self._ranks, self._least_ms
+        ends = [ranks[src] for src, _ in delays_ms], [ranks[dst] for _, dst in delays_ms]
+        # A stored zero is a link without delay.
+        graph = csr_array(([*delays_ms.values()], ends), shape=(len(ranks), len(ranks)))
+        found: NDArray[np.float64] = shortest_path(graph, method="D")
         return found
 
 

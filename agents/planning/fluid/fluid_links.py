@@ -62,7 +62,8 @@ class FluidLinks:
         self.shared = None
         if self.paths is not None:
             self.shared = _SharedPaths(self.agenda, self.paths, self.rates_mbps, self._finish)
-        self.set_known_rates(self.link_rates_mbps())
+        if self.auxiliary is not None:
+            self.set_known_rates(self.link_rates_mbps())
 
     def set_rates(self, rates_mbps: Mapping[Directed, float]) -> None:
         """Change the rates of all links.

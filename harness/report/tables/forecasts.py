@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.agents.planning.bound import bound
+from trunkline.agents.planning.bound import SmallestCuts
 from trunkline.agents.planning.fluid.completion_times import estimate
-from trunkline.agents.planning.plan import Plan
+from trunkline.agents.planning.plan import Directed, Plan
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import Sync
@@ -42,6 +42,12 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     rates_mbps = {link: rate * share for link, rate in topology.rates_mbps().items()}
     paths = topology.overlay_paths()
     delays_ms = topology.overlay.delays_ms()
+    cuts = SmallestCuts(rates_mbps)
+
+    @functools.cache
+    def left_mbps(active: tuple[Flow, ...]) -> dict[Directed, float]:
+        left = leave_rates(topology.rates_mbps(), topology, active)
+        return {link: rate * share for link, rate in left.items()}
 
     def control_s(site: str) -> float:
         return topology.path_delay_ms(scenario.controller_site, site) / 1e3
@@ -55,17 +61,15 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         active: tuple[Flow, ...],
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
-        sizes = chunk_bytes, model_bytes
-        left_mbps = leave_rates(topology.rates_mbps(), topology, active)
-        left_mbps = {link: rate * share for link, rate in left_mbps.items()}
+        sizes, left = (chunk_bytes, model_bytes), left_mbps(active)
         fluid_s, delayed_s = (
-            estimate(plan, left_mbps, *sizes, waits, discipline, bounds, tensor_bytes, paths)
+            estimate(plan, left, *sizes, waits, discipline, bounds, tensor_bytes, paths)
             for waits in (None, delays_ms)
         )
         told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,
-            bound_s=bound(plan, rates_mbps, model_bytes),
+            bound_s=cuts.bound(plan, model_bytes),
             latency_s=delayed_s - fluid_s + told_s,
         )
 
@@ -81,11 +85,12 @@ def make_sync_bound(scenario: Scenario) -> Callable[[Sync], float | None]:
     """A function that gives an all-reduce's lower bound in seconds; None for other operations."""
     share = payload_share(scenario.network.mtu)
     rates_mbps = {link: rate * share for link, rate in scenario.topology.rates_mbps().items()}
+    cuts = SmallestCuts(rates_mbps)
 
     @functools.cache
     def of_group(group: frozenset[str], size: int) -> float:
         sites = tuple(sorted(group))
-        return bound(Plan(sites, sites, 1, ()), rates_mbps, size)
+        return cuts.bound(Plan(sites, sites, 1, ()), size)
 
     def of_sync(sync: Sync) -> float | None:
         if sync.operation != "allreduce" or not sync.bytes:
