@@ -110,6 +110,28 @@ def test_pages_name_files_that_are_there(page: Path) -> None:
     assert {name for name in {*named} - placeholders if not (ROOT / name).exists()} == set()
 
 
+def test_contributing_names_what_the_code_has() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    code = [path for top in (*FOLDERS, "docs", "tests") for path in (ROOT / top).rglob("*.py")]
+    known = {word for path in code for word in re.findall(r"\w+", path.read_text())}
+    known |= set(re.findall(r"\w+", (ROOT / "Makefile").read_text()))
+    assert {*re.findall(r"`([a-z_A-Z]\w*)`", text)} - known == set()
+
+
+def test_contributing_names_the_files_that_have_what_it_names() -> None:
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    file = rf"`((?:{'|'.join(FOLDERS)})/[a-z_/0-9]+\.py)`"
+    found = [pair[::-1] for pair in re.findall(rf"`(\w+)` (?:in|of) {file}", text)]
+    for place, about in re.findall(rf"- {file}: ([^.;]*)", text):
+        found += [(place, name) for name in re.findall(r"`(_\w+|[A-Z]\w+)`", about)]
+    wrong = [
+        (place, name)
+        for place, name in found
+        if not re.search(rf"\b{name}\b", (ROOT / place).read_text())
+    ]
+    assert (len(found) > 20, wrong) == (True, [])
+
+
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_module_has_its_names(name: str) -> None:
     module = importlib.import_module(f"trunkline.{name}".rstrip("."))
