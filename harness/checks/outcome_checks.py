@@ -213,8 +213,8 @@ def _check_ending(
 ) -> Iterator[Finding]:
     """A completed task has a finisher, and leaves none out; an heir ends tasks of its followers."""
     term = losses.term_of(event)
-    if term is not None and term != losses.term_of(task.started):
-        since_ns = max(task.started.t_ns, term.start_ns)
+    if term is None or term != losses.term_of(task.started):
+        since_ns = max(task.started.t_ns, term.start_ns if term else 0)
         followed = {
             each.site
             for each in losses.history.all(ControllerFound)
