@@ -15,13 +15,6 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
     _FOLDERS = Path(sys._getframe().f_code.co_filename).resolve().parents
     sys.path[:0] = [str(_FOLDERS[1] / "src"), str(_FOLDERS[2])]  # of a checkout, or installed
 
-from trunkline.topologies.access import (
-    AccessLink,
-    add_access_links,
-    attach_sites,
-    make_routers,
-    sum_rates,
-)
 from trunkline.topologies.formats import csv_file, dot_file, graph_file, json_graph, research_file
 from trunkline.topologies.formats.attributes import Values
 from trunkline.topologies.formats.network_file import (
@@ -39,6 +32,13 @@ from trunkline.topologies.formats.quantities import RATE, TIME
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Site, Topology
+from trunkline.topologies.rates.access import (
+    AccessLink,
+    add_access_links,
+    attach_sites,
+    make_routers,
+    sum_rates,
+)
 
 READERS: dict[str, Callable[[str], Network]] = {
     ".gml": graph_file.read_gml,

@@ -17,8 +17,8 @@ from trunkline.topologies.formats import csv_file
 from trunkline.topologies.formats.network_file import ReadFile, list_some
 from trunkline.topologies.formats.quantities import RATE, TIME, Unit
 from trunkline.topologies.links import Link, TopologyError
-from trunkline.topologies.matrix import Matrix, MatrixName, Pair, load_matrix
 from trunkline.topologies.model import MAX_SITES, Site, Topology, check_link_count
+from trunkline.topologies.rates.matrix import Matrix, MatrixName, Pair, load_matrix
 
 Sites = int | list[str] | dict[str, str]
 """A count (n1, n2, ...), a list of names or of regions (`aws:us-east-1`), or name -> region."""

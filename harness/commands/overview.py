@@ -29,10 +29,10 @@ from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.topologies.access import ORIGINS
 from trunkline.topologies.formats.network_file import NOTED, list_some
 from trunkline.topologies.links import IMPAIRMENTS, Link, describe_impairments
 from trunkline.topologies.model import Topology
+from trunkline.topologies.rates.access import ORIGINS
 
 if TYPE_CHECKING:
     from trunkline.harness.study.prediction.fluid_counts import Expectation

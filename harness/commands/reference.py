@@ -25,8 +25,8 @@ from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
 from trunkline.harness.scenario.scheme_settings import Auxiliary, Awareness
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.settings import Basics, TimelineEntry
-from trunkline.topologies.access import AccessLink
 from trunkline.topologies.links import Link, LinkOverride
+from trunkline.topologies.rates.access import AccessLink
 
 SECTIONS = {
     "topology": "required: the sites and links: a `builder`, its options and `overrides`.",

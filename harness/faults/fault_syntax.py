@@ -35,11 +35,11 @@ from trunkline.harness.faults.fault_parts import (
 from trunkline.harness.faults.fault_problems import FaultProblems, advise, split
 from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
 from trunkline.topologies import distributions
-from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.formats import delay_file
 from trunkline.topologies.formats.network_file import NOTED
 from trunkline.topologies.links import CHANGEABLE, TopologyError, find_problem
 from trunkline.topologies.model import Topology
+from trunkline.topologies.rates.access import GATEWAY
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""

@@ -23,7 +23,7 @@ from trunkline.topologies import (
     star,
 )
 from trunkline.topologies.link_options import draw_n1, draw_n2
-from trunkline.topologies.matrix import load_matrix
+from trunkline.topologies.rates.matrix import load_matrix
 
 
 def rng(seed: int = 1) -> random.Random:

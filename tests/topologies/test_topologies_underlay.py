@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from trunkline.topologies import Link, Site, Topology, TopologyError, explicit, file, internet2
-from trunkline.topologies.access import AccessLink, add_access_links, attach_sites
+from trunkline.topologies.rates.access import AccessLink, add_access_links, attach_sites
 
 
 def both(src: str, dst: str, rate_mbps: float = 50.0, delay_ms: float = 10.0) -> list[Link]:

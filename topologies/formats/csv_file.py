@@ -44,8 +44,8 @@ from trunkline.topologies.formats.network_file import (
 from trunkline.topologies.formats.node_names import keeps_letters, name_site
 from trunkline.topologies.formats.quantities import Unit, quote, read_quantity
 from trunkline.topologies.links import TopologyError
-from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import check_link_count
+from trunkline.topologies.rates.matrix import Pair
 
 _ENDS = {
     "src": "src source from node1 site1 srcnode sourcenode fromnode nodea sitea endpoint1 "

@@ -15,7 +15,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from trunkline.topologies.access import make_routers
 from trunkline.topologies.formats.attributes import Values
 from trunkline.topologies.formats.network_file import (
     Defaults,
@@ -33,6 +32,7 @@ from trunkline.topologies.formats.node_names import name_sites
 from trunkline.topologies.formats.quantities import PERCENT, RATE, TIME, Unit, quote, read_quantity
 from trunkline.topologies.links import PACKET_BYTES, TopologyError
 from trunkline.topologies.model import Site, Topology
+from trunkline.topologies.rates.access import make_routers
 
 DEFAULT_RATE_MBPS = 1000.0
 """The largest `bw` of stock Mininet, for links that it does not shape."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from trunkline.topologies.formats.attributes import FIBRE_KM_PER_MS, Access, Values
 from trunkline.topologies.links import RATES_MBPS, TopologyError
-from trunkline.topologies.matrix import Pair
 from trunkline.topologies.model import MAX_SITES, check_link_count
+from trunkline.topologies.rates.matrix import Pair
 
 ReadFile = Callable[[str], str]
 """Reads a text file by its name. Raises TopologyError if it cannot."""

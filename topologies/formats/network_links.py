@@ -9,7 +9,7 @@ from typing import Any
 from trunkline.topologies.formats.attributes import Values
 from trunkline.topologies.formats.network_file import DEFAULT, Problems
 from trunkline.topologies.links import Link, check_values
-from trunkline.topologies.matrix import Pair
+from trunkline.topologies.rates.matrix import Pair
 
 RARE = ("reorder_percent", "duplicate_percent", "corrupt_percent")
 """What few files have, and what then needs no default."""

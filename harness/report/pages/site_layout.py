@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.topologies.access import GATEWAY
 from trunkline.topologies.model import Topology
-from trunkline.topologies.regions import find_region
+from trunkline.topologies.rates.access import GATEWAY
+from trunkline.topologies.rates.regions import find_region
 
 ALIKE = 0.05
 """Delays that differ by less than this share of the largest count as equal."""

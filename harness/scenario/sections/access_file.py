@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.faults.trace_columns import find_sites
 from trunkline.harness.faults.trace_tables import Row, Table, read_table
-from trunkline.topologies.access import AccessLink
 from trunkline.topologies.formats import attributes
 from trunkline.topologies.formats.attributes import find_quantity, list_words
 from trunkline.topologies.formats.network_file import NOTED, Problems, list_some
 from trunkline.topologies.formats.node_names import name_site
 from trunkline.topologies.formats.quantities import quote
 from trunkline.topologies.links import TopologyError
+from trunkline.topologies.rates.access import AccessLink
 
 _POSITIONS = ("site", "up", "down", "delay", "loss")
 _WORDS = ("site", "up", "down", "burst")

@@ -25,9 +25,9 @@ from trunkline.harness.config.options import (
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
-from trunkline.topologies.access import AccessLink
 from trunkline.topologies.link_defaults import impair
 from trunkline.topologies.links import LinkOverride, TopologyError
+from trunkline.topologies.rates.access import AccessLink
 
 NETWORK = (
     Option("overrides", "overrides", None, list[LinkOverride], ()),

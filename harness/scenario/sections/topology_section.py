@@ -24,10 +24,10 @@ from trunkline.harness.scenario.sections.section_reading import (
     takes_files,
 )
 from trunkline.topologies import explicit
-from trunkline.topologies.access import add_access_links
 from trunkline.topologies.link_defaults import impair, read_override, refuse_impossible
 from trunkline.topologies.links import CHANGEABLE, LinkOverride, TopologyError
 from trunkline.topologies.model import Topology
+from trunkline.topologies.rates.access import add_access_links
 
 _OF_LINKS = [option for option in read_options(LinkOverride) if option.name in CHANGEABLE]
 

@@ -18,9 +18,9 @@ from trunkline.harness.background.background_processes import BackgroundTraffic
 from trunkline.harness.background.flows import Background, leave_rates, list_flows
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import payload_share
-from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
+from trunkline.topologies.rates.access import AccessLink, add_access_links
 
 PORT = 6100
 LEAVES = tuple(f"n{number}" for number in range(1, 9))

@@ -45,10 +45,11 @@ from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load, parse
-from trunkline.topologies import explicit, file, full_mesh, internet2, matrix
+from trunkline.topologies import explicit, file, full_mesh, internet2
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
-from trunkline.topologies.regions import find_region
+from trunkline.topologies.rates import matrix
+from trunkline.topologies.rates.regions import find_region
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
 

@@ -14,8 +14,8 @@ from trunkline.harness.report.updates.server_rates import (
     summarize_rates,
     tabulate_servers,
 )
-from trunkline.topologies.access import AccessLink, add_access_links
 from trunkline.topologies.model import Topology
+from trunkline.topologies.rates.access import AccessLink, add_access_links
 
 ACCESS = AccessLink(up_mbps=4.0, down_mbps=2.0, delay_ms=0.0)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from trunkline.harness.scenario.sections.access_file import read_access
-from trunkline.topologies.access import AccessLink
 from trunkline.topologies.links import TopologyError
+from trunkline.topologies.rates.access import AccessLink
 
 SITES = ("server", "phone", "node-7", "sao-paulo")
 

@@ -1,0 +1,1 @@
+"""Where builders get rates and delays from: access links, matrices and measured regions."""
