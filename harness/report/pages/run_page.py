@@ -23,6 +23,7 @@ from trunkline.harness.report.pages import (
     overlay_section,
     programs_section,
     rates_section,
+    sites_section,
     tasks_section,
 )
 from trunkline.harness.report.pages.frame import Section
@@ -64,7 +65,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
         *list_sections(data),
-        Section("sites", "Sites", _write_sites(data)),
+        Section("sites", "Sites", sites_section.write_sites(data)),
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
         Section("scenario", "Scenario", _write_scenario(data)),
@@ -210,8 +211,9 @@ def _draw_timeline(data: RunData) -> list[Child]:
         return []
     scenario = data.scenario
     warm_up_s = Counted.of(data.history, scenario.warm_up).begin_ns / 1e9
-    sites, programs = scenario.topology.site_names, scenario.programs
-    return [draw_gantt(data.history, sites, scenario.clock, warm_up_s, programs)]
+    sites, programs = sites_section.choose_sites(data), scenario.programs
+    drawn = draw_gantt(data.history, sites, scenario.clock, warm_up_s, programs)
+    return [*sites_section.explain_choice(data), drawn]
 
 
 def _draw_network(data: RunData) -> list[Child]:
@@ -242,38 +244,6 @@ def _draw_network(data: RunData) -> list[Child]:
 def _draw_rates(data: RunData) -> list[Child]:
     probes, scenario = data.tables.get("probes"), data.scenario
     return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
-
-
-def _write_sites(data: RunData) -> list[Child]:
-    found = data.tables["workers"]
-    if data.scenario.runs_programs:
-        return []
-    regions = {site.name: site.region for site in data.scenario.topology.sites}
-    heads = ["site", "rounds in all", "computed (s)", "waited (s)", "synchronized (s)", "sent (MB)",
-             "received (MB)"]  # fmt: skip
-    has_regions = any(regions.values())
-    compares = found[["similarity", "excluded_s"]].notna().any(axis=None)
-    if compares:
-        heads += ["similarity", "excluded (s)"]
-    has_alone = found["rounds_alone"].any()
-    heads += ["rounds alone"] if has_alone else []
-    rows = [
-        (
-            str(row["site"]),
-            str(row["rounds"]),
-            *(f"{row[column]:.2f}" for column in ("compute_s", "wait_s", "sync_s")),
-            *(f"{row[column] / 1e6:.2f}" for column in ("bytes_sent", "bytes_received")),
-            *(
-                charts.format_known(row[column], ".2f")
-                for column in (("similarity", "excluded_s") if compares else ())
-            ),
-            *([str(row["rounds_alone"])] if has_alone else ()),
-            *([regions.get(str(row["site"]), "")] if has_regions else ()),
-        )
-        for row in found.to_dict("records")
-    ]
-    numbers = range(1, len(heads))
-    return [make_table([*heads, *(["region"] if has_regions else ())], rows, "sites", numbers)]
 
 
 def _write_checks(verdict: Verdict) -> list[Child]:

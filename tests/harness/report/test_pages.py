@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,6 +37,7 @@ from trunkline.harness.report.pages import (
     overlay_section,
     run_page,
     site_layout,
+    sites_section,
 )
 from trunkline.harness.report.pages.charts import Frame, Scale
 from trunkline.harness.report.pages.comparison.comparison_page import Cells
@@ -171,6 +173,27 @@ def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, mon
     assert [found.get("data-file") for found in long.all("summary")] == [
         "tables/tasks.csv", None, None, None
     ]  # fmt: skip
+
+
+def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sites_section, "MOST_SITES", 2)
+    monkeypatch.setattr(sites_section, "CHOSEN", 2)
+    shown = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    workers = pd.read_csv(tmp_path / "tables/workers.csv").set_index("site")
+    busy_s = (workers["compute_s"] + workers["sync_s"]).sort_values(ascending=False)
+    chosen = {*busy_s.index[:2]}
+    assert "2 of 3 sites have a row" in shown.text("p")
+    heads = shown.texts["th"]
+    assert {site for site in workers.index if site in heads} == chosen
+    assert [each for each in heads if each in sites_section.SHARES] == [
+        "least",
+        "10 %",
+        "median",
+        "90 %",
+        "most",
+    ]
+    in_timeline = [each for each in shown.texts["text"] if each in workers.index]
+    assert in_timeline.count(busy_s.index[2]) < in_timeline.count(busy_s.index[0])
 
 
 def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:
