@@ -245,7 +245,7 @@ async def vanish(peers, controller):
 
 
 async def babble(peers, controller):
-    controller.sendall(encode(Report(None, False, (), (), (), None, {}, ())))
+    controller.sendall(encode(Report(None, False, (), (), (), None, {})))
     controller.sendall(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n")
     await asyncio.sleep(0.2)
 
