@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.record.run_folder import RunFolder, StoreError
@@ -25,21 +26,32 @@ TRIES = "tries.json"
 def lock(folder: Path, share: str = "") -> Iterator[None]:
     """Lock a study's folder against other commands, or for one share of it beside other shares.
 
-    Raises StoreError if it is locked.
+    A share is written as "1-of-3". Beside it there are only others of 3: others have other runs,
+    some of them the same. Raises StoreError if it is locked.
     """
     with contextlib.ExitStack() as stack:
-        for name, kind in (
-            (".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX),
-            *([(f".lock-{share}", fcntl.LOCK_EX)] if share else []),
-        ):
-            file = stack.enter_context((folder / name).open("a+"))  # NFS wants both
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(
-                    f"{folder}: another comparison is using it: wait, or choose another --out"
-                ) from None
+
+        def take(path: Path, kind: int) -> None:
+            _take(stack.enter_context(path.open("a+")), kind, folder)  # NFS wants both
+
+        take(folder / ".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX)
+        if share:
+            own = folder / f".lock-{share}"
+            take(own, fcntl.LOCK_EX)
+            ending = own.name[own.name.rindex("-of-") :]
+            for path in folder.glob(".lock-*"):
+                if not path.name.endswith(ending):
+                    take(path, fcntl.LOCK_SH)
         yield
+
+
+def _take(file: IO[str], kind: int, folder: Path) -> None:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        raise StoreError(
+            f"{folder}: another comparison is using it: wait, or choose another --out"
+        ) from None
 
 
 def judge_again(run_dir: Path) -> str:
