@@ -56,6 +56,21 @@ def test_runs_that_started_once_leave_no_numbers(folder: RunFolder) -> None:
     assert tries.list_all(["a"]) == []
 
 
+def test_what_a_killed_share_had_started_is_counted_too(folder: RunFolder) -> None:
+    first, second = Tries(folder, "1-of-2"), Tries(folder, "2-of-2")
+    first.note_running([Running("a")])
+    second.note_running([Running("b")])
+    first.note_finished(finish("a"))
+    first.note_running([Running("c")])
+    again = Tries(folder, "2-of-2")  # both were killed, and one of them was submitted again
+    again.note_running([Running("b")])
+    again.note_finished(finish("b"))
+    whole = Tries(folder)
+    whole.note_running([Running("c")])
+    whole.note_finished(finish("c"))
+    assert Tries(folder).list_all(["a", "b", "c"]) == [1, 2, 2]
+
+
 def test_only_shares_of_the_same_number_go_on_beside_each_other(tmp_path: Path) -> None:
     with lock(tmp_path, "1-of-2"):
         pass
