@@ -43,6 +43,7 @@ class Machines:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            process_group=0,
         )
         output.close()
         self.started.append(process)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 NEEDS_DASK = (
     "--on-cluster: dask.distributed is not installed here: pip install 'trunkline[cluster]'"
 )
-OWN = ("--sbatch", "--on-cluster")
-"""The options that a script does not repeat."""
+OWN = ("--sbatch", "--on-cluster", "--jobs")
+"""The options that a script does not repeat: a job has as many processors as the file says."""
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:

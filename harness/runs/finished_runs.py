@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.record.run_folder import RunFolder, StoreError
@@ -25,21 +26,32 @@ TRIES = "tries.json"
 def lock(folder: Path, share: str = "") -> Iterator[None]:
     """Lock a study's folder against other commands, or for one share of it beside other shares.
 
-    Raises StoreError if it is locked.
+    A share is written as "1-of-3". Beside it there are only others of 3: others have other runs,
+    some of them the same. Raises StoreError if it is locked.
     """
     with contextlib.ExitStack() as stack:
-        for name, kind in (
-            (".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX),
-            *([(f".lock-{share}", fcntl.LOCK_EX)] if share else []),
-        ):
-            file = stack.enter_context((folder / name).open("a+"))  # NFS wants both
-            try:
-                fcntl.flock(file, kind | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(
-                    f"{folder}: another comparison is using it: wait, or choose another --out"
-                ) from None
+
+        def take(path: Path, kind: int) -> None:
+            _take(stack.enter_context(path.open("a+")), kind, folder)  # NFS wants both
+
+        take(folder / ".lock", fcntl.LOCK_SH if share else fcntl.LOCK_EX)
+        if share:
+            own = folder / f".lock-{share}"
+            take(own, fcntl.LOCK_EX)
+            ending = own.name[own.name.rindex("-of-") :]
+            for path in folder.glob(".lock-*"):
+                if not path.name.endswith(ending):
+                    take(path, fcntl.LOCK_SH)
         yield
+
+
+def _take(file: IO[str], kind: int, folder: Path) -> None:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        raise StoreError(
+            f"{folder}: another comparison is using it: wait, or choose another --out"
+        ) from None
 
 
 def judge_again(run_dir: Path) -> str:
@@ -67,17 +79,22 @@ class Tries:
     """How often runs were started, in the folder of a study, by this command and those before.
 
     A file has the number of each run that is in progress, and of each that was started more than
-    once: so the start that was lost with a killed command, or with the machine, is counted.
+    once: so the start that was lost with a killed command, or with the machine, is counted. A share
+    such as "1-of-3" has a file of its own, which others only read.
     """
 
     folder: RunFolder
+    share: str = ""
     _before: dict[str, int] = field(init=False)
     _known: dict[str, int] = field(init=False)
     _running: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._before = self.folder.read_json(TRIES, missing={})
-        self._known = {**self._before}
+        self._known = self.folder.read_json(self._file, missing={})
+        self._before = {}
+        for path in self.folder.path.glob("tries*.json"):
+            for run, tries in self.folder.read_json(path.name, missing={}).items():
+                self._before[run] = max(tries, self._before.get(run, 0))
 
     def note_running(self, running: Sequence[Running]) -> None:
         """These runs, and no others, are in progress now."""
@@ -103,15 +120,19 @@ class Tries:
 
     def list_all(self, identities: Sequence[str]) -> list[int]:
         """How often each run was started; nothing if each was started once."""
-        tries = [self._known.get(each, 1) for each in identities]
+        tries = [max(self._known.get(each, 1), self._before.get(each, 1)) for each in identities]
         return tries if {*tries} - {1} else []
+
+    @property
+    def _file(self) -> str:
+        return f"tries-{self.share}.json" if self.share else TRIES
 
     def _write(self, changes: Mapping[str, int]) -> None:
         """Change numbers; 0 removes one."""
         new = {run: number for run, number in {**self._known, **changes}.items() if number}
         if new != self._known:
             self._known = new
-            self.folder.write_json(TRIES, new)
+            self.folder.write_json(self._file, new)
 
 
 def describe_machine(run_dir: Path) -> dict[str, str]:

@@ -34,6 +34,7 @@ SAY_PERIOD_S = 0.5
 def main() -> int:
     """Carry out the run on standard input; return 0 if there is a run to judge, else 1."""
     end_by(signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a Dask worker here blocks it
     try:
         job = json.load(sys.stdin)
         scenario = parse(job["text"], job["file"], job["overrides"], job["seed"])

@@ -6,6 +6,7 @@ before anything starts.
 
 from __future__ import annotations
 
+import shlex
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ class Slurm:
         queue: the partition.
         account: the account.
         interface: the network interface that the scheduler here and the workers use.
-        directives: more options of sbatch, such as --qos=low.
+        directives: more options of sbatch, such as --qos=low, each as after #SBATCH.
         before: shell commands before the worker, such as module load python.
     """
 
@@ -144,6 +145,8 @@ def _read_file(read: Document) -> Cluster:
             found, refusals = options.check(options.make_type(KINDS[kind]), read.data)
             for refusal in refusals:
                 read.refuse(refusal.path, refusal.text)
+    if isinstance(found, Slurm):
+        _check_directives(found, read)
     if isinstance(found, Ssh):
         _check_ssh(found, read)
     if isinstance(found, Ssh | Address) and found.tls:
@@ -151,6 +154,16 @@ def _read_file(read: Document) -> Cluster:
     if read.problems:
         raise ScenarioErrors(read.problems)
     return found  # type: ignore[return-value]
+
+
+def _check_directives(found: Slurm, read: Document) -> None:
+    for number, line in enumerate(found.directives):
+        try:
+            shlex.split(line)
+        except ValueError as error:
+            read.refuse(
+                ("directives", number), f"expected quotes in pairs, as after #SBATCH: {error}"
+            )
 
 
 def _check_ssh(found: Ssh, read: Document) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,8 @@ def _start(
         client = stack.enter_context(Client(spec.address, **given))
         return client, spec.address, mend
     if isinstance(spec, Local):
-        cluster = stack.enter_context(_start_local(spec.runs or at_once))
+        with _deaf_to_ctrl_c():
+            cluster = stack.enter_context(_start_local(spec.runs or at_once))
     elif isinstance(spec, Ssh):
         from trunkline.harness.runs.cluster import ssh_machines  # which needs asyncssh
 
@@ -115,3 +118,18 @@ def _start_local(workers: int) -> Any:
         security=True,
         silence_logs=logging.CRITICAL,
     )
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C from all threads and processes that start meanwhile, and from those of theirs.
+
+    A terminal sends it to workers, too. But it is the command that ends them, and a worker would
+    write a traceback. Ctrl-C that comes meanwhile reaches the command afterwards.
+    """
+    resource_tracker.ensure_running()  # the thread that starts it hears Ctrl-C again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -24,14 +24,15 @@ def write_script(spec: Slurm, command: Sequence[str], here: Path, script: Path) 
     """
     options = [
         f"--array=1-{spec.jobs}",
-        f"--output={script}-%A-%a.log",
+        shlex.quote(f"--output={escape(script)}-%A-%a.log"),
         *_list_options(spec, spec.runs),
+        *spec.directives,
     ]
     share = f"--jobs {spec.runs} --share $SLURM_ARRAY_TASK_ID/{spec.jobs}"
     lines = [
         "#!/bin/bash",
         *(f"#SBATCH {option}" for option in options),
-        "set -eu",
+        "set -e",  # without -u: what loads modules and environments may use unset variables
         *spec.before,
         f"cd {shlex.quote(str(here))}",
         f"exec {shlex.join(command)} {share}",
@@ -42,10 +43,12 @@ def write_script(spec: Slurm, command: Sequence[str], here: Path, script: Path) 
 def describe_submission(spec: Slurm, script: Path, command: Sequence[str], here: Path) -> str:
     """The lines that submit it, and then the command that writes the tables."""
     whole = " && ".join([*spec.before, f"cd {shlex.quote(str(here))}", shlex.join(command)])
-    words = ["sbatch", *_list_options(spec, 1), f"--output={script}-%j.log", "--wrap", whole]
+    given = [word for line in spec.directives for word in shlex.split(line)]
+    output = f"--output={escape(script)}-%j.log"
+    words = [*_list_options(spec, 1), *given, output, "--wrap", whole]
     return (
         f"array=$(sbatch --parsable {shlex.quote(str(script))})\n"
-        f"{shlex.join(words[:1])} --dependency=afterany:$array {shlex.join(words[1:])}"
+        f"sbatch --dependency=afterany:$array {shlex.join(words)}"
     )
 
 
@@ -53,6 +56,11 @@ def render_walltime(walltime_s: float) -> str:
     """A time limit as SLURM reads it: hours, minutes and seconds."""
     minutes, seconds = divmod(round(walltime_s), 60)
     return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}"
+
+
+def escape(path: Path) -> str:
+    """A file as SLURM reads it, which replaces what a percent sign begins."""
+    return str(path).replace("%", "%%")
 
 
 def _list_options(spec: Slurm, runs: int) -> Iterator[str]:
@@ -64,4 +72,3 @@ def _list_options(spec: Slurm, runs: int) -> Iterator[str]:
         yield f"--partition={spec.queue}"
     if spec.account:
         yield f"--account={spec.account}"
-    yield from spec.directives

@@ -13,11 +13,13 @@ import contextlib
 import logging
 import platform
 import re
+import shlex
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from distributed import Security, Status
 from trunkline.harness.runs.cluster import ClusterError
 from trunkline.harness.runs.cluster.cluster_file import Slurm, Tls
 from trunkline.harness.runs.cluster.dask_settings import DASHBOARD, read_tls
-from trunkline.harness.runs.cluster.job_array import render_walltime
+from trunkline.harness.runs.cluster.job_array import escape, render_walltime
 
 LOOK_S = 3.0
 """How often SLURM is asked about jobs without a worker."""
@@ -95,9 +97,9 @@ def start(
             interface=spec.interface,
             security=security,
             protocol="tls://",
-            log_directory=str(logs.resolve()),
+            python=shlex.quote(sys.executable),
             job_name=LOG_NAME,
-            job_extra_directives=list(spec.directives),
+            job_extra_directives=list(_list_directives(spec, logs.resolve())),
             job_script_prologue=[*spec.before, *INHERITED],
             death_timeout=REACH_S,
             worker_extra_args=[
@@ -260,6 +262,13 @@ class SlurmJobs:
             self.tell(text)
 
 
+def _list_directives(spec: Slurm, logs: Path) -> Iterator[str]:
+    """Lines of a job's script, in which a blank ends a word, as in a shell."""
+    for stream, ending in (("error", "err"), ("output", "out")):
+        yield shlex.quote(f"--{stream}={escape(logs)}/{LOG_NAME}-%j.{ending}")
+    yield from spec.directives
+
+
 def _read_last_line(log: Path) -> str:
     with contextlib.suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -269,7 +278,7 @@ def _read_last_line(log: Path) -> str:
 
 
 def _load_types() -> tuple[Any, Any]:
-    """Dask's type of cluster, and a type of its jobs that notes what SLURM refuses.
+    """A type of Dask's clusters, and one of its jobs, which notes what SLURM refuses.
 
     The import replaces what Ctrl-C does in this process by an exit, which is undone here.
     """
@@ -302,7 +311,14 @@ def _load_types() -> tuple[Any, Any]:
         async def _call(words: Sequence[str], **_: Any) -> str:
             return await _call(*words)
 
-    return SLURMCluster, Job
+    class Cluster(SLURMCluster):  # type: ignore[misc]
+        """A cluster whose files of TLS may have blanks in their paths."""
+
+        def _get_worker_security(self, security: Security) -> Security:
+            roles = security.get_tls_config_for_role("worker")
+            return read_tls(Tls(*(shlex.quote(roles[each]) for each in ("ca_file", "cert", "key"))))
+
+    return Cluster, Job
 
 
 async def _call(program: str, *words: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from trunkline.harness.live.sweep_progress import Running
-from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.runs.finished_runs import TRIES, Tries
+from trunkline.harness.record.run_folder import RunFolder, StoreError
+from trunkline.harness.runs.finished_runs import TRIES, Tries, lock
 from trunkline.harness.runs.run_pool import Finished, Job
 
 
@@ -54,3 +54,34 @@ def test_runs_that_started_once_leave_no_numbers(folder: RunFolder) -> None:
     tries.note_finished(finish("a"))
     assert json.loads((folder.path / TRIES).read_text()) == {}
     assert tries.list_all(["a"]) == []
+
+
+def test_what_a_killed_share_had_started_is_counted_too(folder: RunFolder) -> None:
+    first, second = Tries(folder, "1-of-2"), Tries(folder, "2-of-2")
+    first.note_running([Running("a")])
+    second.note_running([Running("b")])
+    first.note_finished(finish("a"))
+    first.note_running([Running("c")])
+    again = Tries(folder, "2-of-2")  # both were killed, and one of them was submitted again
+    again.note_running([Running("b")])
+    again.note_finished(finish("b"))
+    whole = Tries(folder)
+    whole.note_running([Running("c")])
+    whole.note_finished(finish("c"))
+    assert Tries(folder).list_all(["a", "b", "c"]) == [1, 2, 2]
+
+
+def test_only_shares_of_the_same_number_go_on_beside_each_other(tmp_path: Path) -> None:
+    with lock(tmp_path, "1-of-2"):
+        pass
+    with lock(tmp_path, "1-of-3"), lock(tmp_path, "2-of-3"):
+        for other in ("", "1-of-3", "1-of-2", "3-of-4"):
+            with (
+                pytest.raises(StoreError, match="another comparison is using it"),
+                lock(tmp_path, other),
+            ):
+                pass
+    with lock(tmp_path, "3-of-4"):
+        pass
+    with lock(tmp_path):
+        pass

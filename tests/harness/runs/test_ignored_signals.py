@@ -62,3 +62,34 @@ def _wait_for_events(folder: Path, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, "the run ended early"
         assert time.monotonic() < deadline_s, "the run has not begun"
         time.sleep(0.02)
+
+
+def test_a_run_s_process_blocks_no_ctrl_c_as_a_dask_worker_does():
+    program = [sys.executable, "-m", "trunkline.harness.runs.run_process"]
+    code = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}); "
+    code += "os.execv(sys.executable, sys.argv[1:])"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        deadline_s = time.monotonic() + DEADLINE_S
+        while not (_has_begun(process.pid) and not _blocks_ctrl_c(process.pid)):
+            assert process.poll() is None, "it ended early"
+            assert time.monotonic() < deadline_s, "it blocks Ctrl-C"
+            time.sleep(0.02)
+        process.kill()
+
+
+def _blocks_ctrl_c(pid: int) -> bool:
+    """Whether a process blocks Ctrl-C."""
+    [line] = [
+        each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if "SigBlk" in each
+    ]
+    return bool(int(line.split()[1], 16) & 1 << (CTRL_C - 1))
+
+
+def _has_begun(pid: int) -> bool:
+    """Whether a process is a run's, rather than what it was before."""
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:2] == ["-m"]

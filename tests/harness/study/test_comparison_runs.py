@@ -18,6 +18,7 @@ from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
 from trunkline.harness.kernel import KernelError
 from trunkline.harness.live import progress
+from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
@@ -128,6 +129,22 @@ def test_shares_carry_out_each_trial_once_and_the_whole_command_writes_the_table
     table = run(scenario, "scheme.plan=crew,ring", trials=2)
     assert started() == []
     assert list(table["verdict"]) == ["pass", "pass", "fail", "fail"]
+
+
+def test_a_share_that_was_killed_is_counted_in_the_table(scenario, started):
+    spec = comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,ring"]), 1)
+    folder = scenario.parent / "out"
+
+    def be_killed(jobs, runs_dir, at_once, on_finished, on_running):
+        on_running([Running(job.identity) for job in jobs])
+        raise MemoryError
+
+    lost = replace(spec, kind=replace(spec.kind, carry_out=be_killed))
+    with pytest.raises(MemoryError):
+        comparison_shares.run_share(lost, folder, (2, 2), 1, lambda sweep: None)
+    for number in (1, 2):
+        comparison_shares.run_share(spec, folder, (number, 2), 1, lambda sweep: None)
+    assert list(run(scenario, "scheme.plan=crew,ring")["tries"]) == [1, 2]
 
 
 def test_shares_go_on_beside_each_other_but_not_beside_the_whole_command(scenario, started):

@@ -88,6 +88,11 @@ def test_a_value_that_is_neither_is_refused(text, said):
             "site.yaml:2: walltime: 4: a unit is missing: expected a time such as 50 s "
             "(units: us, ms, s, min, h)",
         ),
+        (
+            "kind: slurm\nwalltime: 4 h\ndirectives: [--qos=low, --comment=it's]",
+            "site.yaml:3: directives[1]: --comment=it's: expected quotes in pairs, as after "
+            "#SBATCH: No closing quotation",
+        ),
         ("kind: local\nruns: 0", "site.yaml:2: runs: 0: expected 1 or more"),
         (
             "kind: local\ncores: 2",

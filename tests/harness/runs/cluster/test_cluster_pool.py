@@ -4,7 +4,9 @@ The runs only pretend (`tests/fake_runs.py`); schedulers, workers and their deat
 """
 
 import json
+import os
 import re
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -101,6 +103,23 @@ def test_a_cluster_on_this_machine_gives_the_same_table(tmp_path, sequential):
         done = here.compare("--on-cluster", "local", "--jobs", "2")
         assert done.wait(WAIT_S) == 1, here.read(done)
         pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
+
+
+def test_ctrl_c_at_the_terminal_ends_a_cluster_on_this_machine_without_a_traceback(tmp_path):
+    with machines(tmp_path, FAKE_S="2") as here:
+        done = here.compare("--on-cluster", "local", "--jobs", "2")
+        wait_until(lambda: here.count("end") >= 1 or done.poll() is not None)
+        os.killpg(done.pid, signal.SIGINT)  # so also to the workers
+        assert done.wait(WAIT_S) == 130, here.read(done)
+        kept = (read_trials(tmp_path)["verdict"] != "missing").sum()
+        assert kept >= 1
+        assert here.read(done).splitlines()[-2:] == [
+            f"{kept} of 8 trials are kept in out; its tables show the means of these trials; "
+            "the same command continues",
+            "trunkline: interrupted",
+        ]
+        assert "Traceback" not in here.read(done)
+        wait_until(lambda: not here.under_way())
 
 
 def test_a_machine_that_cannot_carry_out_runs_is_sent_away(tmp_path, sequential):

@@ -22,7 +22,7 @@ def test_each_task_of_the_array_carries_out_its_share():
         "#SBATCH --partition=normal\n"
         "#SBATCH --account=me\n"
         "#SBATCH --qos=low\n"
-        "set -eu\n"
+        "set -e\n"
         "module load x\n"
         "cd /home/me\n"
         "exec python trunkline compare a.yaml --vary 'scheme.p=2,3 ' --jobs 4 "
@@ -39,3 +39,12 @@ def test_the_command_without_a_share_follows_the_array():
         "--time=00:01:00 '--output=/a b/c.sh-%j.log' --wrap "
         "'cd /home/me && python trunkline compare a.yaml'"
     )
+
+
+def test_paths_and_values_with_blanks_and_percent_signs_reach_slurm_whole():
+    spec = Slurm(60.0, directives=("--comment='a b'", "-C fast"))
+    text = job_array.write_script(spec, COMMAND, Path("/a b"), Path("/a b/50%.sh"))
+    assert "#SBATCH '--output=/a b/50%%.sh-%A-%a.log'\n" in text
+    assert "#SBATCH --comment='a b'\n#SBATCH -C fast\n" in text
+    said = job_array.describe_submission(spec, Path("/a b/50%.sh"), COMMAND, Path("/a b"))
+    assert " '--comment=a b' -C fast '--output=/a b/50%%.sh-%j.log' --wrap " in said

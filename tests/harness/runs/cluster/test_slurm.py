@@ -70,8 +70,9 @@ def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(
     tmp_path, slurm, expected
 ):
     pytest.importorskip("dask_jobqueue")
-    with machines(tmp_path, **slurm.env, FAKE_S=RUN_S) as here:
-        (tmp_path / "slurm.yaml").write_text(FILE)
+    folder = tmp_path / "a b"  # SLURM's scripts need quotes for it
+    with machines(folder, **slurm.env, FAKE_S=RUN_S) as here:
+        (folder / "slurm.yaml").write_text(FILE)
         done = compare(here, "--on-cluster", "slurm.yaml")
         wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) == 4, POLL_S)
         for job in list_jobs(slurm)[:2]:
@@ -84,18 +85,21 @@ def test_jobs_that_are_lost_and_a_lost_command_cost_only_what_was_under_way(
         wait_for_jobs(slurm)
         done = compare(here, "--on-cluster", "slurm.yaml")
         assert done.wait(WAIT_S + 2 * TRIALS) == 1, here.read(done)
-        pd.testing.assert_frame_equal(read_trials(tmp_path), expected)
+        pd.testing.assert_frame_equal(read_trials(folder), expected)
         assert set(count_ended(here).values()) == {1}
         assert "Traceback" not in here.read(done)
 
 
 def test_a_job_array_continues_what_is_missing(tmp_path, slurm, expected):
-    with machines(tmp_path, **slurm.env, FAKE_S=RUN_S) as here:
+    folder = tmp_path / "a b"  # SLURM's scripts need quotes for it
+    with machines(folder, **slurm.env, FAKE_S=RUN_S) as here:
         file = FILE.replace("interface: lo\n", "").replace("jobs: 4", "jobs: 2")
-        (tmp_path / "slurm.yaml").write_text(file)
-        written = compare(here, "--on-cluster", "slurm.yaml", "--sbatch", "array.sh")
+        file += """directives: ["--comment='a b'"]\nbefore: ['test -z "$NOT_SET"']\n"""
+        (folder / "slurm.yaml").write_text(file)
+        written = compare(here, "--on-cluster=slurm.yaml", "--sbatch", "array.sh", "--jobs", "8")
         assert written.wait(WAIT_S) == 0, here.read(written)
         array, whole = here.read(written).splitlines()[-2:]
+        assert "--jobs" not in whole  # one run at once, as this job has one processor
         submit = ["bash", "-euc", f"{array}; echo $array"]
         slurm_says(here, submit)
         wait_until(lambda: here.count("end") >= 4 and len(list_jobs(slurm)) == 2, POLL_S)
@@ -104,9 +108,9 @@ def test_a_job_array_continues_what_is_missing(tmp_path, slurm, expected):
         assert here.count("end") < 2 * TRIALS
         slurm_says(here, ["bash", "-euc", f"{array}; {whole}"])
         wait_for_jobs(slurm)
-        pd.testing.assert_frame_equal(read_trials(tmp_path), expected)
+        pd.testing.assert_frame_equal(read_trials(folder), expected)
         assert set(count_ended(here).values()) == {1}
-        last = sorted(tmp_path.glob("array.sh-*.log"), key=lambda path: path.stat().st_mtime)[-1]
+        last = sorted(folder.glob("array.sh-*.log"), key=lambda path: path.stat().st_mtime)[-1]
         assert re.search(r"^results  out$", last.read_text(), re.MULTILINE)
 
 
