@@ -21,7 +21,10 @@ CONTROLLER = "controller"
 BACKUP = "backup"
 RUNNER = "runner"
 
-Count = Annotated[int, Field(ge=0)]
+MOST = 2**56
+"""No count and no time in ns is larger (two years): sums of them fit in 64 bits."""
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
 """A whole number of 0 or more."""
 
 P = ParamSpec("P")

@@ -26,7 +26,7 @@ from trunkline.agents.events import (
     task_events,
 )
 from trunkline.agents.events.awareness_events import LinkRate
-from trunkline.agents.events.event import Event
+from trunkline.agents.events.event import MOST, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.run_events import LinkBytes, LinkCapture, LinkTotals
 
@@ -45,6 +45,7 @@ _MODULES = (
 _WORDS = {
     "int_type": "a whole number",
     "greater_than_equal": "a whole number of 0 or more",
+    "less_than_equal": f"{MOST} or less",
     "float_type": "a number",
     "bool_type": "true or false",
     "string_type": "a string",
@@ -132,6 +133,8 @@ def _load(line: str | bytes) -> Any:
         text = text.rstrip()
         cut = "cut off" if error.pos >= len(text) or text[-1] != "}" else "not JSON"
         raise ValueError(f"{cut} at column {error.colno}: {_short(text)}") from None
+    except RecursionError:
+        raise ValueError(f"too deep: {_short(text)}") from None
 
 
 def _problem(values: Any, error: ErrorDetails) -> str:

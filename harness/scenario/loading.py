@@ -71,7 +71,8 @@ def load(
 def read_file(path: str | Path) -> str:
     """Read the text of a scenario file. Raises ScenarioErrors if it cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(document.MAX_CHARACTERS + 1)  # a device may have no end
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if isinstance(error, FileNotFoundError):

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from trunkline.agents.events.background_events import (
     BackgroundFailed,
@@ -18,17 +18,19 @@ from trunkline.agents.events.background_events import (
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.background.flows import Flow
+from trunkline.harness.background.flows import UDP_IP_HEADER_BYTES, Flow
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import BY_CLOCK, CLOCK_NS
 from trunkline.harness.checks.verdict import Finding, doubt, fail, judged, note
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology
 
-BURST_BYTES, PACE = 256 * 1024, 1.05
-"""A file passes a shaper at its rate within this share, but for this much at its start."""
+BURST_BYTES, EXACT_BYTES, PACE = 256 * 1024, 1514, 1.05
+"""A file passes a shaper at its rate within this share, but for this much at its start; the shaper
+of the embedded kernel lets no more than a packet pass."""
 
 SLOW_START_ROUNDS, FIRST_WINDOW_BYTES, LEAST_RATE_SHARE = 3, 10_000, 0.8
 """A file needs at most so many round trips besides one for each doubling of its first window, and
@@ -74,6 +76,7 @@ class _Way:
         troubles: when a link of it, or of the way back, was cut, or lost, corrupted, duplicated or
             reordered packets: (start, end) in ns.
         drops: the packets that its interfaces dropped.
+        burst_bytes: so much a shaper lets pass at once.
         hops: its links.
         least_mbps: the smallest rate of any of its links.
         most_round_ns: the longest round trip, with full queues.
@@ -86,6 +89,7 @@ class _Way:
     rate_mbps: float
     troubles: tuple[tuple[int, int], ...]
     drops: int
+    burst_bytes: int
     hops: tuple[Directed, ...]
     least_mbps: float
     most_round_ns: int
@@ -133,6 +137,7 @@ class _Way:
             min(max(spell.link.rate_mbps for spell in spells[hop]) for hop in hops),
             tuple(troubles),
             sum(each.drops for each in totals if (each.src, each.dst) in hops),
+            EXACT_BYTES if history.run and history.run.backend == "embedded" else BURST_BYTES,
             hops,
             min(spell.link.rate_mbps for hop in hops for spell in spells[hop]),
             round(sum_most_ms((*hops, *back)) * 1e6) + 2 * more_ns,
@@ -249,6 +254,23 @@ def _find_missing(flow: _Observed, calm: Sequence[int], got: int, until_ns: int)
     return f"{got} packets received until {until_ns / 1e9:.3f} s, {text}"
 
 
+def _find_wrong_counts(flow: _Observed) -> Iterator[str]:
+    """Whether a count has fewer bytes than the files that were whole, or more than had begun."""
+    starts_ns = [t_ns for t_ns, _ in flow.planned]
+    begun = [0, *accumulate(size for _, size in flow.planned)]
+    files = sorted(flow.files, key=lambda each: each.t_ns)
+    ends_ns = [each.t_ns for each in files]
+    whole = [0, *accumulate(each.bytes for each in files)]
+    for reports in (flow.sent, flow.received):
+        for event, total in zip(reports, accumulate(each.bytes for each in reports), strict=True):
+            least = whole[bisect_right(ends_ns, event.t_ns)]
+            most = begun[bisect_right(starts_ns, event.t_ns)]
+            if not least <= total <= most:
+                when = f"{event.t_ns / 1e9:.3f} s"
+                yield f"{total} bytes until {when}, {least} in whole files and {most} begun"
+                return
+
+
 def _find_late_files(flow: _Observed) -> Iterator[str]:
     """Whether all files that had begun were here at a count, although some are reported later."""
     got = 0
@@ -295,8 +317,8 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
     for event in sorted(flow.files, key=lambda each: (each.start_ns, each.t_ns)):
         fitting = [t for t in starts[event.bytes] if t <= event.start_ns <= t + late_ns]
         way = flow.way
-        # A connection is made first; a shaper lets BURST_BYTES pass at once.
-        paced_ns = max(0, event.bytes - BURST_BYTES) * 8e3 / (way.rate_mbps * PACE)
+        # A connection is made first; a shaper lets some bytes pass at once.
+        paced_ns = max(0, event.bytes - way.burst_bytes) * 8e3 / (way.rate_mbps * PACE)
         if event.t_ns < event.start_ns + way.round_ns + way.least_ns + paced_ns - CLOCK_NS:
             took = f"{(event.t_ns - event.start_ns) / 1e9:.3f} s"
             yield f"a file of {event.bytes} bytes took {took}, less than its path allows"
@@ -306,6 +328,7 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
             yield f"a file of {event.bytes} bytes from {began} is not in the schedule"
             break
         starts[event.bytes].remove(fitting[0])
+    yield from _find_wrong_counts(flow)
     yield from _find_late_files(flow)
     yield from _find_slow_files(flow)
     whole = sum(event.bytes for event in flow.files)
@@ -344,3 +367,26 @@ def count_payload(history: History, topology: Topology, flows: Sequence[Flow]) -
         for hop in paths.get(event.flow, ()):
             found[hop] += event.bytes
     return found
+
+
+def measure_background(
+    history: History, topology: Topology, flows: Sequence[Flow]
+) -> tuple[Counter[Directed], Counter[Directed]]:
+    """On each link, the most bytes of background traffic, and its packets of UDP.
+
+    Of UDP these are all that were sent, with their headers. Of TCP these are the payload and what
+    the link dropped: its headers are smaller than EMPTY_PACKET_BYTES.
+    """
+    size, packets = Counter[Directed](), Counter[Directed]()
+    known = {flow.number: flow for flow in flows}
+    hops = {flow.number: tuple(pairwise(topology.path(flow.src, flow.dst))) for flow in flows}
+    for event in history.all(BackgroundSent):
+        for hop in hops.get(event.flow, ()):
+            header_bytes = ETHERNET_HEADER_BYTES + UDP_IP_HEADER_BYTES
+            size[hop] += event.bytes + event.packets * header_bytes
+            packets[hop] += event.packets
+    crossed = {h for n, way in hops.items() if known[n].entry.kind == "tcp" for h in way}
+    for totals in (each for run in history.all(RunFinished) for each in run.links):
+        if (totals.src, totals.dst) in crossed:
+            size[totals.src, totals.dst] += totals.drops * EXACT_BYTES
+    return size, packets

@@ -27,6 +27,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.network.altered_links import altered_rule
 from trunkline.harness.checks.network.background_checks import count_payload
+from trunkline.harness.checks.network.capture_checks import PACKET_BYTES, fits_packets
 from trunkline.harness.checks.network.slow_links import find_slow_links
 from trunkline.harness.checks.payload.byte_checks import (
     count_received,
@@ -60,9 +61,6 @@ BURST_BYTES, BURST_S = 64 * 1024, 0.004
 
 DELAY_TOLERANCE, DELAY_TOLERANCE_S = 0.01, 0.0001
 """Allowed errors of a delay, relative and in seconds: timers are accurate to about 0.1 ms."""
-
-PACKET_BYTES = 28
-"""The size of the smallest packet."""
 
 LATE_TOLERANCE = 0.01
 """Allowed lateness as a share of all computing time; above it the host was too busy."""
@@ -200,7 +198,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     for (src, dst), totals in sorted(counted.items()):
         if (totals.bytes > 0) != (totals.packets > 0):
             yield fail(f"{src} -> {dst}: {totals.bytes} bytes in {totals.packets} packets")
-        elif not totals.packets * least <= totals.bytes <= totals.packets * most:
+        elif not fits_packets(totals.bytes, totals.packets, rules):
             text = f"{totals.bytes} bytes in {totals.packets} packets of {least} to {most} bytes"
             yield fail(f"{src} -> {dst}: {text}")
     yield from _check_reported(history, counted)

@@ -24,6 +24,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
     RunFinished,
 )
+from trunkline.harness.checks.network.background_checks import measure_background
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.run_checks import check_kills
@@ -192,24 +193,32 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     Packets of up to EMPTY_PACKET_BYTES on a link prove nothing: connections that time out or are
     refused need them. So the kernel's count of packets with data decides, if any packet was on
     a link. A link counts a packet after its delay, so packets that are on their way at the end do
-    not count.
+    not count. Neither does background traffic: the kernel counts it with the data of the site that
+    sends it, so of such a site only what its links carried besides decides.
     """
     spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
     spoke.update(event.site for event in history.all(CallStarted))
+    of_others = {flow.src for flow in rules.flows}
+    background, packets = measure_background(history, rules.topology, rules.flows)
     sent = set[str]()
     for run in history.all(RunFinished):
-        carried = (each for each in run.links if each.bytes > EMPTY_PACKET_BYTES * each.packets)
-        spoke.update(name for each in carried for name in (each.src, each.dst))
-        linked = {name for each in run.links if each.packets for name in (each.src, each.dst)}
-        spoke.update(linked.intersection(run.with_data or ()))
-        sent.update(run.with_data or ())
+        linked = set[str]()
+        for link in run.links:
+            hop = link.src, link.dst
+            own_bytes, own_packets = link.bytes - background[hop], link.packets - packets[hop]
+            linked.update(hop if own_packets > 0 else ())
+            spoke.update(hop if own_bytes > EMPTY_PACKET_BYTES * max(own_packets, 0) else ())
+        own = {*(run.with_data or ())} - of_others
+        spoke |= linked & own
+        sent |= own
     idle = [site for site in rules.program_sites if site not in spoke]
     early = ", ".join(site for site in idle if site in sent)
     yield judged(len(rules.program_sites) - len(idle))
     if idle:
+        besides = " besides background traffic" * bool(rules.flows)
         yield doubt(
-            f"{', '.join(idle)} took no part: no packet with data was delivered from or to these"
-            " sites, and their programs reported nothing and made no timed call"
+            f"{', '.join(idle)} took no part: no packet with data{besides} was delivered from or to"
+            " these sites, and their programs reported nothing and made no timed call"
             + f" ({early} sent data, to themselves or too late to be delivered)"
             * bool(early)
         )

@@ -17,6 +17,7 @@ from trunkline.agents.events.causes import (
 )
 from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.harness.checks.tolerances import Tolerances
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval, is_dead
 from trunkline.topologies.model import Topology
@@ -134,6 +135,11 @@ class FaultSearch:
         return any(start_ns < t_ns <= end_ns for start_ns, end_ns in spans)
 
     def _list_touched(self, t_ns: int) -> set[str]:
-        """The links that changed at this time: those of a fault that names none."""
+        """The links that changed from this time on: those of a fault that names none.
+
+        The runner logs a fault, then its changes, one after the other.
+        """
+        late_ns = Tolerances.of(self.history).step_ns
         changes = self.history.all(LinkChanged)
-        return {f"{each.src} -> {each.dst}" for each in changes if each.t_ns == t_ns}
+        near = (each for each in changes if t_ns <= each.t_ns <= t_ns + late_ns)
+        return {f"{each.src} -> {each.dst}" for each in near}

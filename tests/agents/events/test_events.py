@@ -70,6 +70,8 @@ def test_interface_counters_are_read_link_by_link() -> None:
         ("[1]", "'[1]': expected a JSON object"),
         ("", "cut off at column 1: ''"),
         (READY.replace("2", "-2"), "iteration: -2: expected a whole number of 0 or more"),
+        (READY.replace("2", str(2**57)), f"iteration: {2**57}: expected {2**56} or less"),
+        ("[" * 200_000, f"too deep: '{'[' * 56}..."),
         (READY.replace("2", "2.5"), "iteration: 2.5: expected a whole number"),
         (READY.replace("2", "true"), "iteration: True: expected a whole number"),
         (READY.replace('"oslo"', "3"), "site: 3: expected a string"),

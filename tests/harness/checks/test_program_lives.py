@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from trunkline.agents.events.background_events import BackgroundSent
 from trunkline.agents.events.causes import ProgramFailed, ProgramsExited
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import (
@@ -88,6 +89,42 @@ def test_data_that_no_link_has_delivered_when_the_run_ends_does_not_count(
     findings = list(sites_took_part(History.of([end]), RULES))
     assert [each.outcome for each in findings] == ["pass"] + ["unknown"] * bool(words)
     assert (words or "") in findings[-1].text
+
+
+CROWDED = Rules.of(
+    parse(
+        """
+name: crowded
+topology: {builder: full_mesh, sites: 3, rates: 8 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: ["true"]}
+background:
+- {src: n1, dst: n2, rate: 1 Mbit/s}
+- {src: n2, dst: n3, kind: tcp, rate: 1 Mbit/s, size: 40 kB}
+""",
+        "x.yaml",
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("own_bytes", "own_packets", "idle"),
+    [(0, 0, "n1, n2, n3"), (60, 1, "n1, n2, n3"), (20_000, 20, "n3")],
+)
+def test_background_traffic_is_not_the_programs_own(own_bytes, own_packets, idle):
+    """Of UDP each packet has 42 bytes of headers, of TCP each segment 66."""
+    sent = [
+        BackgroundSent(S, "runner", 0, 1472 * 80, 80, 0),
+        BackgroundSent(S, "runner", 1, 40_000, 0, 0),
+    ]
+    links = (
+        LinkTotals("n1", "n2", 1514 * 80 + own_bytes, 80 + own_packets, 0),
+        LinkTotals("n2", "n3", 40_000 + 28 * 66 + 3 * 1514, 31, 3),
+        LinkTotals("n3", "n2", 20 * 66, 20, 0),
+    )
+    end = RunFinished(2 * S, "runner", ProgramsExited(("n1",), True), links, (), ("n1", "n2"))
+    findings = list(sites_took_part(History.of([*sent, end]), CROWDED))
+    words = f"{idle} took no part: no packet with data besides background traffic was delivered"
+    assert findings[-1].text.startswith(words)
 
 
 def started(at_s, who, attempt=0):

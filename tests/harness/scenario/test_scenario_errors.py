@@ -153,6 +153,12 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, make, message):
     assert str(refused.value).endswith(message)
 
 
+def test_a_device_without_an_end_is_too_long() -> None:
+    with pytest.raises(ScenarioErrors) as refused:
+        load("/dev/zero")
+    assert str(refused.value).endswith("too long: expected 10000000 characters or fewer")
+
+
 LONG = ("x" * 10**5, "y z " * 10**4, "5 " + "s" * 10**5, "kill n1 " + "n" * 10**5)
 
 

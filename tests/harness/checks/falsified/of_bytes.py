@@ -326,3 +326,58 @@ def a_capture_is_missing(log: Log) -> Log:
     end = first(log, "capture_ended")
     del end["links"][0]
     return log
+
+
+@falsification
+def captures_have_five_packets_less_and_all_bytes(log: Log) -> Log:
+    return _change_captures(log, packets=-5)
+
+
+@falsification
+def captures_ended_amid_the_run(log: Log) -> Log:
+    end = first(log, "capture_ended")
+    end["t_ns"] //= 2
+    for link in end["links"]:
+        link["packets"], link["bytes"] = link["packets"] // 2, link["bytes"] // 2
+    return log
+
+
+@falsification
+def captures_ended_twice(log: Log) -> Log:
+    return [*log, first(log, "capture_ended")]
+
+
+@falsification
+def a_link_was_captured_twice(log: Log) -> Log:
+    links = first(log, "capture_ended")["links"]
+    links.insert(0, links[0] | {"packets": 1, "bytes": 60})
+    return log
+
+
+@falsification
+def background_files_are_faster_than_their_links(log: Log) -> Log:
+    for line in every(log, "background_file"):
+        line["t_ns"] -= (line["t_ns"] - line["start_ns"]) // 4
+    return log
+
+
+def _move_bytes(log: Log, src: int, dst: int, *events: str) -> Log:
+    """Have one report of a flow of files count what another one counted."""
+    flow = first(log, "background_file")["flow"]
+    for event in events:
+        reports = every(log, event, flow=flow)
+        if len(reports) < 2:
+            raise NotHereError(event)
+        reports[dst]["bytes"] += reports[src]["bytes"]
+        reports[src]["bytes"] = 0
+    return log
+
+
+@falsification
+def background_files_were_whole_before_their_bytes_came(log: Log) -> Log:
+    return _move_bytes(log, 0, -1, "background_received")
+
+
+@falsification
+def background_files_came_before_they_began(log: Log) -> Log:
+    return _move_bytes(log, -1, 0, "background_sent", "background_received")

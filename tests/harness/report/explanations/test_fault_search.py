@@ -108,7 +108,7 @@ def test_the_end_of_a_kill_is_no_harm() -> None:
 def test_a_redraw_acts_on_the_links_that_it_changes_only() -> None:
     flap = fault(0, "flap fr de", *both("fr", "de"), at_ms=1200, end_ms=None)
     redraw = fault(1, "redraw rate=1..10", at_ms=1500, end_ms=1500)
-    change = LinkChanged(1500 * MS, "runner", "it", "uk", 1.0, 0.0, 0.0, 0.0, ())
+    change = LinkChanged(1500 * MS + 256, "runner", "it", "uk", 1.0, 0.0, 0.0, 0.0, ())
     found = search(flap, [*redraw, change])
     assert found.find_behind(SiteLost("fr"), (), SPAN) == 0
     assert found.find(["it -> uk"], ("redraw",), *SPAN) == 1
