@@ -417,15 +417,21 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
             )
 
 
-def _check_connected(neighbours: dict[str, tuple[str, ...]], key: str = "links") -> None:
-    """Raise TopologyError if a node is unreachable. Links have reverses, so one search suffices."""
-    first = next(iter(neighbours))
+def find_reachable(first: str, neighbours: Mapping[str, Iterable[str]]) -> set[str]:
+    """The node, and every node that it reaches over neighbours."""
     reached, queue = {first}, [first]
     while queue:
         for name in neighbours[queue.pop()]:
             if name not in reached:
                 reached.add(name)
                 queue.append(name)
+    return reached
+
+
+def _check_connected(neighbours: dict[str, tuple[str, ...]], key: str = "links") -> None:
+    """Raise TopologyError if a node is unreachable. Links have reverses, so one search suffices."""
+    first = next(iter(neighbours))
+    reached = find_reachable(first, neighbours)
     lost = [name for name in neighbours if name not in reached]
     if lost:
         raise TopologyError(

@@ -16,11 +16,6 @@ _LARGEST_FLOW = 2**31 - 1
 """SciPy computes flows in 32-bit integers."""
 
 
-def bound(plan: Plan, rates_mbps: Mapping[Directed, float], model_bytes: int) -> float:
-    """The time in seconds that no plan with these contributors and receivers can beat."""
-    return SmallestCuts(rates_mbps).bound(plan, model_bytes)
-
-
 class SmallestCuts:
     """The smallest cuts of an overlay, which bound the completion times of plans.
 

@@ -16,6 +16,7 @@ from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, star
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.routes import routes
+from trunkline.topologies.model import find_reachable
 
 
 @dataclass(slots=True)
@@ -69,13 +70,7 @@ def reachable_from(site: str, links: Iterable[Directed]) -> set[str]:
     neighbours = defaultdict[str, list[str]](list)
     for a, b in links:
         neighbours[a].append(b)
-    found, edge = {site}, [site]
-    while edge:
-        for each in neighbours[edge.pop()]:
-            if each not in found:
-                found.add(each)
-                edge.append(each)
-    return found
+    return find_reachable(site, neighbours)
 
 
 def uses_link(block: Block, a: str, b: str, detours: Iterable[Edge] = ()) -> bool:

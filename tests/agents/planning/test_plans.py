@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from overlays import MESH, mesh, overlays, request
 
 from trunkline.agents import registry
-from trunkline.agents.planning.bound import bound
+from trunkline.agents.planning.bound import SmallestCuts
 from trunkline.agents.planning.fluid.completion_times import estimate, simulate
 from trunkline.agents.planning.fluid.fluid_tasks import FluidTask
 from trunkline.agents.planning.plan import Block, Plan, PlanError, check, send_on_whole, split
@@ -42,7 +42,7 @@ def test_any_plan_on_any_connected_overlay_is_right_or_refused_with_a_reason(nam
         return
     check(plan, rates.keys())
     assert Plan.from_json(plan.to_json()) == plan
-    low = bound(plan, rates, 1000 * count)
+    low = SmallestCuts(rates).bound(plan, 1000 * count)
     assert low <= estimate(plan, rates, 1000, 1000 * count) * (1 + 1e-3)
 
 
@@ -247,7 +247,7 @@ def test_bound_is_the_smallest_cut():
     rates = {("a", "b"): 30.0, ("b", "a"): 10.0, ("a", "c"): 20.0, ("c", "a"): 10.0}
     rates |= {("b", "c"): 10.0, ("c", "b"): 40.0}
     plan = a2a.build(request(rates, ("a", "b"), 10))
-    assert bound(plan, rates, 1_000_000) == pytest.approx(8 / 20)
+    assert SmallestCuts(rates).bound(plan, 1_000_000) == pytest.approx(8 / 20)
 
 
 def test_estimate_counts_store_and_forward_per_chunk_and_delays():

@@ -295,6 +295,9 @@ def test_a_killed_run_takes_its_session_and_agents_along_and_is_never_the_latest
     (left,) = orphans.find_unfinished(tmp_path / "runs")
     assert left.owner == owner
     assert [path.name for path in (tmp_path / "runs" / "long").iterdir()] == [left.path.name]
+    for scratch in orphans.find(probes.MEMORY_FOLDERS):
+        if scratch.owner == owner:
+            scratch.remove()
 
 
 def test_a_signal_that_comes_during_a_fork_is_not_lost():
