@@ -15,6 +15,9 @@ CLOCK_NS = 100_000
 its process woke up or logged an event, other events with the time at which they are logged. So an
 agent's last event may be stamped this much after the moment at which its exit is noticed."""
 
+HANDED_NS = 300
+"""Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""
+
 ROUNDED_NS = 1_000
 """Times of the log may be this much before the one that a policy was told: they are rounded."""
 

@@ -63,6 +63,7 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
         if not (task.all(TaskHalted) or task.changes):
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
+            yield from _judge_last_sums(task, ends_ns, finished_ns)
             continue
         yield from _judge_by_first_plan(task, known, ends_ns, finished_ns, paths)
         later = dict(_find_unfinished(task, losses))
@@ -240,6 +241,21 @@ def _judge_last_chunks(
         if (src, dst, phase) in needs.total and end_ns > last_ns + CLOCK_NS:
             text = f"{task} on {src} -> {dst}: the last chunk arrived after all results"
             yield fail(text)
+
+
+def _judge_last_sums(
+    task: Task, ends_ns: Mapping[Key, int], finished_ns: Mapping[str, int]
+) -> Iterator[Finding]:
+    """A site sends the sum of the last inputs that arrived after they did."""
+    if not finished_ns.keys() >= set(task.started.receivers):
+        return
+    last_ns: dict[str, int] = {}
+    for out in task.all(Sent):
+        last_ns[out.site] = max(out.end_ns, last_ns.get(out.site, 0))
+    keeping = {block.aggregator for block in task.blocks if not block.out_edges}
+    for (src, dst, phase), end_ns in ends_ns.items():
+        if phase == "in" and dst not in keeping and last_ns.get(dst, end_ns) < end_ns - CLOCK_NS:
+            yield fail(f"{task}: {dst} had sent all before the last input of {src} arrived")
 
 
 def _judge_sums(task: Task) -> Iterator[Finding]:

@@ -19,13 +19,9 @@ from trunkline.harness.checks.causality_checks import ReadyTimes, judge_after, l
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import CLOCK_NS
+from trunkline.harness.checks.tolerances import CLOCK_NS, HANDED_NS
 from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
-
-HANDED_NS = 300
-"""Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""
-
 
 AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
 

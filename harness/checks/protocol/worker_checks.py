@@ -35,6 +35,7 @@ from trunkline.agents.events.task_events import (
     ContributionTaken,
     Evaluated,
     ModelMerged,
+    Sent,
     ServerBegan,
     SiteExcluded,
     SiteReleased,
@@ -45,7 +46,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import Tolerances
+from trunkline.harness.checks.tolerances import HANDED_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note, unfinished
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import LivesSoFar
@@ -131,7 +132,7 @@ class _Worker:
 
     Attributes:
         life: what it does, by the table of a site's life.
-        joined: the tasks that it knows.
+        joined: the tasks that it knows, and since when.
         owed: a task whose result, which came at `finished_ns`, must be merged by the next event.
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
@@ -156,7 +157,7 @@ class _Worker:
     computed_ns: int = 0
     has_left: bool = False
     restart_ns: int = 0
-    joined: set[int] = field(default_factory=set)
+    joined: dict[int, int] = field(default_factory=dict)
     owed: int | None = None
     finished_ns: int = 0
     fresh: int | None = None
@@ -313,13 +314,15 @@ class _Worker:
         """Check a step of a task in which the site is active."""
         match event:
             case TaskJoined(task=task):
-                self.joined.add(task)
+                self.joined[task] = event.t_ns
                 if step.before is Doing.DEAD:
                     yield self._wrong(event, "the worker is dead")
             case Contributed(task=task, iteration=iteration):
                 yield from self._check_iteration(event, iteration)
                 if task not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
+                elif not self.is_server:
+                    yield from self._check_contribution(event)
             case TaskFinished() | ContributionTaken():
                 yield from self._check_task(event)
                 yield from self._check_end(event, event.task)
@@ -379,6 +382,15 @@ class _Worker:
         if self.idle_ns is not None and event.t_ns > self.idle_ns + IDLE * self.prompt_ns:
             yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
         self.idle_ns = None
+
+    def _check_contribution(self, event: Contributed) -> Iterator[Finding]:
+        """A worker that is ready contributes at once, when it has handed its chunks over."""
+        outs = self.tasks[event.task].all(Sent) if event.task in self.tasks else ()
+        handed_ns = HANDED_NS * sum(out.chunks for out in outs if out.site == self.site)
+        since_ns = max(self.joined[event.task], self.ready_ns, self.computed_ns)
+        if event.t_ns > since_ns + self.follow_ns + handed_ns:
+            since = format_time(since_ns)
+            yield self._wrong(event, f"it might have contributed at {since}")
 
     def _check_task(self, event: TaskEvent) -> Iterator[Finding]:
         if event.task != self.life.task:

@@ -381,3 +381,14 @@ def background_files_were_whole_before_their_bytes_came(log: Log) -> Log:
 @falsification
 def background_files_came_before_they_began(log: Log) -> Log:
     return _move_bytes(log, -1, 0, "background_sent", "background_received")
+
+
+@falsification
+def all_is_sent_before_the_last_input_arrives(log: Log) -> Log:
+    task = finished_task(log)
+    into = max(every(log, "received", task=task, phase="in"), key=lambda line: line["end_ns"])
+    for out in every(log, "sent", task=task, site=into["site"]):
+        if out["start_ns"] > into["end_ns"] - MS:
+            raise NotHereError("sent")
+        out["end_ns"] = min(out["end_ns"], into["end_ns"] - MS)
+    return log

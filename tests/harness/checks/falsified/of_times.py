@@ -82,6 +82,17 @@ def a_model_is_merged_a_millisecond_late(log: Log) -> Log:
 
 
 @falsification
+def contributions_are_ten_milliseconds_late(log: Log) -> Log:
+    """The payload follows, if it was not sent early."""
+    for line in every(log, "contributed"):
+        line["t_ns"] += 10 * MS
+    for line in every(log, "sent"):
+        if line["phase"] == "in" and line["end_ns"] - line["start_ns"] > 20 * MS:
+            line["start_ns"] += 10 * MS
+    return log
+
+
+@falsification
 def a_contribution_is_taken_thirty_milliseconds_late(log: Log) -> Log:
     return _delay(log, "contribution_taken", 30 * MS)
 
