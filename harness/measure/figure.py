@@ -8,12 +8,15 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from trunkline.harness.measure.judge import QUANTITIES, Reading
+from trunkline.harness.measure.readings import QUANTITIES, Reading
 from trunkline.harness.report.plots import BLUE, GREY, ORANGE, PALE, RED, STYLE
 from trunkline.topologies.model import Topology
 
 FLOOR = 1e-5
 """The smallest ratio on the axis; smaller errors and zero are drawn here."""
+
+MOST = 90.0
+"""The largest ratio that is drawn; larger errors are drawn here."""
 
 COLOURS = {"pass": BLUE, "unknown": ORANGE, "fail": RED}
 MARKERS = {"pass": "o", "unknown": "s", "fail": "X"}
@@ -37,7 +40,7 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
                 points = [row for row in rows if row.outcome == outcome]
                 axes.plot(
                     [topology.link(row.src, row.dst).rate_mbps for row in points],
-                    [_compute_share(row) for row in points],
+                    [min(max(FLOOR, row.share), MOST) for row in points],
                     MARKERS[outcome],
                     color=COLOURS[outcome],
                     ms=4,
@@ -58,11 +61,3 @@ def draw(topology: Topology, readings: Sequence[Reading]) -> Figure:
         for axes in panels:
             axes.set_visible(False)
     return figure
-
-
-def _compute_share(row: Reading) -> float:
-    assert row.error is not None
-    assert row.bar is not None
-    if not row.error:
-        return FLOOR
-    return min(max(FLOOR, abs(row.error) / row.bar if row.bar else 100.0), 90.0)

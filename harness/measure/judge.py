@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from scipy.stats import binom, norm
 
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.checks.verdict import Check, Finding, Result, Verdict, judged, note
+from trunkline.harness.checks.verdict import Result
 from trunkline.harness.measure.foreign import PING_HEADER_BYTES, PING_PAYLOAD_BYTES
 from trunkline.harness.measure.impaired import (
     PERCENTILES,
@@ -28,28 +28,11 @@ from trunkline.harness.measure.impaired import (
 )
 from trunkline.harness.measure.measurement_plan import PairPlan, Train
 from trunkline.harness.measure.observation import Arrivals, Observation
+from trunkline.harness.measure.readings import QUANTITIES, UNITS_OF, Reading
 from trunkline.harness.network.interface import NetworkOptions, payload_share
 from trunkline.topologies.distributions import interpolate
 from trunkline.topologies.links import UNIFORM, Link
 from trunkline.topologies.model import Topology
-
-UNITS_OF = {
-    "goodput": "Mbit/s",
-    "rate": "Mbit/s",
-    "delay": "ms",
-    "jitter": "ms",
-    **{f"p{percent}": "ms" for percent in PERCENTILES},
-    "order": "packets",
-    "loss": "%",
-    "burst": "packets",
-    "reorder": "%",
-    "duplicate": "%",
-    "corrupt": "%",
-    "queue": "bytes",
-    "ping": "ms",
-    "iperf3": "Mbit/s",
-}
-QUANTITIES = tuple(UNITS_OF)
 
 SIGMAS = 3.0
 LATE_TOLERANCE = 0.1
@@ -85,26 +68,6 @@ BARS: Mapping[str, Bars] = {
 """The bars by clock: a real clock is no better than the host's timers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One quantity of one link; `error` and `bar` are in `error_unit`.
-
-    Without an `outcome` the quantity was not judged; `note` says why.
-    """
-
-    src: str
-    dst: str
-    quantity: str
-    unit: str
-    expected: float | None
-    measured: float | None
-    error: float | None
-    bar: float | None
-    error_unit: str
-    outcome: Result | None
-    note: str = ""
-
-
 def judge(
     topology: Topology,
     options: NetworkOptions,
@@ -125,57 +88,6 @@ def judge(
         plan = by_ends[seen.src, seen.dst]
         readings += _Judge(topology, options, plan, seen, BARS[clock], sigmas).judge_link()
     return tuple(readings)
-
-
-def make_verdict(readings: Sequence[Reading]) -> Verdict:
-    """The verdict: one check per quantity, with the worst link in words."""
-    return Verdict.of(
-        Check.of(name, "links", _list_findings(rows))
-        for name in QUANTITIES
-        if (rows := [row for row in readings if row.quantity == name and row.outcome])
-    )
-
-
-def list_unjudged(readings: Iterable[Reading]) -> Iterator[str]:
-    """A line for each reason why quantities are not judged, with a link as an example."""
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for row in readings:
-        if row.outcome is None and row.note:
-            reasons.setdefault((row.quantity, row.note), []).append(f"{row.src} -> {row.dst}")
-    for (quantity, reason), links in reasons.items():
-        others = f" and {len(links) - 1} more" if links[1:] else ""
-        yield f"{quantity}: {links[0]}{others} not judged: {reason}"
-
-
-def find_worst(readings: Iterable[Reading]) -> Reading | None:
-    """The reading whose error is largest relative to its bar."""
-    found = [row for row in readings if row.error is not None and row.bar is not None]
-    return max(found, key=lambda row: _compute_share(row), default=None)
-
-
-def _list_findings(rows: Sequence[Reading]) -> Iterable[Finding]:
-    yield judged(len(rows))
-    farthest = find_worst(rows)
-    if farthest:
-        yield note(f"the worst {describe(farthest)}")
-    for row in rows:
-        if row.outcome != "pass" and row.outcome is not None:
-            yield Finding(row.outcome, describe(row))
-
-
-def describe(row: Reading) -> str:
-    """Describe a reading in words."""
-    where = f"{row.src} -> {row.dst}"
-    if row.measured is None or row.expected is None or row.error is None or row.bar is None:
-        return f"{where}: {row.note}"
-    what = f"{row.measured:.6g} {row.unit}, set {row.expected:.6g}"
-    note = f" ({row.note})" if row.note else ""
-    return f"{where}: {what}, off by {row.error:.2g} of {row.bar:.2g} {row.error_unit}{note}"
-
-
-def _compute_share(row: Reading) -> float:
-    assert row.error is not None and row.bar is not None  # noqa: PT018
-    return abs(row.error) / row.bar if row.bar else math.inf if row.error else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from trunkline.harness.checks.verdict import Verdict
-from trunkline.harness.measure import figure, judge
-from trunkline.harness.measure.judge import Reading
+from trunkline.harness.measure import figure
+from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import EFFORTS, plan
 from trunkline.harness.measure.observation import Observation
+from trunkline.harness.measure.readings import Reading, make_verdict
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.lines import Lines, Message, decode
 from trunkline.harness.record.run_folder import RunFolder
@@ -59,10 +60,8 @@ def check(
         said = "\n".join(heard.others[-20:])
         raise NetworkError(what + (f"; they said:\n{said}" if said and not heard.refused else ""))
     plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
-    readings = judge.judge(
-        scenario.topology, scenario.network, plans, heard.observations, scenario.clock
-    )
-    verdict = judge.make_verdict(readings)
+    readings = judge(scenario.topology, scenario.network, plans, heard.observations, scenario.clock)
+    verdict = make_verdict(readings)
     folder.write_table("fidelity", tabulate(scenario, readings))
     folder.write_json("verdict.json", verdict.to_json())
     plots.write(folder, "fidelity", figure.draw(scenario.topology, readings))

@@ -1,5 +1,6 @@
 """A stranger finds a file by its name, and its folder at a glance."""
 
+import ast
 import importlib
 import os
 import re
@@ -27,6 +28,8 @@ GROWING = PLUG_INS - {"topologies"}
 """Folders with a file for each plan, policy and the like, of which there may be any number."""
 
 MOST_FILES = 15
+MOST_LINES = 450
+MOST_LINES_OF_FUNCTION = 70
 
 PUBLIC = {
     "": {"open_run"},
@@ -68,6 +71,11 @@ def is_plug_in(path: Path) -> bool:
     return str(path.parent) in PLUG_INS
 
 
+def count_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    text = ast.get_docstring(function, clean=False)
+    return 0 if text is None else len(text.splitlines())
+
+
 def test_no_two_files_have_the_same_name() -> None:
     names = Counter(path.name for path in modules() if not is_plug_in(path))
     assert [name for name, count in names.items() if count > 1] == []
@@ -76,6 +84,21 @@ def test_no_two_files_have_the_same_name() -> None:
 def test_no_folder_has_more_files_than_one_can_survey() -> None:
     sizes = Counter(str(path.parent) for path in modules() if str(path.parent) not in GROWING)
     assert {folder: count for folder, count in sizes.items() if count > MOST_FILES} == {}
+
+
+def test_no_file_has_more_lines_than_one_can_survey() -> None:
+    lines = {str(path): len((ROOT / path).read_text().splitlines()) for path in modules()}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_function_has_more_lines_than_one_can_survey() -> None:
+    lines = {
+        f"{path}: {node.name}": (node.end_lineno or 0) - node.lineno + 1 - count_docstring(node)
+        for path in modules()
+        for node in ast.walk(ast.parse((ROOT / path).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: count for name, count in lines.items() if count > MOST_LINES_OF_FUNCTION} == {}
 
 
 def test_test_files_have_distinct_names_in_folders_that_mirror_the_code() -> None:

@@ -12,7 +12,7 @@ from trunkline.harness.commands import terminal
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trunkline.harness.measure.judge import Reading
+    from trunkline.harness.measure.readings import Reading
 
 SUBJECTS = ("fidelity",)
 
@@ -67,7 +67,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure a network; print a table and the verdict."""
     from trunkline.harness.live import progress
-    from trunkline.harness.measure import foreign, judge, networks, self_check
+    from trunkline.harness.measure import foreign, networks, readings, self_check
     from trunkline.harness.record import run_folder
     from trunkline.harness.scenario.loading import load, parse
 
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(_make_table(found.readings))
     for program in foreign.find_missing() if with_foreign else ():
         console.print(f"{program} is not installed: its measurements are missing")
-    for line in (*judge.list_unjudged(found.readings), *found.verdict.problems):
+    for line in (*readings.list_unjudged(found.readings), *found.verdict.problems):
         console.print(line, markup=False)
     console.print(f"verdict  {found.verdict.outcome}")
     console.print(f"results  {folder.path}", markup=False, soft_wrap=True)
@@ -103,7 +103,7 @@ def _make_table(readings: tuple[Reading, ...]) -> Table:
     """A table with a line per quantity, which shows its worst link."""
     from rich.table import Table
 
-    from trunkline.harness.measure.judge import QUANTITIES, find_worst
+    from trunkline.harness.measure.readings import QUANTITIES, find_worst
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("quantity", "verdict"):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from trunkline.harness.measure import impaired, self_check
-from trunkline.harness.measure.judge import judge, list_unjudged, make_verdict
+from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import EFFORTS, Train, plan
 from trunkline.harness.measure.networks import write_grid, write_small
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
 from trunkline.harness.measure.pair import pace, sort_arrivals
+from trunkline.harness.measure.readings import list_unjudged, make_verdict
 from trunkline.harness.network.interface import NetworkError, NetworkOptions
 from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record.run_folder import RunFolder
