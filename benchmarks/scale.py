@@ -1,13 +1,20 @@
-"""Measure set-up time, memory and real time over the number of sites, in the embedded kernel.
+"""Measure what runs cost over the number of sites, in the embedded kernel.
 
-    python benchmarks/scale.py --sites 5 10 20 40 60 --plot docs/scale.png
+    python benchmarks/scale.py --sites 16 64 128 256 512 1000 2000 --forms 1 all
+    python benchmarks/scale.py --shape full_mesh --sites 5 10 20 40 60 80 --forms 1 --rounds 2
 
-Each size is a full mesh at 100 Mbit/s and 30 ms with a small synthetic model and bulk-synchronous
-rounds over a star. Times count from the start of the command: `network_s` until all links are
-created and shaped, `ready_s` until all agents are connected and compute. Memory is the largest sum
-of the proportional set sizes (PSS) of the guest's processes, including its kernel, its buffers and
-all models. Processor time is that of the same processes. On a busy machine (`load_average` of one
-minute), processor times are more reliable than real times, but also affected: caches are shared.
+Each row is a run with its verdict, tables and page. `star` is `scenarios/thousand.yaml`: a server
+and so many federated clients. `full_mesh` has links of 100 Mbit/s and 30 ms, and bulk-synchronous
+rounds of a model of 1 MB over a star. A form is a value of `agents.per_process`: with `1` each
+agent has a process of its own, with `all` they share one.
+
+Times count from the start of the command, those until the agents are `ready` (connected, and
+computing) too. Processor times are those of all processes of the run: `kernel` of the guest's
+kernel, which moves packets, `session` of the session, which builds the network, `agents` of the
+agents and their controller, `judging` of reading the log, the verdict and the tables, `page` of the
+page. Memory is the largest sum of the proportional set sizes (PSS) of the guest's processes with
+its kernel, its buffers and all models. On a busy machine (`load`: the average of one minute)
+processor times are more reliable than real times, but also affected: caches are shared.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,31 +36,43 @@ from trunkline.harness.processes.ownership import VARIABLE, Owner
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load
 
-SCENARIO = """
-topology: {{builder: full_mesh, sites: {sites}, rates: 100 Mbit/s, delays: 30 ms}}
-workload: {{kind: synthetic, model: 1 MB, compute: 0.5 s}}
-scheme: {{policy: bsp, plan: star, chunk: 256 KiB}}
-stop: {{tasks: {tasks}}}
-outputs: {{plots: false}}
+FULL_MESH = """
+topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 30 ms}
+workload: {kind: synthetic, model: 1 MB, compute: 0.5 s}
+scheme: {policy: bsp, plan: star, chunk: 256 KiB}
+stop: {rounds: 5}
+outputs: {plots: false}
 """
-PERIOD_S = 2.0
+STAR = Path(__file__).resolve().parents[1] / "scenarios" / "thousand.yaml"
+PERIOD_S = 0.5
+LOOKS = 4
+"""Memory, which costs more to read than times, is read at every fourth look."""
+
+PROCESS_MB = 25
+"""What an agent with a process of its own takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The results of one size; processor time is that of the guest's processes."""
+    """The costs of one run: real seconds, processor seconds, MB."""
 
     sites: int
     links: int
+    form: str
     network_s: float
-    network_cpu_s: float
     ready_s: float
+    whole_s: float
     ready_cpu_s: float
+    whole_cpu_s: float
+    kernel_cpu_s: float
+    session_cpu_s: float
+    agents_cpu_s: float
+    judging_cpu_s: float
+    page_cpu_s: float
     memory_mb: int
     virtual_s: float
-    real_per_virtual_s: float
     cpu_per_virtual_s: float
-    load_average: float
+    load: float
 
 
 @dataclass(eq=False)
@@ -69,10 +89,12 @@ class Meter(threading.Thread):
 
     def run(self) -> None:
         """Look every PERIOD_S seconds until `ended` is set."""
+        looks = 0
         while not self.ended.wait(PERIOD_S):
-            self.look()
+            looks += 1
+            self.look(with_memory=looks % LOOKS == 0)
 
-    def look(self) -> float:
+    def look(self, with_memory: bool = True) -> float:
         """Update the values; return the processor seconds of all processes, ended ones too."""
         total_kb = 0
         for process in Path("/proc").glob("[0-9]*"):
@@ -81,71 +103,148 @@ class Meter(threading.Thread):
                     continue
                 used = (process / "schedstat").read_text().split()[0]
                 self.cpu_s[int(process.name)] = int(used) / 1e9
+                if not with_memory:
+                    continue
                 rollup = (process / "smaps_rollup").read_text()
                 total_kb += int(rollup.partition("\nPss:")[2].split()[0])
         self.peak_kb = max(self.peak_kb, total_kb)
         return sum(self.cpu_s.values())
 
+    def divide(self, before_s: Mapping[int, float]) -> tuple[float, float, float]:
+        """The processor seconds of the guest's kernel, of the session and of all agents.
+
+        The kernel starts first. The session has used most of `before_s`, before agents started.
+        """
+        kernel = min(before_s)
+        session = max(before_s.keys() - {kernel}, key=lambda number: before_s[number])
+        rest_s = sum(s for number, s in self.cpu_s.items() if number not in (kernel, session))
+        return self.cpu_s[kernel], self.cpu_s[session], rest_s
+
+
+@dataclass(slots=True)
+class Moments:
+    """When the steps of a run began: real, processor (guest), own processor and virtual seconds."""
+
+    meter: Meter
+    begun_s: float = field(default_factory=time.monotonic)
+    own_s: float = field(default_factory=time.process_time)
+    at: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+    before_agents_s: dict[int, float] = field(default_factory=dict)
+
+    def note(self, progress: Progress) -> None:
+        """Note the first moment of each step; a look at the processes costs time."""
+        step = progress.message or "computing"
+        if step == "starting the agents" and not self.before_agents_s:
+            self.meter.look()
+            self.before_agents_s = dict(self.meter.cpu_s)
+        if step not in self.at:
+            real_s = time.monotonic() - self.begun_s
+            own_s = time.process_time() - self.own_s
+            self.at[step] = (real_s, self.meter.look(), own_s, progress.virtual_s)
+
 
 def main() -> None:
     """Measure every size; print the rows as a Markdown table, and draw them with `--plot`."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sites", type=int, nargs="+", default=[5, 10, 20, 40, 60])
-    parser.add_argument("--tasks", type=int, default=5)
+    parser.add_argument("--shape", choices=("star", "full_mesh"), default="star")
+    sizes = [16, 64, 128, 256, 512, 1000, 2000]
+    parser.add_argument("--sites", type=int, nargs="+", default=sizes)
+    parser.add_argument("--forms", nargs="+", choices=("1", "all"), default=["1", "all"])
+    parser.add_argument("--rounds", type=int, help="rounds of each run")
     parser.add_argument("--plot", type=Path, help="where to draw the rows")
     arguments = parser.parse_args()
     names = [*Row.__dataclass_fields__]
-    sys.stdout.write(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n")
+    say(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}")
     rows = []
     for sites in arguments.sites:
-        rows.append(measure(sites, arguments.tasks))
-        values = (f"{value:.4g}" for value in asdict(rows[-1]).values())
-        sys.stdout.write(f"| {' | '.join(values)} |\n")
-        sys.stdout.flush()
-        if arguments.plot:
-            draw(rows, arguments.plot)
+        for form in arguments.forms:
+            if form == "1" and sites * PROCESS_MB > find_memory_mb():
+                say(f"| {sites} | | 1 | needs {sites * PROCESS_MB / 1e3:.3g} GB |")
+                continue
+            row = measure(list_changes(arguments.shape, sites, form, arguments.rounds))
+            rows.append(row)
+            say(f"| {' | '.join(map(describe, asdict(row).values()))} |")
+            if arguments.plot:
+                draw(rows, arguments.plot)
 
 
-def measure(sites: int, tasks: int) -> Row:
-    """Run one size. Raises RuntimeError if the run does not pass."""
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def list_changes(shape: str, sites: int, form: str, rounds: int | None) -> Sequence[str]:
+    """The changes that make a shape's scenario one of so many sites, after the shape's name."""
+    memory_gb = 4 + sites * (PROCESS_MB / 1e3 if form == "1" else 3e-3)
+    changes = [
+        *(shape, f"topology.sites={sites + (shape == 'star')}", f"agents.per_process={form}"),
+        *("outputs.plots=false", f"limits.memory={memory_gb:.0f} GiB"),
+    ]
+    return [*changes, *([] if rounds is None else [f"stop.rounds={rounds}"])]
+
+
+def find_memory_mb() -> int:
+    """The memory of this machine that may be used."""
+    text = Path("/proc/meminfo").read_text()
+    return int(text.partition("MemAvailable:")[2].split()[0]) >> 10
+
+
+def describe(value: float | str) -> str:
+    """A cell: four digits of a number."""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def measure(shape_and_changes: Sequence[str]) -> Row:
+    """Carry out one run. Raises RuntimeError if it does not pass."""
+    shape, *changes = shape_and_changes
     meter = Meter()
-    begun_s = time.monotonic()
-    seen: dict[str, tuple[float, float, float]] = {}
-
-    def heard(progress: Progress) -> None:
-        at = f"{progress.tasks} tasks" if progress.message is None else progress.message
-        if at not in seen:  # a look costs time
-            seen[at] = (time.monotonic() - begun_s, meter.look(), progress.virtual_s)
-
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "scale.yaml")
-        source.write_text(SCENARIO.format(sites=sites, tasks=tasks))
-        scenario = load(source)
-        meter.start()
-        try:
-            result = runner.run(scenario, source, Path(folder, "runs"), heard)
-        finally:
-            meter.ended.set()
-            meter.join()
+    moments = Moments(meter)
+    with measuring(meter), tempfile.TemporaryDirectory() as folder:
+        source = STAR if shape == "star" else Path(folder, "full_mesh.yaml")
+        if shape == "full_mesh":
+            source.write_text(FULL_MESH)
+        scenario = load(source, changes)
+        result = runner.run(scenario, source, Path(folder, "runs"), moments.note)
     if result.verdict.outcome != "pass":
-        raise RuntimeError(f"{sites} sites: {result.verdict.outcome}: {result.error}")
-    network_s, network_cpu_s, _ = seen["starting the agents"]
-    ready_s, ready_cpu_s, ready_virtual_s = seen["0 tasks"]
-    last_s, last_cpu_s, last_virtual_s = seen[f"{tasks} tasks"]
-    took_s = last_virtual_s - ready_virtual_s
+        raise RuntimeError(f"{changes}: {result.verdict.outcome}: {result.error}")
+    own_s, whole_s = time.process_time() - moments.own_s, time.monotonic() - moments.begun_s
+    at = moments.at
+    network_s, _, _, _ = at["starting the agents"]
+    ready_s, ready_cpu_s, before_s, ready_virtual_s = at["computing"]
+    _, guest_s, judged_s, virtual_s = at["judging the run"]
+    _, _, page_s, _ = at["writing the page"]
+    kernel_s, session_s, agents_s = meter.divide(moments.before_agents_s)
     return Row(
-        sites=sites,
-        links=sites * (sites - 1) // 2,
+        sites=len(scenario.topology.site_names),
+        links=len(scenario.topology.links) // 2,
+        form=changes[1].partition("=")[2],
         network_s=network_s,
-        network_cpu_s=network_cpu_s,
         ready_s=ready_s,
-        ready_cpu_s=ready_cpu_s,
+        whole_s=whole_s,
+        ready_cpu_s=ready_cpu_s + before_s,
+        whole_cpu_s=guest_s + own_s,
+        kernel_cpu_s=kernel_s,
+        session_cpu_s=session_s,
+        agents_cpu_s=agents_s,
+        judging_cpu_s=page_s - judged_s,
+        page_cpu_s=own_s - page_s,
         memory_mb=meter.peak_kb >> 10,
-        virtual_s=took_s,
-        real_per_virtual_s=(last_s - ready_s) / took_s,
-        cpu_per_virtual_s=(last_cpu_s - ready_cpu_s) / took_s,
-        load_average=os.getloadavg()[0],
+        virtual_s=virtual_s - ready_virtual_s,
+        cpu_per_virtual_s=(guest_s - ready_cpu_s) / (virtual_s - ready_virtual_s),
+        load=os.getloadavg()[0],
     )
+
+
+@contextlib.contextmanager
+def measuring(meter: Meter) -> Iterator[None]:
+    """Run the meter; a last look would find no process of the guest any more."""
+    meter.start()
+    try:
+        yield
+    finally:
+        meter.ended.set()
+        meter.join()
 
 
 def draw(rows: list[Row], path: Path) -> None:
@@ -162,14 +261,11 @@ def draw(rows: list[Row], path: Path) -> None:
             [
                 ("ready_s", "agents ready, real"),
                 ("ready_cpu_s", "agents ready, processor"),
-                ("network_cpu_s", "network up, processor"),
+                ("network_s", "network up, real"),
             ],
         ),
         ("memory, MB", [("memory_mb", "guest")]),
-        (
-            "s per virtual second",
-            [("real_per_virtual_s", "real"), ("cpu_per_virtual_s", "processor")],
-        ),
+        ("processor s per virtual s", [("cpu_per_virtual_s", "guest")]),
     ]
     ax: Any
     for ax, (title, lines) in zip(axes, panels, strict=True):

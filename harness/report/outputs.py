@@ -9,7 +9,7 @@ original `scenario.yaml`.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from trunkline.agents.events import event_reading
@@ -50,19 +50,27 @@ CLOSE_UP_TASKS = 24
 """The tasks of the close-up Gantt chart, which a run of more than twice as many tasks gets."""
 
 
-def build(run_dir: Path, width_in: float | None = None) -> Verdict:
+def say_nothing(step: str) -> None:
+    """Take no notice of a step."""
+
+
+def build(
+    run_dir: Path, width_in: float | None = None, on_step: Callable[[str], None] = say_nothing
+) -> Verdict:
     """Write a run's `tables/`, `plots/`, `verdict.json` and `report.html`; return the verdict.
 
     `width_in` is the width of the figures in inches; without it, figures have their default widths.
-    Raises what `read` raises.
+    `on_step` is told in words what is done next. Raises what `read` raises.
     """
     folder = RunFolder(run_dir)
-    data = read(run_dir)
+    data = read(run_dir, on_step)
     for name, table in data.tables.items():
         folder.write_table(name, table)
     if data.scenario.outputs.plots or width_in is not None:
+        on_step("drawing the figures")
         _draw(folder, data, {} if width_in is None else {"width_in": width_in})
     folder.write_json("verdict.json", data.verdict.to_json())
+    on_step("writing the page")
     folder.write_text("report.html", write_page(data, _list_files(run_dir)))
     return data.verdict
 
@@ -73,13 +81,14 @@ def write_tables(run_dir: Path) -> None:
         RunFolder(run_dir).write_table(name, table)
 
 
-def read(run_dir: Path) -> RunData:
-    """Read a run folder and judge the run; write nothing.
+def read(run_dir: Path, on_step: Callable[[str], None] = say_nothing) -> RunData:
+    """Read a run folder and judge the run; write nothing. `on_step` is told what is done next.
 
     If a line of the log is not an event, or a plan is not valid, the verdict is `fail` and the
     history ends before it.
     Raises StoreError, and ScenarioErrors if `resolved.yaml` is not a valid scenario.
     """
+    on_step("judging the run")
     folder = RunFolder(run_dir)
     text = folder.read_text("events.jsonl")
     resolved = folder.read_text("resolved.yaml")
@@ -92,6 +101,7 @@ def read(run_dir: Path) -> RunData:
     else:
         text = f"{unreadable}{_name_version(folder)}"
         verdict = Verdict.of([Check("the log is readable", "fail", text, "lines", 1)])
+    on_step("making the tables")
     history = plan_checks.cut_at_wrong_plan(history, rules)
     return RunData(
         scenario=scenario,

@@ -119,7 +119,7 @@ def run(
         folder.write_text("events.jsonl", "")
     folder.be_latest()  # also a run that failed: its page says why
     try:
-        verdict = judge_run(folder.path)
+        verdict = judge_run(folder.path, on_step=session.show_step)
     except StoreError as refusal:
         rest = f"trunkline report {shlex.quote(str(folder.path))}"
         text = f"{refusal}\nThe run is over; judge it and write the rest with: {rest}"
@@ -217,6 +217,10 @@ class _Session:
             self.refused = said["refused"]
         else:
             self.on_answer(said)
+
+    def show_step(self, step: str) -> None:
+        """Show what is done after the session: the run's progress does not change any more."""
+        self.on_progress(replace(self.last or Progress(), message=step))
 
     def _show(self, now: Progress) -> None:
         self.last, self.last_ns = now, None

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from trunkline.harness.checks.expectations.user_check import UserCheck
@@ -24,7 +25,11 @@ LAST_BYTES = 4096
 """The end of a check's output in which its last line is sought."""
 
 
-def judge_run(run_dir: Path, width_in: float | None = None) -> Verdict:
+def judge_run(
+    run_dir: Path,
+    width_in: float | None = None,
+    on_step: Callable[[str], None] = outputs.say_nothing,
+) -> Verdict:
     """Write a run's tables, carry out its user's checks, and judge it; see `outputs.build`."""
     expected = load(run_dir / "resolved.yaml").expect
     checks = [(number, each) for number, each in enumerate(expected) if each.kind == "check"]
@@ -32,7 +37,7 @@ def judge_run(run_dir: Path, width_in: float | None = None) -> Verdict:
         outputs.write_tables(run_dir)
         done = [_carry_out(run_dir, number, each).to_json() for number, each in checks]
         RunFolder(run_dir).write_json(outputs.USER_CHECKS, {"checks": done})
-    return outputs.build(run_dir, width_in)
+    return outputs.build(run_dir, width_in, on_step)
 
 
 def _carry_out(run_dir: Path, number: int, expected: Expectation) -> UserCheck:
