@@ -74,6 +74,7 @@ GIVEN = ("rng", "servers", "read")
 """Keyword-only parameters that are not options: two of policies, and `read` of builders."""
 
 
+@functools.lru_cache(maxsize=512)
 def read_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     """Read the options of a function (keyword-only parameters) or of a dataclass (fields).
 

@@ -34,6 +34,7 @@ PATCHES = tuple(
         "live-changes",
         "registers-of-any-size",
         "fewer-stops",
+        "many-links",
         "time-waited",
         "virtual-tsc",
         "site-time",

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from trunkline.harness.measure import pair
-from trunkline.harness.measure.measurement_plan import EFFORTS, plan
+from trunkline.harness.measure.effort import choose_effort
+from trunkline.harness.measure.measurement_plan import plan
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
 from trunkline.harness.processes.ending import end_by
@@ -21,12 +22,12 @@ from trunkline.harness.scenario.loading import load
 from trunkline.harness.session import private_files
 
 
-def main(folder: Path, with_foreign: bool) -> int:
+def main(folder: Path, with_foreign: bool, quick: bool) -> int:
     """Measure the folder's network; return 0, or 1 if it failed."""
     end_by(signal.SIGTERM)
     scenario = load(folder / "resolved.yaml")
     private_files.enter(scenario, folder)
-    plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
+    plans = plan(scenario.topology, scenario.network, choose_effort(scenario.clock, quick))
     network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
     planned = None
     try:
@@ -47,4 +48,4 @@ def main(folder: Path, with_foreign: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2] == "foreign"))
+    sys.exit(main(Path(sys.argv[1]), "foreign" in sys.argv[2:], "quick" in sys.argv[2:]))

@@ -10,8 +10,9 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.measure import figure
+from trunkline.harness.measure.effort import choose_effort
 from trunkline.harness.measure.judge import judge
-from trunkline.harness.measure.measurement_plan import EFFORTS, plan
+from trunkline.harness.measure.measurement_plan import plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.readings import Reading, make_verdict
 from trunkline.harness.network.interface import NetworkError
@@ -37,29 +38,31 @@ def check(
     folder: RunFolder,
     on_progress: Callable[[float, str], None],
     with_foreign: bool,
+    quick: bool = False,
 ) -> Fidelity:
     """Measure the scenario's network; write `fidelity.csv`, a figure and the verdict.
 
     `on_progress` gets the share that is done, 0 to 1, and a text. `with_foreign` measures with ping
-    and iperf3 too. Raises StoreError, KernelError and NetworkError.
+    and iperf3 too; `quick` sends fewer packets to count losses.
+    Raises StoreError, KernelError and NetworkError.
     """
     folder.write_text("resolved.yaml", resolve(scenario))
     folder.write_json("environment.json", describe_environment(scenario))
     heard = _Heard(on_progress)
-    programs = "foreign" if with_foreign else "own"
     command = [
         sys.executable,
         "-m",
         "trunkline.harness.measure.measurement_session",
         str(folder.path),
-        programs,
+        *(["foreign"] if with_foreign else []),
+        *(["quick"] if quick else []),
     ]
     code = run_command(scenario, command, folder, heard.read_output)
     if heard.refused or code:
         what = heard.refused or f"the measurements ended with code {code}"
         said = "\n".join(heard.others[-20:])
         raise NetworkError(what + (f"; they said:\n{said}" if said and not heard.refused else ""))
-    plans = plan(scenario.topology, scenario.network, EFFORTS[scenario.clock])
+    plans = plan(scenario.topology, scenario.network, choose_effort(scenario.clock, quick))
     readings = judge(scenario.topology, scenario.network, plans, heard.observations, scenario.clock)
     verdict = make_verdict(readings)
     folder.write_table("fidelity", tabulate(scenario, readings))

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trunkline.harness.config import document, units
+from trunkline.harness.config import document, tables, units
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
 from trunkline.harness.config.paths import find_scenario_folder
@@ -135,6 +135,7 @@ def parse(
         source.set(assignment)
         _expand_names(source.data)
     _expand_scheme(source.data)
+    tables.expand(source, ("topology", "links"))
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
@@ -160,7 +161,8 @@ def resolve(scenario: Scenario) -> str:
 
     `load` reads it as an equal scenario.
     """
-    topology = {"builder": "explicit", **explicit.options(scenario.topology)}
+    topology = render({"builder": "explicit", **explicit.options(scenario.topology)}, None)
+    topology["links"] = tables.write_list(topology["links"])
     scheme = scenario.scheme
     chosen = {
         "scheme": {
@@ -180,7 +182,7 @@ def resolve(scenario: Scenario) -> str:
             "backend": scenario.backend,
             "clock": scenario.clock,
             **({"clocks": render(scenario.clocks, None)} if scenario.clocks else {}),
-            "topology": render(topology, None),
+            "topology": topology,
             "network": render(scenario.network, None),
             "workload": {"kind": scenario.workload.kind, **_render_options(scenario.workload)},
             **({} if scenario.runs_programs else chosen),

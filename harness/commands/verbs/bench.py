@@ -61,6 +61,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="also measure with ping and iperf3 if they are installed (default: yes)",
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="send a tenth of the packets to count losses and their like, with wider bars",
+    )
     terminal.add_quiet(parser)
 
 
@@ -84,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     with_foreign = arguments.foreign
     with progress.live(terminal.make_console(stderr=True, quiet=arguments.quiet)) as show:
-        found = self_check.check(scenario, folder, show, with_foreign)
+        found = self_check.check(scenario, folder, show, with_foreign, arguments.quick)
     if arguments.quiet:
         print(f"{found.verdict.outcome}  {folder.path}")
         return terminal.EXIT_CODES[found.verdict.outcome]

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from trunkline.harness.measure import impaired, self_check
+from trunkline.harness.measure.effort import EFFORTS
 from trunkline.harness.measure.judge import judge
-from trunkline.harness.measure.measurement_plan import EFFORTS, Train, plan
+from trunkline.harness.measure.measurement_plan import Train, plan
 from trunkline.harness.measure.networks import write_grid, write_small
 from trunkline.harness.measure.observation import Arrivals, Moved, Observation
 from trunkline.harness.measure.pair import pace, sort_arrivals

@@ -47,7 +47,7 @@ stop: {rounds: 1}
 def test_impairments_are_measured_beside_what_was_asked(embedded, tmp_path):
     folder = RunFolder.create(tmp_path, "impaired", datetime(2026, 1, 1))
     found = self_check.check(
-        parse(IMPAIRED, "impaired"), folder, lambda *_: None, with_foreign=False
+        parse(IMPAIRED, "impaired"), folder, lambda *_: None, with_foreign=False, quick=True
     )
     assert found.verdict.outcome == "pass"
     judged = {(row.src, row.quantity): row.expected for row in found.readings if row.outcome}
@@ -62,7 +62,7 @@ def test_the_table_is_the_same_on_a_busy_machine(embedded, tmp_path):
         folder = RunFolder.create(tmp_path, name, datetime(2026, 1, 1))
         with load():
             found = self_check.check(
-                parse(PAIR, "pair"), folder, lambda *_: None, with_foreign=False
+                parse(PAIR, "pair"), folder, lambda *_: None, with_foreign=False, quick=True
             )
         verdicts.append(found.verdict)
         tables.append((folder.path / "tables/fidelity.csv").read_bytes())

@@ -14,8 +14,9 @@ import pytest
 from probing import datagrams
 
 from trunkline.harness.measure import pair
+from trunkline.harness.measure.effort import EFFORTS
 from trunkline.harness.measure.judge import judge
-from trunkline.harness.measure.measurement_plan import EFFORTS, plan
+from trunkline.harness.measure.measurement_plan import plan
 from trunkline.harness.measure.observation import Observation
 from trunkline.harness.measure.site_functions import SiteProcess
 from trunkline.harness.network.interface import NetworkError, NetworkOptions, site_ipv6_address
