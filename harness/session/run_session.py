@@ -113,7 +113,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broke
                 testbed = _Testbed(scenario, run_dir, log, network, captured, background)
                 return _run_agents(testbed, hold)
         finally:
-            network.stop()
+            network.stop(leave_links=scenario.backend == "embedded")
 
 
 @dataclass(frozen=True, slots=True)
