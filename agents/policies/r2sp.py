@@ -27,9 +27,10 @@ The rotation waits for a slow worker (IV-B1), but not forever. It skips workers 
 those that are `patience` times later than expected. An update that is staler than N - 1 because its
 worker was late, or away, is dropped: its worker only pulls in its turn.
 
-Batch size tuning (IV-A3): computing takes as long as the batch is large. Every worker gets the
-largest batch with which an iteration takes no longer than that of the slowest worker with the first
-batch. An update counts in proportion to its batch.
+Batch size tuning (IV-A3): the time of computing is linear in the size of the batch, with a fixed
+part and a slope, which are fitted to what was measured. Every worker gets the largest batch with
+which an iteration takes no longer than that of the slowest worker with the first batch. An update
+counts in proportion to its batch.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from pydantic import Field
 
 from trunkline.agents.planning.option_types import Count, Momentum, Patience
 from trunkline.agents.policies import task_ends
-from trunkline.agents.policies.moving_average import Average
+from trunkline.agents.policies.moving_average import Average, Line
 from trunkline.agents.policies.policy import (
     Decision,
     Ended,
@@ -75,7 +76,7 @@ class Progress:
         batch: the size of its batch, relative to the first one.
         pushing: the duration of a push.
         moving: the duration of a push and a pull.
-        computing: the duration of computing with the first batch.
+        computing: the duration of computing, by the size of the batch relative to the first one.
     """
 
     turn: int = 0
@@ -88,12 +89,17 @@ class Progress:
     batch: float = 1.0
     pushing: Average = field(default_factory=Average)
     moving: Average = field(default_factory=Average)
-    computing: Average = field(default_factory=Average)
+    computing: Line = field(default_factory=Line)
 
     @property
     def iteration_s(self) -> float:
         """How long an iteration with its present batch is expected to take."""
-        return self.moving.value + self.batch * self.computing.value
+        return self.moving.value + self.computing.time_of(self.batch)
+
+    @property
+    def first_s(self) -> float:
+        """How long an iteration with the first batch is expected to take."""
+        return self.moving.value + self.computing.time_of(1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +164,8 @@ class RoundRobin:
                 return _with(state, site, self._end(state, before, event))
             case Ready(site) if (now := state.progress[site]).began_s is not None:
                 if event.iteration == 0 or now.began_s:  # a new controller was told of neither
-                    took_s = (event.at_s - now.began_s) / now.batch
-                    now = replace(now, computing=now.computing.add(took_s))
+                    took_s = event.at_s - now.began_s
+                    now = replace(now, computing=now.computing.add(now.batch, took_s))
                 return _with(state, site, replace(now, began_s=None, pulled_s=None))
             case Lost(site) | Joined(site) if site in state.progress:
                 now = replace(state.progress[site], since_s=event.at_s)
@@ -228,10 +234,10 @@ class RoundRobin:
     def _tune(self, state: State, worker: Progress) -> int:
         """The batch with which this worker's iteration takes as long as the slowest worker's."""
         first = self.batch or 1
-        if not (worker.moving.count and worker.computing.value):
+        if not (worker.moving.count and worker.computing.slope_s):
             return first
-        slowest_s = max(each.moving.value + each.computing.value for each in _measured(state))
-        batch = int(first * (slowest_s - worker.moving.value) / worker.computing.value)
+        slowest_s = max(each.first_s for each in _measured(state))
+        batch = int(first * worker.computing.size_of(slowest_s - worker.moving.value))
         return min(max(first, batch), LARGEST * first)
 
     def _gap_s(self, state: State) -> float:

@@ -1,6 +1,7 @@
 """R2SP: literal turns, gaps, drops and batches; and any run that a simulator can think of."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from answers import Answers
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from simulator import Simulator
 
 from trunkline.agents.policies import ps, r2sp
-from trunkline.agents.policies.moving_average import Average
+from trunkline.agents.policies.moving_average import Average, Line
 from trunkline.agents.policies.policy import (
     Ended,
     Joined,
@@ -231,6 +232,47 @@ def test_tuned_batches_make_all_iterations_as_long_as_the_slowest(moving_s, batc
     assert found == pytest.approx(batches, abs=1)
 
 
+def tune(fixed_s, slope_s, slowest_s, rounds, noise=0.0, seed=0):
+    """The sizes of a worker whose computing takes `fixed_s`, and `slope_s` for the first batch."""
+    rng = random.Random(seed)
+    policy = r2sp.create(("a", "b"), servers=SERVERS, batch=1000)
+    slow = r2sp.Progress(moving=Average(0.0, 1), computing=Line().add(1.0, slowest_s))
+    worker, sizes = r2sp.Progress(moving=Average(0.0, 1)), []
+    for _ in range(rounds):
+        took_s = (fixed_s + slope_s * worker.batch) * (1 + noise * rng.uniform(-1, 1))
+        line = worker.computing.add(worker.batch, took_s)
+        worker = replace(worker, computing=line)
+        state = r2sp.State(policy.initial.known, {"a": worker, "b": slow})
+        worker = replace(worker, batch=policy._tune(state, worker) / 1000)
+        sizes.append(worker.batch)
+    return sizes
+
+
+@pytest.mark.parametrize("slope_s", [0.5, 1.0])
+@pytest.mark.parametrize("fixed_s", [0.0, 0.25, 0.5, 0.9])
+def test_a_fixed_part_of_the_time_of_computing_does_not_make_the_batch_too_small(fixed_s, slope_s):
+    found = tune(fixed_s, slope_s, fixed_s + slope_s * 2, rounds=9)
+    assert found == sorted(found)  # no batch was too large before
+    assert found[-1] == pytest.approx(2.0, abs=0.02)
+
+
+def test_the_second_tuned_batch_is_nearly_right():
+    # A fixed part of 0.5 s in iterations of 1.5 s; a proportional time gives 1.84 after nine.
+    assert tune(0.5, 0.5, 1.5, rounds=2) == pytest.approx([1.5, 1.966], abs=0.002)
+
+
+def test_a_batch_grows_step_by_step_if_the_time_is_mostly_fixed():
+    found = tune(0.9, 0.1, 1.1, rounds=40)
+    assert found == sorted(found)
+    assert found[8] == pytest.approx(1.75, abs=0.01) and found[-1] == pytest.approx(1.93, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_times_that_vary_do_not_make_a_batch_much_too_large(seed):
+    found = tune(0.2, 0.8, 1.1, rounds=40, noise=0.05, seed=seed)
+    assert max(found) < 1.25 and found[-1] == pytest.approx(1.125, abs=0.03)
+
+
 def test_an_update_counts_in_proportion_to_its_batch():
     run = play(("a", "b"), relaxation=0, batch=100)
     run.ready("b", 0, at_s=1.0)
@@ -249,7 +291,7 @@ def test_an_update_counts_in_proportion_to_its_batch():
 def test_a_tuned_batch_has_a_limit():
     policy = r2sp.create(ABC, servers=SERVERS, batch=100)
     fast, slow = (
-        r2sp.Progress(moving=Average(1.0, 1), computing=Average(value_s, 1))
+        r2sp.Progress(moving=Average(1.0, 1), computing=Line().add(1.0, value_s))
         for value_s in (0.001, 3.0)
     )
     state = r2sp.State(policy.initial.known, {"a": fast, "b": slow, "c": r2sp.Progress()})
