@@ -9,9 +9,17 @@ in which these clients push their models together, and the servers mix them in:
 
     w = (M - 1) / M * w + 1 / M * mean of the models
 
-Then all clients of the group that wait pull w. The others are stragglers: when they have computed,
-they push nothing and pull the latest model at once. So an update counts if it was computed from
-the model of its group's latest push or from a later one.
+That is line 16 of the paper's Algorithm 2, `mix: paper`. The mean of the models begins with a w
+that is M - 1 pushes old. So a push also takes back 1 / M of what the other groups have added since,
+and in a round of all groups the model moves by M / (2 M - 1) of what a round of BSP moves it, if
+all updates are alike. `mix: delta` adds only what the group has changed:
+
+    w = w + 1 / M * mean of (model - the model with which the client began)
+
+In both cases one group alone is BSP. After the push, all clients of the group that wait pull w. The
+others are stragglers: when they have computed, they push nothing and pull the latest model at once.
+So an update counts if it was computed from the model of its group's latest push or from a later
+one.
 
 Turns come in the order of the groups and at least T / M apart. T is a moving average over the
 rounds of all groups: the time from a group's push to the next time when it is collected (algorithm
@@ -35,7 +43,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -47,6 +55,7 @@ from trunkline.agents.policies.policy import (
     Ended,
     Event,
     Exclude,
+    Gives,
     Joined,
     Ready,
     Wake,
@@ -55,6 +64,8 @@ from trunkline.agents.policies.push_pull import Sides, Waiting
 from trunkline.agents.policies.push_pull import State as Known
 
 PAPER_GROUPS = 8
+
+Mix = Literal["paper", "delta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,7 @@ class GroupedRoundRobin:
         fraction: C, the share of a group's clients that a push needs.
         similarity: beta; None if no client is excluded.
         strikes: for how many rounds in a row an update is less similar before that.
+        mix: what a push adds to the model: `paper` or `delta`.
         numbers: the number of each client's group.
     """
 
@@ -114,9 +126,14 @@ class GroupedRoundRobin:
     patience: float
     similarity: float | None
     strikes: int
+    mix: Mix
     numbers: Mapping[str, int]
     timed = True
-    gives = "model"
+
+    @property
+    def gives(self) -> Gives:
+        """What clients contribute to a push."""
+        return "model" if self.mix == "paper" else "update"
 
     @property
     def compares(self) -> bool:
@@ -229,7 +246,7 @@ class GroupedRoundRobin:
         for number in self._rotate(state):
             if number in collected:
                 scale = 1.0 / (self.groups * len(collected[number]))
-                keep = (self.groups - 1) / self.groups
+                keep = (self.groups - 1) / self.groups if self.mix == "paper" else 1.0
                 known, start = self.sides.push(
                     state.known, collected[number], scale, at_s, keep=keep
                 )
@@ -296,6 +313,7 @@ def create(
     patience: Patience = 3.0,
     similarity: Annotated[float, Field(ge=-1, le=1)] | None = 0.5,
     strikes: Count = 3,
+    mix: Mix = "paper",
 ) -> GroupedRoundRobin:
     """The `sites` are the clients of the `servers`; a client's number is its place among them.
 
@@ -310,6 +328,10 @@ def create(
             updates with the global one stays below it; null: no client is excluded. Only
             workloads that learn have updates that can be compared.
         strikes: for how many rounds in a row it has to stay below, 1 or more.
+        mix: how a push changes the model w of the servers. `paper`: (M - 1) / M w + 1 / M times the
+            mean of the clients' models, as in line 16 of the paper's Algorithm 2, with which a
+            round makes M / (2 M - 1) of the progress of one of BSP. `delta`: w + 1 / M times the
+            mean of what the clients have changed, with which it makes as much.
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
@@ -319,4 +341,4 @@ def create(
     share = Fraction(str(fraction))  # as it is written: ceil(0.7 * 10) is 7
     sides = Sides(sites, servers)
     numbers = {site: client % count for client, site in enumerate(sites)}
-    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, numbers)
+    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, mix, numbers)

@@ -60,6 +60,62 @@ def test_a_push_mixes_the_mean_of_a_groups_models_into_that_of_the_servers():
     assert pull == Start(group, {"x": 1.0, "y": 1.0}, 1.0, ("a", "c"), servers)
 
 
+def test_a_push_of_changes_adds_their_mean_to_the_model_of_the_servers():
+    policy = fl_r2sp.create(tuple("abcd"), servers=SERVERS, groups=2, fraction=1.0, mix="delta")
+    assert Traits.of(policy) == Traits(timed=True, gives="update", compares=True)
+    state, _ = policy.step(policy.initial, Ready("a", 0))
+    _, (push,) = policy.step(state, Ready("c", 0))
+    group, servers = ("a", "c", "x", "y"), frozenset(SERVERS)
+    weights = {"a": 1.0, "c": 1.0}
+    assert push == Start(group, weights, 0.25, SERVERS, servers, keep=1.0, then="wait")
+
+
+class Recursion:
+    """Clients whose model is one number, to which each round adds 1. Groups push in turn."""
+
+    def __init__(self, groups, **options):
+        self.sites = tuple(f"c{number}" for number in range(groups))
+        self.policy = fl_r2sp.create(
+            self.sites, servers=SERVERS, groups=groups, fraction=1.0, patience=1e6, **options
+        )
+        self.state, self.model = self.policy.initial, 0.0
+        self.bases = dict.fromkeys(self.sites, 0.0)
+
+    def give(self, event):
+        self.state, decisions = self.policy.step(self.state, event)
+        for decision in decisions:
+            if isinstance(decision, Wake):
+                self.give(Tick(decision.at_s))
+            elif decision.then == "wait":
+                (site,) = decision.weights
+                given = 1 + (self.bases[site] if self.policy.gives == "model" else 0)
+                self.model = decision.keep * self.model + decision.scale * given
+                self.give(Ended(0, decision.group, True, event.at_s))
+            else:
+                self.bases[decision.receivers[0]] = self.model
+
+    def count_rounds(self, goal):
+        """How many rounds of all groups it takes until the servers' model is at the goal."""
+        for done in range(1000):
+            for site in self.sites:
+                self.give(Ready(site, done, at_s=float(done)))
+            if self.model >= goal - 1e-9:
+                return done + 1
+        raise AssertionError("it never gets there")
+
+
+def test_what_bsp_learns_in_30_rounds_takes_eight_groups_57_as_the_paper_mixes_and_30_by_changes():
+    assert Recursion(1).count_rounds(30) == Recursion(1, mix="delta").count_rounds(30) == 30
+    assert Recursion(8).count_rounds(30) == 57
+    assert Recursion(8, mix="delta").count_rounds(30) == 30
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_a_round_as_the_paper_mixes_makes_m_of_2_m_minus_1_of_the_progress_of_bsp(groups):
+    rounds = Recursion(groups, mix="paper").count_rounds(120)
+    assert rounds == pytest.approx(120 * (2 * groups - 1) / groups, abs=1)
+
+
 def test_one_group_replaces_the_model_by_the_mean_and_waits_for_no_gap():
     run = play(groups=1, fraction=0.75)
     assert run.ready("ab", 0, at_s=1.0) == []
@@ -252,6 +308,7 @@ OPTIONS = st.fixed_dictionaries(
         "fraction": st.sampled_from((0.01, 0.34, 0.5, 0.75, 1.0)),
         "patience": st.sampled_from((1.0, 3.0)),
         "similarity": st.sampled_from((None, -0.5, 0.5)),
+        "mix": st.sampled_from(("paper", "delta")),
     }
 )
 

@@ -25,6 +25,7 @@ OPTIONS = [
     ("policy: fl_r2sp", "similarity", {"-1.5": "-1 or more", "1.5": "1 or less"}),
     ("policy: fl_r2sp", "strikes", {"0": "1 or more"}),
     ("policy: fl_r2sp", "groups", {"0": "1 or more"}),
+    ("policy: fl_r2sp", "mix", {"sum": "one of paper, delta"}),
     ("policy: eager_reduce", "quorum", {"0": "1 or more"}),
     ("policy: preduce", "decay", {"0.0": "more than 0", "1.0": "less than 1"}),
     ("plan: bkt", "k", {"0": "1 or more"}),
