@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trunkline.harness.study.papers import Figure
 
-SCHEMES = "scheme.name=ps-bsp,ps-asp,ps-ssp,r2sp"
+SCHEMES = "scheme.name=ps-bsp,ps-asp,ps-ssp,r2sp,r2sp-literal"
 
 _REST = "servers: [n9, n10], chunk: 12500 B"
 DELAYED = "scheme=" + ",".join(

@@ -31,7 +31,9 @@ SEEDS = st.integers(0, 2**32)
 
 def play(sites=ABC, at_once=1, **options):
     """The policy answers turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
-    policy = r2sp.create(sites, servers=SERVERS, at_once=at_once, **options)
+    if "wait" not in options:
+        options["at_once"] = at_once
+    policy = r2sp.create(sites, servers=SERVERS, **options)
     return Answers(policy, tell, SERVERS)
 
 
@@ -66,6 +68,45 @@ def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
     assert run.end("b", 2.6, 0.6) == ["pull b", "push c * 0.333333"]
     assert run.ready("a", 1, at_s=2.7) == []
     assert run.end("c", 3.0, 0.4) == ["pull c", "push a * 0.333333"]
+
+
+def test_in_the_literal_form_a_worker_pushes_at_once_and_its_pull_waits_for_its_turn():
+    run = play(relaxation=0, wait="pull")
+    assert run.ready("c", 0, at_s=1.0) == ["push c * 0.333333"]
+    assert run.ready("b", 0, at_s=1.2) == ["push b * 0.333333"]
+    assert run.end("c", 1.5, 0.5) == ["wake 3.3"]  # it is the turn of a, until it is late
+    assert run.end("b", 1.7, 0.5) == []
+    assert run.ready("a", 0, at_s=2.0) == ["push a * 0.333333"]
+    assert run.end("a", 2.5, 0.5) == ["pull a", "pull b", "pull c"]
+    assert run.end("a", 2.8, 0.3) + run.ready("a", 1, at_s=3.0) == ["push a * 0.333333"]
+    assert run.end("a", 3.2, 0.2) == ["pull a"]  # it missed no update, c and b come next
+    assert run.end("a", 3.4, 0.2) + run.ready("a", 2, at_s=3.5) == ["push a * 0.333333"]
+    assert run.end("a", 3.7, 0.2) == ["wake 6.1"]  # it is the turn of b
+
+
+@pytest.mark.parametrize(("kind", "gap_s"), [("mean", 0.5 * 2 / 2), ("slowest", 0.5 * 3 / 2)])
+@pytest.mark.parametrize("wait", ["push", "pull"])
+def test_the_iteration_time_is_the_mean_or_that_of_the_slowest(kind, gap_s, wait):
+    run = play(("a", "b"), relaxation=0.5, wait=wait, iteration_time=kind)
+    assert run.ready("a", 0, at_s=1.0) == ["push a * 0.5"]
+    run.ready("b", 0, at_s=3.0)
+    assert run.policy._gap_s(run.state) == pytest.approx(gap_s)
+
+
+def test_turns_of_pulls_are_a_share_of_the_iteration_time_apart_however_long_pushes_take():
+    run = play(("a", "b"), relaxation=1, patience=9, wait="pull", iteration_time="slowest")
+    assert run.ready("ab", 0, at_s=2.0) == ["push a * 0.5", "push b * 0.5"]
+    assert run.end("b", 6.0, 4.0) == ["wake 18"]
+    assert run.end("a", 7.0, 5.0) == ["pull a", "wake 8"]  # 2 s / 2 workers: no push counts yet
+    assert run.give(Tick(8.0)) == ["pull b"]
+    assert run.end("a", 8.0, 1.0) == []
+    assert run.policy._gap_s(run.state) == (5 + 1 + 2) / 2
+
+
+@pytest.mark.parametrize("given", [{"at_once": 2}, {"strict": True}])
+def test_pushes_that_do_not_wait_are_not_limited(given):
+    with pytest.raises(ValueError, match="expected none with wait: pull"):
+        r2sp.create(ABC, servers=SERVERS, wait="pull", **given)
 
 
 def test_as_many_pushes_run_at_once_as_there_are_servers_and_pulls_keep_the_order():
@@ -317,7 +358,8 @@ def check_staleness(run, task):
     """
     if task.is_push and not run.takeovers and not run.orphans:
         (site,) = task.active
-        assert run.version - run.workers[site].version <= len(run.sites) - 1
+        most = (len(run.sites) - 1) * (2 if getattr(run.policy, "wait", "") == "pull" else 1)
+        assert run.version - run.workers[site].version <= most
 
 
 @given(SEEDS, st.integers(1, 6), st.booleans(), st.integers(1, 3))
@@ -326,6 +368,23 @@ def test_whatever_fails_all_workers_end_and_no_update_is_too_stale(seed, workers
     options = {"relaxation": relaxation, "batch": 32 if tunes else None, "at_once": at_once}
     options["strict"] = seed % 2 == 0
     simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.booleans(), st.sampled_from(("mean", "slowest")))
+def test_in_the_literal_form_all_workers_end_whatever_fails(seed, workers, tunes, iteration_time):
+    relaxation = random.Random(seed).choice((0.0, 0.8, 1.0))
+    options = {"relaxation": relaxation, "batch": 32 if tunes else None, "wait": "pull"}
+    options["iteration_time"] = iteration_time
+    simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from((0.0, 0.5, 1.0)))
+def test_in_the_literal_form_pulls_take_turns_and_no_update_is_dropped(seed, workers, relaxation):
+    options = {"relaxation": relaxation, "patience": 1e6, "wait": "pull"}
+    run = simulate(r2sp.create, seed, workers, options, is_faulty=False)
+    pulls = [(t.iterations[t.active[0]], t.active[0]) for t in run.started if not t.is_push]
+    assert pulls == sorted(pulls)
+    assert len(pulls) == sum(task.is_push for task in run.completed) == workers * run.rounds
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 4))

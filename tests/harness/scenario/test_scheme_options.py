@@ -16,6 +16,8 @@ OPTIONS = [
     ("policy: r2sp", "patience", {"0.5": "1 or more"}),
     ("policy: r2sp", "at_once", {"0": "1 or more"}),
     ("policy: r2sp", "batch", {"0": "1 or more"}),
+    ("policy: r2sp", "wait", {"both": "one of push, pull"}),
+    ("policy: r2sp", "iteration_time", {"max": "one of mean, slowest"}),
     ("policy: ps", "momentum", {"-0.1": "0 or more", "1.0": "less than 1"}),
     ("policy: ps", "share", {"0.0": "1.175494e-38 or more", "1.0e+300": "3.402823e+38 or less"}),
     ("policy: ps", "bound", {"-1": "0 or more"}),
@@ -64,6 +66,13 @@ def test_all_values_out_of_bounds_are_reported_at_once():
     assert refuse("policy: safa, lag: -1, fraction: 0.0") == [
         "x.yaml:4: scheme.fraction: 0.0: expected more than 0",
         "x.yaml:4: scheme.lag: -1: expected 0 or more",
+    ]
+
+
+@pytest.mark.parametrize(("key", "value"), [("at_once", "4"), ("strict", "true")])
+def test_an_option_of_pushes_that_wait_is_refused_where_pulls_wait(key, value):
+    assert refuse(f"policy: r2sp, wait: pull, {key}: {value}") == [
+        f"x.yaml:4: scheme.{key}: {value}: expected none with wait: pull, as pushes do not wait"
     ]
 
 
