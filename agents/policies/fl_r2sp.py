@@ -21,6 +21,11 @@ others are stragglers: when they have computed, they push nothing and pull the l
 So an update counts if it was computed from the model of its group's latest push or from a later
 one.
 
+The paper's clients push when they have computed, and their server waits with what it has got. With
+`wait: pull`, too, a client pushes alone and at once, unless its group has enough updates in this
+round. Servers add each of these updates when it comes, which only `mix: delta` allows. When enough
+are in the model, the group is collected; in its turn, all of its clients that wait pull.
+
 Turns come in the order of the groups and at least T / M apart. T is a moving average over the
 rounds of all groups: the time from a group's push to the next time when it is collected (algorithm
 2; the text has the same gap as T / K). M is here the number of groups that have clients. With one
@@ -58,6 +63,7 @@ from trunkline.agents.policies.policy import (
     Gives,
     Joined,
     Ready,
+    Start,
     Wake,
 )
 from trunkline.agents.policies.push_pull import Sides, Waiting
@@ -66,6 +72,7 @@ from trunkline.agents.policies.push_pull import State as Known
 PAPER_GROUPS = 8
 
 Mix = Literal["paper", "delta"]
+Wait = Literal["push", "pull"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,10 @@ class Group:
     """What is known of a group, besides its clients.
 
     Attributes:
-        since_s: when its round began: the run began, its latest push started, or its first client
+        since_s: when its round began: the run began, its latest turn started, or its first client
             came back. A new controller does not know it: None.
-        version: the version of the model that has its latest push; 0 before it.
+        version: the version of the model that has the push of its latest turn, or that it pulled in
+            it; 0 before it.
         is_counted: whether it has been collected in this round, and so the time of the round, if it
             is known, is in the moving average.
     """
@@ -117,6 +125,7 @@ class GroupedRoundRobin:
         similarity: beta; None if no client is excluded.
         strikes: for how many rounds in a row an update is less similar before that.
         mix: what a push adds to the model: `paper` or `delta`.
+        wait: what waits for a turn.
         numbers: the number of each client's group.
     """
 
@@ -127,6 +136,7 @@ class GroupedRoundRobin:
     similarity: float | None
     strikes: int
     mix: Mix
+    wait: Wait
     numbers: Mapping[str, int]
     timed = True
 
@@ -163,7 +173,8 @@ class GroupedRoundRobin:
                 state, more = self._judge(state, site, similarity)
                 decisions += more
             case Ended(group=members) if state.known.updates > before.known.updates:
-                state = self._end_push(before, state, members[0])
+                if self.wait == "push":
+                    state = self._end_push(before, state, members[0])
             case Joined(site) if site in self.numbers:
                 number = self.numbers[site]
                 if not self._list_clients(before, number):
@@ -176,6 +187,9 @@ class GroupedRoundRobin:
             known, start = self.sides.pull(state.known, pulling)
             state = replace(state, known=known)
             decisions.append(start)
+        if self.wait == "pull":
+            state, fresh, more = self._push_at_once(state, fresh, event.at_s)
+            decisions += more
         collected = self._collect(state, fresh)
         state = _count_rounds(state, collected, event.at_s)
         while collected:
@@ -211,28 +225,60 @@ class GroupedRoundRobin:
     def _sort(self, state: State) -> tuple[list[list[Waiting]], list[Waiting]]:
         """The waiting clients of each group whose updates count, and those that are to pull now.
 
-        No client pulls during its group's push: it would get a model that is old soon.
+        No client pulls during its group's push: it would get a model that is old soon. If pulls
+        wait for the turn, those whose updates are in the model wait on.
         """
-        pushing = self._list_pushing(state)
+        pushing = self._list_pushing(state) if self.wait == "push" else set()
         fresh: list[list[Waiting]] = [[] for _ in state.groups]
         pulling = []
         for each in state.known.waiting:
             number = self.numbers[each.site]
             if number in pushing:
                 continue
-            if each.given or state.known.version(each) < state.groups[number].version:
+            is_served = each.given and self.wait == "push"
+            if is_served or state.known.version(each) < state.groups[number].version:
                 pulling.append(each)
             else:
                 fresh[number].append(each)
         return fresh, pulling
 
+    def _push_at_once(
+        self, state: State, fresh: list[list[Waiting]], at_s: float
+    ) -> tuple[State, list[list[Waiting]], tuple[Decision, ...]]:
+        """Push the updates that groups still need, each alone; return who waits on, by groups."""
+        starts: list[Decision] = []
+        staying = []
+        for number, waiting in enumerate(fresh):
+            needed = self._count_needed(state, number)
+            running = [s for push in state.known.pushes for s in push.iterations]
+            given = sum(each.given for each in waiting)
+            given += sum(self.numbers[site] == number for site in running)
+            pushing = [each for each in waiting if not each.given][: max(0, needed - given)]
+            for each in pushing:
+                scale = 1.0 / (self.groups * needed)
+                known, start = self.sides.push(state.known, [each], scale, at_s)
+                state = replace(state, known=known)
+                starts.append(start)
+            staying.append([each for each in waiting if each not in pushing])
+        return state, staying, tuple(starts)
+
+    def _count_needed(self, state: State, number: int) -> int:
+        """How many updates a round of this group needs."""
+        clients = len(self._list_clients(state, number))
+        return max(1, math.ceil(self.fraction * clients))
+
     def _collect(self, state: State, fresh: list[list[Waiting]]) -> dict[int, list[Waiting]]:
-        """The groups that have enough updates: the earliest ones of each."""
+        """The groups that have enough updates, and who takes part in their turns.
+
+        These are the earliest ones of each, or if pulls wait for the turn, all that wait.
+        """
         collected = {}
         for number, waiting in enumerate(fresh):
-            clients = len(self._list_clients(state, number))
-            needed = max(1, math.ceil(self.fraction * clients))
-            if len(waiting) >= needed:
+            needed = self._count_needed(state, number)
+            if self.wait == "pull":
+                if sum(each.given for each in waiting) >= needed:
+                    collected[number] = waiting
+            elif len(waiting) >= needed:
                 collected[number] = waiting[:needed]
         return collected
 
@@ -242,16 +288,12 @@ class GroupedRoundRobin:
         """Start the next turn and return its group, or ask to be woken when there may be one."""
         if state.turn_s is not None and at_s < (earliest_s := state.turn_s + self._gap_s(state)):
             return _wake(state, earliest_s)
-        pushing = self._list_pushing(state)
+        pushing = self._list_pushing(state) if self.wait == "push" else set()
         for number in self._rotate(state):
             if number in collected:
-                scale = 1.0 / (self.groups * len(collected[number]))
-                keep = (self.groups - 1) / self.groups if self.mix == "paper" else 1.0
-                known, start = self.sides.push(
-                    state.known, collected[number], scale, at_s, keep=keep
-                )
+                state, start = self._start(state, number, collected[number], at_s)
                 first = (number + 1) % self.groups
-                return replace(state, known=known, first=first, turn_s=at_s), number, (start,)
+                return replace(state, first=first, turn_s=at_s), number, (start,)
             if number in pushing:
                 break
             since_s = state.groups[number].since_s
@@ -259,6 +301,19 @@ class GroupedRoundRobin:
             if at_s < late_s:
                 return _wake(state, late_s)
         return state, None, ()
+
+    def _start(
+        self, state: State, number: int, waiting: list[Waiting], at_s: float
+    ) -> tuple[State, Start]:
+        """The task of a group's turn: its push, or its pull."""
+        if self.wait == "pull":
+            state = _with(state, number, Group(at_s, state.known.updates))
+            known, start = self.sides.pull(state.known, waiting)
+            return replace(state, known=known), start
+        scale = 1.0 / (self.groups * len(waiting))
+        keep = (self.groups - 1) / self.groups if self.mix == "paper" else 1.0
+        known, start = self.sides.push(state.known, waiting, scale, at_s, keep=keep)
+        return replace(state, known=known), start
 
     def _list_pushing(self, state: State) -> set[int]:
         """The groups of which a push runs."""
@@ -314,6 +369,7 @@ def create(
     similarity: Annotated[float, Field(ge=-1, le=1)] | None = 0.5,
     strikes: Count = 3,
     mix: Mix = "paper",
+    wait: Wait = "push",
 ) -> GroupedRoundRobin:
     """The `sites` are the clients of the `servers`; a client's number is its place among them.
 
@@ -332,13 +388,18 @@ def create(
             mean of the clients' models, as in line 16 of the paper's Algorithm 2, with which a
             round makes M / (2 M - 1) of the progress of one of BSP. `delta`: w + 1 / M times the
             mean of what the clients have changed, with which it makes as much.
+        wait: what waits for the turn of a group: the `push` of its clients, which do it together,
+            or only their `pull`, as in the paper; then each client pushes as soon as it has
+            computed. That needs `mix: delta`, as updates are added when they come.
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
     count = min(PAPER_GROUPS, len(sites)) if groups is None else groups
     if not 1 <= count <= len(sites):
         raise ValueError(f"groups = {count} is not from 1 to the number of clients, {len(sites)}")
+    if wait == "pull" and mix == "paper":
+        raise ValueError("wait: 'pull': expected push, as mix: paper needs all updates at once")
     share = Fraction(str(fraction))  # as it is written: ceil(0.7 * 10) is 7
     sides = Sides(sites, servers)
     numbers = {site: client % count for client, site in enumerate(sites)}
-    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, mix, numbers)
+    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, mix, wait, numbers)

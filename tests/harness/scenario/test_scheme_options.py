@@ -27,6 +27,7 @@ OPTIONS = [
     ("policy: fl_r2sp", "similarity", {"-1.5": "-1 or more", "1.5": "1 or less"}),
     ("policy: fl_r2sp", "strikes", {"0": "1 or more"}),
     ("policy: fl_r2sp", "groups", {"0": "1 or more"}),
+    ("policy: fl_r2sp", "wait", {"both": "one of push, pull"}),
     ("policy: fl_r2sp", "mix", {"sum": "one of paper, delta"}),
     ("policy: eager_reduce", "quorum", {"0": "1 or more"}),
     ("policy: preduce", "decay", {"0.0": "more than 0", "1.0": "less than 1"}),
@@ -73,6 +74,12 @@ def test_all_values_out_of_bounds_are_reported_at_once():
 def test_an_option_of_pushes_that_wait_is_refused_where_pulls_wait(key, value):
     assert refuse(f"policy: r2sp, wait: pull, {key}: {value}") == [
         f"x.yaml:4: scheme.{key}: {value}: expected none with wait: pull, as pushes do not wait"
+    ]
+
+
+def test_a_mix_that_needs_all_updates_of_a_group_is_refused_where_they_come_alone():
+    assert refuse("policy: fl_r2sp, wait: pull") == [
+        "x.yaml:4: scheme.wait: pull: expected push, as mix: paper needs all updates at once"
     ]
 
 
