@@ -84,6 +84,8 @@ FIGURES: Mapping[str, Figure] = {
             "{name: fl-bsp, servers: [n1], chunk: 16 KiB, similarity: null},"
             "{name: fl-r2sp, servers: [n1], chunk: 16 KiB},"
             "{name: fl-r2sp, servers: [n1], chunk: 16 KiB, similarity: null},"
+            "{name: fl-r2sp, servers: [n1], chunk: 16 KiB, mix: delta},"
+            "{name: fl-r2sp, servers: [n1], chunk: 16 KiB, mix: delta, similarity: null},"
             "{name: ps-asp, servers: [n1], chunk: 16 KiB}",
         ),
         "accuracy_percent",
