@@ -30,6 +30,7 @@ OPTIONS = [
     ("policy: fl_r2sp", "wait", {"both": "one of push, pull"}),
     ("policy: fl_r2sp", "mix", {"sum": "one of paper, delta"}),
     ("policy: eager_reduce", "quorum", {"0": "1 or more"}),
+    ("policy: preduce", "filter", {"both": "one of prevent, repair"}),
     ("policy: preduce", "decay", {"0.0": "more than 0", "1.0": "less than 1"}),
     ("plan: bkt", "k", {"0": "1 or more"}),
     ("plan: blink", "trees", {"0": "1 or more"}),
