@@ -1,10 +1,11 @@
-"""Training samples, shared among the sites: every sample is in exactly one shard (pure).
+"""Training samples, shared among the sites (pure).
 
-`dirichlet` draws the sites' shares of each class, so shards differ in size. `even-dirichlet` draws
-the classes' shares of each site, which has a concentration of its own: so R2SP makes clients whose
-samples are mostly of one class (Zhang et al. 2025, VI-B1). Their paper draws each site's samples
-independently. Here no sample is in two shards, so the drawn shares are fitted to the numbers of
-samples that there are.
+`dirichlet` draws the sites' shares of each class, so shards differ in size. The others draw the
+classes' shares of each site, which has a concentration of its own: so R2SP makes clients whose
+samples are mostly of one class (Zhang et al. 2025, VI-B1). With `independent-dirichlet`, each site
+then draws its samples on its own, as in their paper, and a sample may be in several shards. With
+all others, every sample is in exactly one shard. For that, `even-dirichlet` fits the drawn shares
+to the numbers of samples that there are: what an outlier has of a class, the other sites lack.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Indexes = NDArray[np.int64]
 Table = NDArray[np.float64]
 """Numbers of samples, of shape (sites, classes)."""
 
-Kind = Literal["iid", "dirichlet", "even-dirichlet"]
+Kind = Literal["iid", "dirichlet", "even-dirichlet", "independent-dirichlet"]
 Outliers: TypeAlias = float | tuple[str, ...]
 """A share of the sites, or their names (or ranks)."""
 
@@ -41,7 +42,7 @@ def deal(
     """Return the indexes of each site's samples.
 
     Args:
-        kind: `iid`, `dirichlet` or `even-dirichlet`.
+        kind: one of `Kind`.
         labels: the class of each sample, of shape (samples,).
         alphas: the parameter of each site's Dirichlet distribution, of shape (sites,); `dirichlet`
             needs the same one for all sites, and `iid` none.
@@ -56,6 +57,8 @@ def deal(
         return dirichlet(labels, sites, float(alphas[0]), rng)
     if kind == "even-dirichlet":
         return even_dirichlet(labels, alphas, rng)
+    if kind == "independent-dirichlet":
+        return independent_dirichlet(labels, alphas, rng)
     return iid(labels.size, sites, rng)
 
 
@@ -102,6 +105,27 @@ def even_dirichlet(
     return [np.concatenate(part) for part in parts]
 
 
+def independent_dirichlet(
+    labels: NDArray[np.uint8], alphas: Table, rng: np.random.Generator
+) -> list[Indexes]:
+    """Let every site draw as many samples on its own, by classes in proportions drawn for it.
+
+    The parameter of site i's symmetric Dirichlet distribution is `alphas[i]`. No sample is twice in
+    a shard, unless the site draws more samples of a class than there are.
+    """
+    classes = np.unique(labels)
+    members = [np.flatnonzero(labels == label) for label in classes]
+    shards = []
+    for alpha, part in zip(alphas, np.array_split(labels, alphas.size), strict=True):
+        counts = rng.multinomial(part.size, rng.dirichlet(np.full(classes.size, alpha)))
+        drawn = [
+            rng.choice(each, count, replace=bool(count > each.size))
+            for each, count in zip(members, counts, strict=True)
+        ]
+        shards.append(np.concatenate(drawn))
+    return shards
+
+
 def find_outliers(outliers: Outliers, sites: Sites, seed: int) -> tuple[int, ...]:
     """Return the ranks of the outliers, in ascending order.
 
@@ -124,7 +148,7 @@ def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:
         find_outliers(outliers, sites, 0)
     except OptionError as error:
         return [error]
-    if outliers and kind != "even-dirichlet":
+    if outliers and kind not in ("even-dirichlet", "independent-dirichlet"):
         return [OptionError("outliers", outliers, f"none with shards: {kind}")]
     return []
 

@@ -207,12 +207,14 @@ def build(
         momentum: the momentum of SGD.
         weight_decay: the weight decay of SGD.
         shards: how samples are shared among the sites: `iid`, `dirichlet` (the sites' shares of
-            each class are drawn; sites have different numbers of samples), or `even-dirichlet` (the
-            mix of classes of each site is drawn; all sites have the same number of samples).
+            each class are drawn; sites have different numbers of samples), `even-dirichlet` (the
+            mix of classes of each site is drawn; all sites have the same number of samples, and no
+            two the same sample), or `independent-dirichlet` (so is the mix, and then each site
+            draws its samples on its own, so that several may have the same one).
         alpha: the parameter of the Dirichlet distribution; a smaller one makes the classes of sites
             differ more.
-        outliers: with `even-dirichlet`, the sites that have `outlier_alpha`: a share from 0 to 1 of
-            the sites, chosen by the seed, or a list of sites.
+        outliers: with these two, the sites that have `outlier_alpha`: a share from 0 to 1 of the
+            sites, chosen by the seed, or a list of sites.
         outlier_alpha: the parameter of the Dirichlet distribution of these sites.
         evaluate_every: each task asks the first member of its group for an evaluation; with n, a
             site evaluates at every n-th request.

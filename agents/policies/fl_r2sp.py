@@ -9,9 +9,22 @@ in which these clients push their models together, and the servers mix them in:
 
     w = (M - 1) / M * w + 1 / M * mean of the models
 
-Then all clients of the group that wait pull w. The others are stragglers: when they have computed,
-they push nothing and pull the latest model at once. So an update counts if it was computed from
-the model of its group's latest push or from a later one.
+That is line 16 of the paper's Algorithm 2, `mix: paper`. The mean of the models begins with a w
+that is M - 1 pushes old. So a push also takes back 1 / M of what the other groups have added since,
+and in a round of all groups the model moves by M / (2 M - 1) of what a round of BSP moves it, if
+all updates are alike. `mix: delta` adds only what the group has changed:
+
+    w = w + 1 / M * mean of (model - the model with which the client began)
+
+In both cases one group alone is BSP. After the push, all clients of the group that wait pull w. The
+others are stragglers: when they have computed, they push nothing and pull the latest model at once.
+So an update counts if it was computed from the model of its group's latest push or from a later
+one.
+
+The paper's clients push when they have computed, and their server waits with what it has got. With
+`wait: pull`, too, a client pushes alone and at once, unless its group has enough updates in this
+round. Servers add each of these updates when it comes, which only `mix: delta` allows. When enough
+are in the model, the group is collected; in its turn, all of its clients that wait pull.
 
 Turns come in the order of the groups and at least T / M apart. T is a moving average over the
 rounds of all groups: the time from a group's push to the next time when it is collected (algorithm
@@ -35,7 +48,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -47,8 +60,10 @@ from trunkline.agents.policies.policy import (
     Ended,
     Event,
     Exclude,
+    Gives,
     Joined,
     Ready,
+    Start,
     Wake,
 )
 from trunkline.agents.policies.push_pull import Sides, Waiting
@@ -56,15 +71,19 @@ from trunkline.agents.policies.push_pull import State as Known
 
 PAPER_GROUPS = 8
 
+Mix = Literal["paper", "delta"]
+Wait = Literal["push", "pull"]
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """What is known of a group, besides its clients.
 
     Attributes:
-        since_s: when its round began: the run began, its latest push started, or its first client
+        since_s: when its round began: the run began, its latest turn started, or its first client
             came back. A new controller does not know it: None.
-        version: the version of the model that has its latest push; 0 before it.
+        version: the version of the model that has the push of its latest turn, or that it pulled in
+            it; 0 before it.
         is_counted: whether it has been collected in this round, and so the time of the round, if it
             is known, is in the moving average.
     """
@@ -105,6 +124,8 @@ class GroupedRoundRobin:
         fraction: C, the share of a group's clients that a push needs.
         similarity: beta; None if no client is excluded.
         strikes: for how many rounds in a row an update is less similar before that.
+        mix: what a push adds to the model: `paper` or `delta`.
+        wait: what waits for a turn.
         numbers: the number of each client's group.
     """
 
@@ -114,9 +135,15 @@ class GroupedRoundRobin:
     patience: float
     similarity: float | None
     strikes: int
+    mix: Mix
+    wait: Wait
     numbers: Mapping[str, int]
     timed = True
-    gives = "model"
+
+    @property
+    def gives(self) -> Gives:
+        """What clients contribute to a push."""
+        return "model" if self.mix == "paper" else "update"
 
     @property
     def compares(self) -> bool:
@@ -146,7 +173,8 @@ class GroupedRoundRobin:
                 state, more = self._judge(state, site, similarity)
                 decisions += more
             case Ended(group=members) if state.known.updates > before.known.updates:
-                state = self._end_push(before, state, members[0])
+                if self.wait == "push":
+                    state = self._end_push(before, state, members[0])
             case Joined(site) if site in self.numbers:
                 number = self.numbers[site]
                 if not self._list_clients(before, number):
@@ -159,6 +187,9 @@ class GroupedRoundRobin:
             known, start = self.sides.pull(state.known, pulling)
             state = replace(state, known=known)
             decisions.append(start)
+        if self.wait == "pull":
+            state, fresh, more = self._push_at_once(state, fresh, event.at_s)
+            decisions += more
         collected = self._collect(state, fresh)
         state = _count_rounds(state, collected, event.at_s)
         while collected:
@@ -194,28 +225,60 @@ class GroupedRoundRobin:
     def _sort(self, state: State) -> tuple[list[list[Waiting]], list[Waiting]]:
         """The waiting clients of each group whose updates count, and those that are to pull now.
 
-        No client pulls during its group's push: it would get a model that is old soon.
+        No client pulls during its group's push: it would get a model that is old soon. If pulls
+        wait for the turn, those whose updates are in the model wait on.
         """
-        pushing = self._list_pushing(state)
+        pushing = self._list_pushing(state) if self.wait == "push" else set()
         fresh: list[list[Waiting]] = [[] for _ in state.groups]
         pulling = []
         for each in state.known.waiting:
             number = self.numbers[each.site]
             if number in pushing:
                 continue
-            if each.given or state.known.version(each) < state.groups[number].version:
+            is_served = each.given and self.wait == "push"
+            if is_served or state.known.version(each) < state.groups[number].version:
                 pulling.append(each)
             else:
                 fresh[number].append(each)
         return fresh, pulling
 
+    def _push_at_once(
+        self, state: State, fresh: list[list[Waiting]], at_s: float
+    ) -> tuple[State, list[list[Waiting]], tuple[Decision, ...]]:
+        """Push the updates that groups still need, each alone; return who waits on, by groups."""
+        starts: list[Decision] = []
+        staying = []
+        for number, waiting in enumerate(fresh):
+            needed = self._count_needed(state, number)
+            running = [s for push in state.known.pushes for s in push.iterations]
+            given = sum(each.given for each in waiting)
+            given += sum(self.numbers[site] == number for site in running)
+            pushing = [each for each in waiting if not each.given][: max(0, needed - given)]
+            for each in pushing:
+                scale = 1.0 / (self.groups * needed)
+                known, start = self.sides.push(state.known, [each], scale, at_s)
+                state = replace(state, known=known)
+                starts.append(start)
+            staying.append([each for each in waiting if each not in pushing])
+        return state, staying, tuple(starts)
+
+    def _count_needed(self, state: State, number: int) -> int:
+        """How many updates a round of this group needs."""
+        clients = len(self._list_clients(state, number))
+        return max(1, math.ceil(self.fraction * clients))
+
     def _collect(self, state: State, fresh: list[list[Waiting]]) -> dict[int, list[Waiting]]:
-        """The groups that have enough updates: the earliest ones of each."""
+        """The groups that have enough updates, and who takes part in their turns.
+
+        These are the earliest ones of each, or if pulls wait for the turn, all that wait.
+        """
         collected = {}
         for number, waiting in enumerate(fresh):
-            clients = len(self._list_clients(state, number))
-            needed = max(1, math.ceil(self.fraction * clients))
-            if len(waiting) >= needed:
+            needed = self._count_needed(state, number)
+            if self.wait == "pull":
+                if sum(each.given for each in waiting) >= needed:
+                    collected[number] = waiting
+            elif len(waiting) >= needed:
                 collected[number] = waiting[:needed]
         return collected
 
@@ -225,16 +288,12 @@ class GroupedRoundRobin:
         """Start the next turn and return its group, or ask to be woken when there may be one."""
         if state.turn_s is not None and at_s < (earliest_s := state.turn_s + self._gap_s(state)):
             return _wake(state, earliest_s)
-        pushing = self._list_pushing(state)
+        pushing = self._list_pushing(state) if self.wait == "push" else set()
         for number in self._rotate(state):
             if number in collected:
-                scale = 1.0 / (self.groups * len(collected[number]))
-                keep = (self.groups - 1) / self.groups
-                known, start = self.sides.push(
-                    state.known, collected[number], scale, at_s, keep=keep
-                )
+                state, start = self._start(state, number, collected[number], at_s)
                 first = (number + 1) % self.groups
-                return replace(state, known=known, first=first, turn_s=at_s), number, (start,)
+                return replace(state, first=first, turn_s=at_s), number, (start,)
             if number in pushing:
                 break
             since_s = state.groups[number].since_s
@@ -242,6 +301,19 @@ class GroupedRoundRobin:
             if at_s < late_s:
                 return _wake(state, late_s)
         return state, None, ()
+
+    def _start(
+        self, state: State, number: int, waiting: list[Waiting], at_s: float
+    ) -> tuple[State, Start]:
+        """The task of a group's turn: its push, or its pull."""
+        if self.wait == "pull":
+            state = _with(state, number, Group(at_s, state.known.updates))
+            known, start = self.sides.pull(state.known, waiting)
+            return replace(state, known=known), start
+        scale = 1.0 / (self.groups * len(waiting))
+        keep = (self.groups - 1) / self.groups if self.mix == "paper" else 1.0
+        known, start = self.sides.push(state.known, waiting, scale, at_s, keep=keep)
+        return replace(state, known=known), start
 
     def _list_pushing(self, state: State) -> set[int]:
         """The groups of which a push runs."""
@@ -296,6 +368,8 @@ def create(
     patience: Patience = 3.0,
     similarity: Annotated[float, Field(ge=-1, le=1)] | None = 0.5,
     strikes: Count = 3,
+    mix: Mix = "paper",
+    wait: Wait = "push",
 ) -> GroupedRoundRobin:
     """The `sites` are the clients of the `servers`; a client's number is its place among them.
 
@@ -310,13 +384,22 @@ def create(
             updates with the global one stays below it; null: no client is excluded. Only
             workloads that learn have updates that can be compared.
         strikes: for how many rounds in a row it has to stay below, 1 or more.
+        mix: how a push changes the model w of the servers. `paper`: (M - 1) / M w + 1 / M times the
+            mean of the clients' models, as in line 16 of the paper's Algorithm 2, with which a
+            round makes M / (2 M - 1) of the progress of one of BSP. `delta`: w + 1 / M times the
+            mean of what the clients have changed, with which it makes as much.
+        wait: what waits for the turn of a group: the `push` of its clients, which do it together,
+            or only their `pull`, as in the paper; then each client pushes as soon as it has
+            computed. That needs `mix: delta`, as updates are added when they come.
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
     count = min(PAPER_GROUPS, len(sites)) if groups is None else groups
     if not 1 <= count <= len(sites):
         raise ValueError(f"groups = {count} is not from 1 to the number of clients, {len(sites)}")
+    if wait == "pull" and mix == "paper":
+        raise ValueError("wait: 'pull': expected push, as mix: paper needs all updates at once")
     share = Fraction(str(fraction))  # as it is written: ceil(0.7 * 10) is 7
     sides = Sides(sites, servers)
     numbers = {site: client % count for client, site in enumerate(sites)}
-    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, numbers)
+    return GroupedRoundRobin(sides, count, share, patience, similarity, strikes, mix, wait, numbers)

@@ -1,14 +1,18 @@
 """The group filter against frozen groups (P-Reduce, section 4, "Group frozen avoidance"; pure).
 
-The sync-graph joins sites that were together in one of the last T groups. The filter chooses
-groups such that any T consecutive groups connect all active sites.
+The sync-graph joins sites that were together in one of the last T groups. There are two filters.
 
-A group of P sites joins at most P components of the graph into one. So if the last j groups leave c
-components, T - j more groups can connect them only if
+The paper's detects that groups are frozen, and repairs it (`repair`): if the last T groups have not
+connected all active sites, the next group has to have sites of two components. Until T groups have
+passed, and as long as the graph is connected, groups are first come, first served.
+
+Ours prevents it (`prevent`), which is stricter: it chooses groups such that any T consecutive
+groups connect all active sites. A group of P sites joins at most P components of the graph into
+one. So if the last j groups leave c components, T - j more groups can connect them only if
 
     c <= 1 + (T - j) (P - 1)
 
-The filter keeps this true for every j from 0 to T. For j = 0 it is the paper's lower bound of T,
+It keeps this true for every j from 0 to T. For j = 0 it is the paper's lower bound of T,
 and for j = T it says that the graph is connected. If all active sites wait, some group of them
 keeps it true: a site waits for its group no longer than until all others are ready.
 """
@@ -16,6 +20,9 @@ keeps it true: a site waits for its group no longer than until all others are re
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+Filter = Literal["prevent", "repair"]
 
 History = tuple[frozenset[str], ...]
 """The latest groups, the newest last."""
@@ -27,7 +34,12 @@ def compute_least_history(sites: int, p: int) -> int:
 
 
 def choose(
-    queue: tuple[str, ...], active: frozenset[str], history: History, size: int, last: int
+    queue: tuple[str, ...],
+    active: frozenset[str],
+    history: History,
+    size: int,
+    last: int,
+    kind: Filter = "prevent",
 ) -> tuple[str, ...] | None:
     """The first `size` sites of the queue that may form a group; None if the filter waits.
 
@@ -38,9 +50,14 @@ def choose(
     if len(queue) < size:
         return None
     levels = list(_list_needs(active, history, size, last))
+    if kind == "repair":
+        whole, _ = levels[-1]
+        is_frozen = len(history) == last and len(set(whole.values())) > 1
+        levels = [(whole, min(size, 2))] if is_frozen else []
 
     def count_missing(group: Iterable[str]) -> int:
-        return max(need - len({component[site] for site in group}) for component, need in levels)
+        missing = (need - len({part[site] for site in group}) for part, need in levels)
+        return max(missing, default=0)
 
     if count_missing(queue) > 0:
         return None
@@ -52,9 +69,12 @@ def choose(
     return chosen
 
 
-def remember(history: History, group: Iterable[str], last: int) -> History:
-    """The history after this group: what the next decision needs, T - 1 groups."""
-    return (*history, frozenset(group))[1 - last :] if last > 1 else ()
+def remember(
+    history: History, group: Iterable[str], last: int, kind: Filter = "prevent"
+) -> History:
+    """The history after this group: what the next decision needs, T - 1 groups, or T to repair."""
+    count = last if kind == "repair" else last - 1
+    return (*history, frozenset(group))[-count:] if count else ()
 
 
 def forget(history: History, site: str) -> History:

@@ -91,6 +91,7 @@ class PartialReduce:
     decay: Fraction | None = None
     last: int | None = None
     missing: staleness.Missing = "closest"
+    filter: frozen_groups.Filter = "prevent"
 
     @property
     def keeps_initial(self) -> bool:
@@ -138,7 +139,9 @@ class PartialReduce:
         """The next group in the order of the queue; None if none is ready."""
         size = min(self.p, len(state.active))
         if self.last is not None:
-            return frozen_groups.choose(state.queue, state.active, state.history, size, self.last)
+            return frozen_groups.choose(
+                state.queue, state.active, state.history, size, self.last, self.filter
+            )
         return state.queue[:size] if len(state.queue) >= size else None
 
     def _form(self, state: State, chosen: tuple[str, ...]) -> tuple[State, Decision]:
@@ -151,7 +154,7 @@ class PartialReduce:
         joined = {site: state.versions[site].join(newest) for site in group}
         history = state.history
         if self.last is not None:
-            history = frozen_groups.remember(history, group, self.last)
+            history = frozen_groups.remember(history, group, self.last, self.filter)
         after = State(state.active, queue, {**state.versions, **joined}, history)
         return after, self._start(state, group)
 
@@ -173,6 +176,7 @@ def create(
     missing: staleness.Missing = "closest",
     group_filter: bool = False,
     history: int | None = None,
+    filter: frozen_groups.Filter = "prevent",  # noqa: A002 (the key of a scenario)
 ) -> PartialReduce:
     """Groups of `p` of the `sites`.
 
@@ -188,6 +192,9 @@ def create(
             sites would leave the last groups unconnected, others are chosen or waited for.
         history: with the group filter, how many consecutive groups connect all sites; default: as
             few as possible, (sites - 1) / (p - 1), rounded up.
+        filter: with the group filter, whether it prevents that this many groups do not connect all
+            sites (`prevent`), or notices it, and then lets groups join two parts (`repair`), as in
+            the paper.
     """
     if not 2 <= p <= len(sites):
         raise ValueError(f"p: {p}: expected 2 to {len(sites)}, the number of sites")
@@ -204,4 +211,5 @@ def create(
         exact if weights == "dynamic" else None,
         (history or least) if group_filter else None,
         missing,
+        filter,
     )

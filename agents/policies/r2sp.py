@@ -7,9 +7,11 @@ A worker that is ready asks to continue, and waits for its turn. Turns come in t
 sites, at least `r T / N` apart. In its turn a worker pushes its update. As soon as the servers have
 it, the worker pulls the model, together with the size of its next batch: that is its permission to
 proceed. So the updates and the pulls are as far apart (figure 3), but for the differences between
-the durations of pushes. In the paper's Algorithm 1 a worker pushes as soon as it has computed, and
-only its pull waits. Then a slow worker could miss two updates of every other one. The paper wants
-updates in a fixed order, with a staleness of at most N - 1 (IV-A2). So here the push waits, too.
+the durations of pushes. In the paper's Algorithm 1 (lines 5 to 7) a worker pushes as soon as it has
+computed, and only its pull waits for a turn: `wait: pull`. Then a slow worker can miss two updates
+of every other one, and updates come in any order. The paper wants them in a fixed order, with a
+staleness of at most N - 1 (IV-A2). So by default the push waits, too: `wait: push`. What follows
+about pushes at once is about that form.
 
 As many pushes run at once as there are servers: that many workers with links like those of the
 servers fill them. A push may overtake an older one. So a pull waits for all pushes that run when
@@ -17,32 +19,35 @@ its worker's own has ended. The updates of these are then no longer missing, and
 overtake the worker's next push. No turn starts that might make an update miss more than N - 1
 others.
 
-T is the mean over the workers of the time that an iteration takes: push, pull and computing, each
-as a moving average; waiting does not count. N is the number of workers that are there. If transfers
+T is the mean over the workers of the time that an iteration takes, or the time of the slowest one
+(IV-A3): push, pull and computing, each as a moving average; waiting does not count. N is the number
+of workers that are there. If transfers
 take most of an iteration, workers wait for each other, and N turns take longer than T. Then turns
 are at least `r P / at_once` apart, where P is the time of a push: else several would begin soon
 after each other, share the servers' links, and end together.
 
 The rotation waits for a slow worker (IV-B1), but not forever. It skips workers that are lost, and
 those that are `patience` times later than expected. An update that is staler than N - 1 because its
-worker was late, or away, is dropped: its worker only pulls in its turn.
+worker was late, or away, is dropped: its worker only pulls in its turn. With `wait: pull`, the
+limit is 2 (N - 1).
 
-Batch size tuning (IV-A3): computing takes as long as the batch is large. Every worker gets the
-largest batch with which an iteration takes no longer than that of the slowest worker with the first
-batch. An update counts in proportion to its batch.
+Batch size tuning (IV-A3): the time of computing is linear in the size of the batch, with a fixed
+part and a slope, which are fitted to what was measured. Every worker gets the largest batch with
+which an iteration takes no longer than that of the slowest worker with the first batch. An update
+counts in proportion to its batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from trunkline.agents.planning.option_types import Count, Momentum, Patience
 from trunkline.agents.policies import task_ends
-from trunkline.agents.policies.moving_average import Average
+from trunkline.agents.policies.moving_average import Average, Line
 from trunkline.agents.policies.policy import (
     Decision,
     Ended,
@@ -58,6 +63,9 @@ from trunkline.agents.policies.push_pull import State as Known
 
 LARGEST = 8
 """A tuned batch is at most this many times the first one: memory is limited."""
+
+Wait = Literal["push", "pull"]
+IterationTime = Literal["mean", "slowest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ class Progress:
         batch: the size of its batch, relative to the first one.
         pushing: the duration of a push.
         moving: the duration of a push and a pull.
-        computing: the duration of computing with the first batch.
+        computing: the duration of computing, by the size of the batch relative to the first one.
     """
 
     turn: int = 0
@@ -88,12 +96,17 @@ class Progress:
     batch: float = 1.0
     pushing: Average = field(default_factory=Average)
     moving: Average = field(default_factory=Average)
-    computing: Average = field(default_factory=Average)
+    computing: Line = field(default_factory=Line)
 
     @property
     def iteration_s(self) -> float:
         """How long an iteration with its present batch is expected to take."""
-        return self.moving.value + self.batch * self.computing.value
+        return self.moving.value + self.computing.time_of(self.batch)
+
+    @property
+    def first_s(self) -> float:
+        """How long an iteration with the first batch is expected to take."""
+        return self.moving.value + self.computing.time_of(1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,8 @@ class RoundRobin:
     momentum: float
     batch: int | None = None
     strict: bool = False
+    wait: Wait = "push"
+    iteration_time: IterationTime = "mean"
     timed = True
     gives = "update"
 
@@ -143,8 +158,11 @@ class RoundRobin:
             return state, ()
         decisions: list[Decision] = []
         for waiting in known.waiting:
-            if waiting.given and not _is_early(state, waiting.site):
+            if waiting.given and self.wait == "push" and not _is_early(state, waiting.site):
                 state, start = self._pull(state, waiting, event.at_s)
+                decisions.append(start)
+            if not waiting.given and self.wait == "pull" and self._is_fresh(state, waiting):
+                state, start = self._push(state, waiting, event.at_s)
                 decisions.append(start)
         for _ in self.sides.workers:
             state, more = self._take_turn(state, event.at_s)
@@ -158,8 +176,8 @@ class RoundRobin:
                 return _with(state, site, self._end(state, before, event))
             case Ready(site) if (now := state.progress[site]).began_s is not None:
                 if event.iteration == 0 or now.began_s:  # a new controller was told of neither
-                    took_s = (event.at_s - now.began_s) / now.batch
-                    now = replace(now, computing=now.computing.add(took_s))
+                    took_s = event.at_s - now.began_s
+                    now = replace(now, computing=now.computing.add(now.batch, took_s))
                 return _with(state, site, replace(now, began_s=None, pulled_s=None))
             case Lost(site) | Joined(site) if site in state.progress:
                 now = replace(state.progress[site], since_s=event.at_s)
@@ -182,9 +200,12 @@ class RoundRobin:
 
     def _take_turn(self, state: State, at_s: float) -> tuple[State, tuple[Decision, ...]]:
         """Start the next turn, or ask to be woken when there may be one."""
-        fresh = {each.site: each for each in state.known.waiting if not each.given}
+        waits_for_pull = self.wait == "pull"  # what still waits then has no push to do
+        there = state.known.waiting
+        fresh = {each.site: each for each in there if waits_for_pull or not each.given}
         pushing = (state.progress[site] for site in _list_pushing(state))
-        if not fresh or any(state.turns + 1 - each.turn > each.room for each in pushing):
+        is_full = any(state.turns + 1 - each.turn > each.room for each in pushing)
+        if not fresh or (is_full and not waits_for_pull):
             return state, ()
         earliest_s = at_s if state.turn_s is None else state.turn_s + self._gap_s(state)
         if at_s < earliest_s:
@@ -200,20 +221,33 @@ class RoundRobin:
         return state, ()
 
     def _start(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, tuple[Start]]:
-        """Push the update of a worker, or only pull if the update is too stale."""
-        running = len(_list_pushing(state))
-        staleness = state.known.updates + running - state.known.version(waiting)
+        """Take the turn of a worker: push its update, or only pull if it may or has to."""
+        spare = self._spare(state, waiting)
         state = replace(state, turns=state.turns + 1, turn_s=at_s)
-        now = state.progress[waiting.site]
-        spare = len(self.sides.workers) - 1 - staleness
         room = min(self.at_once - 1, spare) if self.strict else self.at_once - 1
-        now = replace(now, turn=state.turns, room=room, since_s=at_s, push_s=None)
-        if spare < 0:
+        now = replace(state.progress[waiting.site], turn=state.turns, room=room, since_s=at_s)
+        if self.wait == "pull" or spare < 0:
+            now = now if waiting.given else replace(now, push_s=None)
             state, start = self._pull(_with(state, waiting.site, now), waiting, at_s)
-            return state, (start,)
-        scale = self.share * now.batch
+        else:
+            state = _with(state, waiting.site, replace(now, push_s=None))
+            state, start = self._push(state, waiting, at_s)
+        return state, (start,)
+
+    def _spare(self, state: State, waiting: Waiting) -> int:
+        """How many more updates of others this worker's update may miss."""
+        staleness = state.known.updates + len(_list_pushing(state)) - state.known.version(waiting)
+        most = len(self.sides.workers) - 1
+        return (2 * most if self.wait == "pull" else most) - staleness
+
+    def _is_fresh(self, state: State, waiting: Waiting) -> bool:
+        return self._spare(state, waiting) >= 0
+
+    def _push(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, Start]:
+        """Add the update of a worker to the model of the servers."""
+        scale = self.share * state.progress[waiting.site].batch
         known, start = self.sides.push(state.known, [waiting], scale, at_s, self.momentum)
-        return _with(replace(state, known=known), waiting.site, now), (start,)
+        return replace(state, known=known), start
 
     def _pull(self, state: State, waiting: Waiting, at_s: float) -> tuple[State, Start]:
         """Let a worker continue, with the model and the size of its next batch."""
@@ -228,23 +262,27 @@ class RoundRobin:
     def _tune(self, state: State, worker: Progress) -> int:
         """The batch with which this worker's iteration takes as long as the slowest worker's."""
         first = self.batch or 1
-        if not (worker.moving.count and worker.computing.value):
+        if not (worker.moving.count and worker.computing.slope_s):
             return first
-        slowest_s = max(each.moving.value + each.computing.value for each in _measured(state))
-        batch = int(first * (slowest_s - worker.moving.value) / worker.computing.value)
+        slowest_s = max(each.first_s for each in _measured(state))
+        batch = int(first * worker.computing.size_of(slowest_s - worker.moving.value))
         return min(max(first, batch), LARGEST * first)
 
     def _gap_s(self, state: State) -> float:
         """The least time between the starts of two turns: `r T / N`, or `r P / at_once`."""
+        iteration_s = _iteration_s(state, self.iteration_time)
+        share_s = iteration_s / max(1, len(state.known.workers))
+        if self.wait == "pull":
+            return self.relaxation * share_s
         there = [state.progress[site] for site in sorted(state.known.workers)]
         pushes_s = [each.pushing.value for each in there if each.pushing.count]
         push_s = sum(pushes_s) / max(1, len(pushes_s))
-        share_s = _iteration_s(state) / max(1, len(there))
         return self.relaxation * max(share_s, push_s / self.at_once)
 
     def _late_s(self, state: State, site: str) -> float | None:
         """When a worker that is not ready is late; None if nothing was measured yet."""
-        expected_s = max(_iteration_s(state), state.progress[site].iteration_s)
+        iteration_s = _iteration_s(state, self.iteration_time)
+        expected_s = max(iteration_s, state.progress[site].iteration_s)
         return state.progress[site].since_s + self.patience * expected_s if expected_s else None
 
     def _rotate(self, state: State) -> Iterator[tuple[int, str]]:
@@ -277,10 +315,12 @@ def _measured(state: State) -> list[Progress]:
     return [each for each in there if each.computing.count]
 
 
-def _iteration_s(state: State) -> float:
+def _iteration_s(state: State, kind: IterationTime) -> float:
     """T, in seconds; 0 before anything was measured."""
     found = [each.iteration_s for each in _measured(state)]
-    return sum(found) / len(found) if found else 0.0
+    if not found:
+        return 0.0
+    return max(found) if kind == "slowest" else sum(found) / len(found)
 
 
 def _with(state: State, site: str, progress: Progress) -> State:
@@ -298,6 +338,8 @@ def create(
     momentum: Momentum = 0.0,
     batch: Count | None = None,
     strict: bool = False,
+    wait: Wait = "push",
+    iteration_time: IterationTime = "mean",
 ) -> RoundRobin:
     """The `sites` are the workers of the `servers`; their order is that of the turns.
 
@@ -306,8 +348,8 @@ def create(
             of an iteration and N the number of workers.
         patience: how many times as long as expected an iteration may take, 1 or more. If it takes
             longer, the rotation continues without the worker.
-        at_once: how many turns may have pushes that run at the same time, 1 or more; default: as
-            many as there are servers.
+        at_once: with `wait: push`, how many turns may have pushes that run at the same time, 1 or
+            more; default: as many as there are servers.
         share: the weight of an update that was computed with the first batch, above 0, and within
             what float32 can hold (1.2e-38 to 3.4e38); default: 1 / workers, as with the policy
             `ps`. In the paper it is 1.
@@ -315,12 +357,21 @@ def create(
             1. Workers may have a momentum of their own in their updates.
         batch: the samples per step with which all workers begin, the `batch` of the workload, 1 or
             more. With it, batch sizes are tuned: faster workers get up to 8 times as many samples.
-        strict: whether no update may ever miss more than N - 1 others. Otherwise `at_once` - 1 more
-            may overtake a push; then workers wait for less time.
+        strict: with `wait: push`, whether no update may ever miss more than N - 1 others. By
+            default, `at_once` - 1 more may overtake a push; then workers wait for less time.
+        wait: what waits for a worker's turn: its `push`, which its pull follows at once, or only
+            its `pull`, as in the paper's Algorithm 1; then it pushes as soon as it has computed.
+        iteration_time: T: the `mean` over the workers, or the time of the `slowest` one, as in the
+            paper.
     """
     if not servers:
         raise ValueError("servers: at least one is needed")
+    for name, value in (("at_once", at_once), ("strict", strict)):
+        if wait == "pull" and value:
+            why = "as pushes do not wait"
+            raise ValueError(f"{name}: {value}: expected none with wait: pull, {why}")
     weight = 1 / len(sites) if share is None else share
     most = len(servers) if at_once is None else at_once
     sides = Sides(sites, servers)
-    return RoundRobin(sides, relaxation, patience, most, weight, momentum, batch, strict)
+    rest = batch, strict, wait, iteration_time
+    return RoundRobin(sides, relaxation, patience, most, weight, momentum, *rest)

@@ -19,6 +19,12 @@ SCHEMES: Mapping[str, Mapping[str, Any]] = {
     "ps-hete": {"policy": "ps", "plan": "ps", "mode": "hete"},
     "ps-bk": {"policy": "ps", "plan": "ps", "mode": "bk"},
     "r2sp": {"policy": "r2sp", "plan": "ps"},
+    "r2sp-literal": {
+        "policy": "r2sp",
+        "plan": "ps",
+        "wait": "pull",
+        "iteration_time": "slowest",
+    },
     "fl-r2sp": {"policy": "fl_r2sp", "plan": "ps"},
     "fl-bsp": {"policy": "fl_r2sp", "plan": "ps", "groups": 1},
     "safa": {"policy": "safa", "plan": "ps"},

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,15 @@ from trunkline.workloads import datasets, models, training
 from trunkline.workloads.base import digest
 from trunkline.workloads.datasets import DatasetError, parse_idx
 from trunkline.workloads.option_rules import OptionError
-from trunkline.workloads.shards import deal, dirichlet, even_dirichlet, find_outliers, iid
+from trunkline.workloads.shards import (
+    Kind,
+    deal,
+    dirichlet,
+    even_dirichlet,
+    find_outliers,
+    iid,
+    independent_dirichlet,
+)
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"channels": 2, "hidden": 16, "batch": 16, "local_steps": 2}
@@ -191,6 +200,46 @@ def test_clients_have_the_mix_of_classes_that_is_drawn_for_them():
     assert mixes[others].var(axis=0).mean() == pytest.approx(0.09 / 101, rel=0.2)
 
 
+def mixes_of(kind, sites, seed=7):
+    """The shares of ten classes of 6000 samples at each site, of which a quarter are outliers."""
+    labels = np.repeat(np.arange(10, dtype=np.uint8), 6000)
+    alphas = np.full(sites, 10.0)
+    outliers = list(find_outliers(0.25, sites, seed))
+    alphas[outliers] = 0.1
+    shards = kind(labels, alphas, np.random.default_rng(seed))
+    mixes = [np.bincount(labels[shard], minlength=10) / len(shard) for shard in shards]
+    return shards, np.array(mixes), outliers
+
+
+def test_independent_shards_share_samples_and_each_has_none_twice():
+    shards, _, _ = mixes_of(independent_dirichlet, 32)
+    assert [shard.size for shard in shards] == [60_000 // 32] * 32
+    assert all(np.unique(shard).size == shard.size for shard in shards)
+    drawn = np.concatenate(shards)
+    assert 0.5 * drawn.size < np.unique(drawn).size < 0.75 * drawn.size
+    again = mixes_of(independent_dirichlet, 32)[0]
+    assert all(np.array_equal(*pair) for pair in zip(shards, again, strict=True))
+
+
+def test_a_site_that_draws_more_samples_of_a_class_than_there_are_has_some_twice():
+    labels = np.array([0, 1, 2, 3] * 3, dtype=np.uint8)
+    (shard,) = independent_dirichlet(labels, np.array([1e-6]), np.random.default_rng(1))
+    assert shard.size == 12 and np.unique(labels[shard]).size == 1
+
+
+def test_what_outliers_have_of_a_class_regular_sites_lack_only_if_shards_are_disjoint():
+    rarest = {}
+    for kind in (even_dirichlet, independent_dirichlet):
+        found = []
+        for seed in range(5):
+            _, mixes, outliers = mixes_of(kind, 32, seed)
+            regular = np.delete(mixes, outliers, axis=0).mean(axis=0)
+            found.append(regular.min())
+        rarest[kind] = np.mean(found)
+    assert rarest[even_dirichlet] < 0.07
+    assert rarest[independent_dirichlet] > 0.085
+
+
 def test_outliers_are_a_share_of_the_sites_that_the_seed_chooses_or_named():
     assert [len(find_outliers(share, 9, 1)) for share in (0.0, 0.1, 0.25, 1.0)] == [0, 1, 2, 9]
     assert find_outliers(0.25, 128, 1) == find_outliers(0.25, 128, 1)
@@ -219,7 +268,7 @@ def test_a_shard_without_samples_is_refused(folder):
     with pytest.raises(OptionError, match=r"4 samples.*: expected a sample for each of 5 sites"):
         training.build(0, 5, 1, **SMALL, data=str(folder))
     labels = np.zeros(3, dtype=np.uint8)
-    for kind in ("iid", "dirichlet", "even-dirichlet"):
+    for kind in get_args(Kind):
         with pytest.raises(OptionError, match="a sample for each of 4 sites"):
             deal(kind, labels, np.ones(4), np.random.default_rng(1))
 
@@ -525,7 +574,7 @@ WRONG = {
     "learning_rate": (0, "a number above 0, at most 100"),
     "momentum": (1, "a number from 0 to below 1"),
     "weight_decay": (float("nan"), "a number from 0 to below 1"),
-    "shards": ("random", "iid or dirichlet or even-dirichlet"),
+    "shards": ("random", "iid or dirichlet or even-dirichlet or independent-dirichlet"),
     "alpha": (-1.0, "a number above 0, at most 1e+06"),
     "outlier_alpha": (0, "a number above 0, at most 1e+06"),
     "evaluate_every": (0, "a whole number from 1 to 1000000"),

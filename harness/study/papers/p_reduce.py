@@ -48,7 +48,11 @@ FIGURES: Mapping[str, Figure] = {
         "two sites may average only with each other, and the other two as well; the group filter "
         "connects them (section 4)",
         "frozen_groups.yaml",
-        ("scheme={group_filter: false},{group_filter: true},{group_filter: true, history: 12}",),
+        (
+            "scheme={group_filter: false},{group_filter: true},{group_filter: true, history: 12},"
+            "{group_filter: true, filter: repair},"
+            "{group_filter: true, history: 12, filter: repair}",
+        ),
         "rho",
     ),
 }

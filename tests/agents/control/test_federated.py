@@ -55,6 +55,23 @@ def test_every_version_is_a_mix_of_the_one_before_and_a_groups_mean(groups):
     assert wan.verdict().outcome == "pass"
 
 
+def test_every_version_adds_a_share_of_what_a_group_has_changed():
+    wan = play(fl_r2sp.create, groups=2, fraction=1.0, mix="delta")
+    assert check(wan) == {(site, iteration) for site in CLIENTS for iteration in range(4)}
+    assert {(keep, scale) for _, keep, scale, _ in list_pushes(wan)} == {(1.0, 0.25)}
+    assert wan.verdict().outcome == "pass"
+
+
+def test_clients_push_alone_if_their_pull_waits_for_the_turn_of_their_group():
+    options = {"groups": 2, "fraction": 1.0, "similarity": None, "patience": 100.0}
+    wan = play(fl_r2sp.create, mix="delta", wait="pull", **options)
+    assert check(wan) == {(site, iteration) for site in CLIENTS for iteration in range(4)}
+    assert {len(models) for models, *_ in list_pushes(wan)} == {1}
+    pulls = [set(e["group"]) - {"s1"} for e in wan.of("task_started") if e["scale"] == 1]
+    assert pulls == [{"n1", "n3"}, {"n2", "n4"}] * 4
+    assert wan.verdict().outcome == "pass"
+
+
 def test_a_straggler_only_pulls():
     wan = play(
         fl_r2sp.create, rounds=6, groups=1, fraction=0.75, similarity=-1.0, speeds={"n4": 0.45}
@@ -122,6 +139,8 @@ def test_the_rotation_of_groups_goes_on_whatever_is_lost(seed, servers):
         await schedule(seed, wan)(wan)
 
     options = {"groups": 1 + seed % 3, "fraction": (0.5, 0.75, 1.0)[seed % 3], "similarity": None}
+    options["mix"] = ("paper", "delta")[seed // 2 % 2]
+    options["wait"] = "pull" if seed // 2 % 4 == 1 else "push"
     wan = play(fl_r2sp.create, servers, faults, rounds=30, backup=bool(seed % 2), **options)
     assert {e["site"] for e in wan.of("worker_finished")} == set(CLIENTS)
     assert wan.verdict().outcome == "pass"

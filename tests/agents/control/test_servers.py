@@ -107,6 +107,16 @@ def test_workers_without_servers_end_their_rounds(create):
     assert {e["site"]: e["rounds"] for e in finished} == dict.fromkeys(WORKERS, 4)
 
 
+def test_in_the_literal_form_of_r2sp_all_push_at_once_and_pulls_come_in_turn():
+    wan = play(r2sp.create, ("s1",), wait="pull", iteration_time="slowest", patience=100.0)
+    check(wan)
+    tasks = wan.of("task_started")
+    pulls = [event["group"][0] for event in tasks if event["scale"] == 1]
+    assert pulls == [*WORKERS] * 4
+    assert all(event["scale"] != 1 for event in tasks[: len(WORKERS)])
+    assert wan.verdict().outcome == "pass"
+
+
 def test_a_new_controller_does_not_ask_again_for_updates_of_a_task_that_it_took_over():
     async def replace_controller(wan):
         for site in WORKERS:
@@ -217,7 +227,10 @@ def test_no_update_counts_twice_whatever_is_lost(seed, servers):
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("servers", [("s1",), ("s1", "s2")])
 def test_the_rotation_of_r2sp_goes_on_whatever_is_lost(seed, servers):
-    options = {"batch": 32, "at_once": 1 + seed % 3, "strict": seed % 4 < 2, "rate_mbps": SLOW}
+    options = {"batch": 32, "at_once": 1 + seed % 3, "strict": seed % 4 < 2}
+    if seed % 5 == 4:
+        options = {"batch": 32, "wait": "pull", "iteration_time": "slowest"}
+    options["rate_mbps"] = SLOW
     faults = break_at_random(seed)
     wan = play(r2sp.create, servers, faults, rounds=6, backup=bool(seed % 2), **options)
     check(wan)
@@ -258,7 +271,12 @@ FAULTS = {
 )
 @pytest.mark.parametrize(
     ("create", "options"),
-    [(r2sp.create, {}), (r2sp.create, {"strict": True, "batch": 32}), (ps.create, {"mode": "asp"})],
+    [
+        (r2sp.create, {}),
+        (r2sp.create, {"strict": True, "batch": 32}),
+        (r2sp.create, {"wait": "pull"}),
+        (ps.create, {"mode": "asp"}),
+    ],
 )
 def test_servers_and_workers_go_on_after_each_kind_of_fault(fault, backup, create, options):
     servers = ("s1", "s2")

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -58,6 +59,88 @@ def test_a_push_mixes_the_mean_of_a_groups_models_into_that_of_the_servers():
     assert push == Start(group, weights, 0.25, SERVERS, servers, keep=0.5, then="wait")
     _, (pull,) = policy.step(state, Ended(0, push.group, True))
     assert pull == Start(group, {"x": 1.0, "y": 1.0}, 1.0, ("a", "c"), servers)
+
+
+def test_a_push_of_changes_adds_their_mean_to_the_model_of_the_servers():
+    policy = fl_r2sp.create(tuple("abcd"), servers=SERVERS, groups=2, fraction=1.0, mix="delta")
+    assert Traits.of(policy) == Traits(timed=True, gives="update", compares=True)
+    state, _ = policy.step(policy.initial, Ready("a", 0))
+    _, (push,) = policy.step(state, Ready("c", 0))
+    group, servers = ("a", "c", "x", "y"), frozenset(SERVERS)
+    weights = {"a": 1.0, "c": 1.0}
+    assert push == Start(group, weights, 0.25, SERVERS, servers, keep=1.0, then="wait")
+
+
+class Recursion:
+    """Clients whose model is one number, to which each round adds 1. Groups push in turn."""
+
+    def __init__(self, groups, **options):
+        self.sites = tuple(f"c{number}" for number in range(groups))
+        self.policy = fl_r2sp.create(
+            self.sites, servers=SERVERS, groups=groups, fraction=1.0, patience=1e6, **options
+        )
+        self.state, self.model = self.policy.initial, 0.0
+        self.bases = dict.fromkeys(self.sites, 0.0)
+
+    def give(self, event):
+        self.state, decisions = self.policy.step(self.state, event)
+        for decision in decisions:
+            if isinstance(decision, Wake):
+                self.give(Tick(decision.at_s))
+            elif decision.then == "wait":
+                (site,) = decision.weights
+                given = 1 + (self.bases[site] if self.policy.gives == "model" else 0)
+                self.model = decision.keep * self.model + decision.scale * given
+                self.give(Ended(0, decision.group, True, event.at_s))
+            else:
+                self.bases[decision.receivers[0]] = self.model
+
+    def count_rounds(self, goal):
+        """How many rounds of all groups it takes until the servers' model is at the goal."""
+        for done in range(1000):
+            for site in self.sites:
+                self.give(Ready(site, done, at_s=float(done)))
+            if self.model >= goal - 1e-9:
+                return done + 1
+        raise AssertionError("it never gets there")
+
+
+def test_what_bsp_learns_in_30_rounds_takes_eight_groups_57_as_the_paper_mixes_and_30_by_changes():
+    assert Recursion(1).count_rounds(30) == Recursion(1, mix="delta").count_rounds(30) == 30
+    assert Recursion(8).count_rounds(30) == 57
+    assert Recursion(8, mix="delta").count_rounds(30) == 30
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_a_round_as_the_paper_mixes_makes_m_of_2_m_minus_1_of_the_progress_of_bsp(groups):
+    rounds = Recursion(groups, mix="paper").count_rounds(120)
+    assert rounds == pytest.approx(120 * (2 * groups - 1) / groups, abs=1)
+
+
+def test_if_pulls_wait_a_client_pushes_alone_and_at_once_and_its_group_pulls_in_its_turn():
+    run = play("abcdef", groups=2, fraction=0.6, mix="delta", wait="pull", patience=10)
+    assert run.ready("b", 0, at_s=0.5) == ["push b * 0.25 + 1"]
+    assert run.ready("c", 0, at_s=1.0) == ["push c * 0.25 + 1"]
+    assert run.ready("e", 0, at_s=1.2) == ["push e * 0.25 + 1"]
+    assert run.ready("a", 0, at_s=1.3) == []  # its group has enough
+    assert run.end("b", at_s=1.4, took_s=0.9) == []
+    assert run.end("c", at_s=1.5, took_s=0.5) == []
+    assert run.end("e", at_s=2.0, took_s=0.8) == ["pull ace"]
+    assert run.ready("d", 0, at_s=2.1) == ["push d * 0.25 + 1"]
+    assert run.end("d", at_s=2.3, took_s=0.2) == ["wake 3.075"]  # 2 s + (2 + 2.3) / 2 / 2
+    assert run.ready("c", 1, at_s=3.0) == ["push c * 0.25 + 1"]
+    assert run.give(Tick(3.075)) == ["pull bd"]
+    assert run.ready("f", 0, at_s=3.1) == ["pull f"]  # a straggler
+
+
+def test_updates_that_come_alone_cannot_replace_a_part_of_the_model():
+    with pytest.raises(ValueError, match="wait: 'pull': expected push, as mix: paper needs"):
+        play(wait="pull", mix="paper")
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_a_round_makes_the_progress_of_bsp_if_updates_come_alone(groups):
+    assert Recursion(groups, mix="delta", wait="pull").count_rounds(30) == 30
 
 
 def test_one_group_replaces_the_model_by_the_mean_and_waits_for_no_gap():
@@ -226,6 +309,8 @@ def test_options_that_make_no_sense_are_refused(options, message):
 
 
 def simulate(seed, clients, options, **setting):
+    options = dict(options)
+    options |= options.pop("form", {})
     sites = tuple("abcdefgh"[:clients])
     policy = create_policy(fl_r2sp.create, sites, options, f"{seed}", SERVERS)
     return Simulator(policy, sites, SERVERS, random.Random(seed), **setting).play()
@@ -233,9 +318,9 @@ def simulate(seed, clients, options, **setting):
 
 def check_push(run, task):
     """A push has models of one group only, a whole share, none older than the group's push."""
-    if not task.is_push or run.takeovers:
-        return
     policy = run.policy
+    if not task.is_push or run.takeovers or policy.wait == "pull":
+        return
     (number,) = {policy.numbers[site] for site in task.active}
     assert task.start.scale == 1.0 / (policy.groups * len(task.active))
     there = [s for s in policy._list_clients(run.state, number) if not run.workers[s].has_left]
@@ -247,11 +332,13 @@ def check_push(run, task):
         assert all(run.workers[site].version >= versions for site in task.active)
 
 
+FREE = {"mix": "delta", "wait": "pull"}
 OPTIONS = st.fixed_dictionaries(
     {
         "fraction": st.sampled_from((0.01, 0.34, 0.5, 0.75, 1.0)),
         "patience": st.sampled_from((1.0, 3.0)),
         "similarity": st.sampled_from((None, -0.5, 0.5)),
+        "form": st.sampled_from(({"mix": "paper"}, {"mix": "delta"}, FREE)),
     }
 )
 
@@ -267,6 +354,28 @@ def test_whatever_fails_all_clients_end(seed, clients, groups, options):
 def test_a_push_has_a_share_of_one_group(seed, clients, groups, options):
     options = {**options, "groups": min(groups, clients)}
     simulate(seed, clients, options, is_faulty=False, looks=(check_push,))
+
+
+@given(SEEDS, st.integers(1, 8), st.integers(1, 8), st.sampled_from((0.34, 0.75, 1.0)))
+def test_if_pulls_wait_a_group_pushes_no_more_than_it_needs(seed, clients, groups, fraction):
+    groups = min(groups, clients)
+    options = {**FREE, "groups": groups, "patience": 1e6, "similarity": None, "fraction": fraction}
+    pushed = Counter()
+
+    def look(run, task):
+        numbers = run.policy.numbers
+        if not task.is_push:
+            for number in {numbers[site] for site in task.active if run.workers[site].given}:
+                pushed[number] = 0
+            return
+        (site,) = task.active
+        clients = run.policy._list_clients(run.state, numbers[site])
+        there = [client for client in clients if not run.workers[client].has_left]
+        pushed[numbers[site]] += 1
+        assert pushed[numbers[site]] <= max(1, math.ceil(run.policy.fraction * len(there)))
+
+    run = simulate(seed, clients, options, is_faulty=False, looks=(look,))
+    assert any(task.is_push for task in run.completed)
 
 
 @given(SEEDS, st.integers(2, 8), st.integers(2, 8))

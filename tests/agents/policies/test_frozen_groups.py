@@ -80,6 +80,27 @@ def test_with_the_filter_they_do_not(history):
     assert unconnected(groups, FOUR, history) == []
 
 
+@pytest.mark.parametrize("history", [3, 4, 8])
+def test_the_papers_filter_notices_that_groups_are_frozen_and_joins_two_parts(history):
+    groups = pairs_of_equal_speed(40, group_filter=True, history=history, filter="repair")
+    assert set(groups[:history]) == {("a", "b"), ("c", "d")}  # nothing to notice before
+    mixed = [at for at, group in enumerate(groups) if set(group) not in ({"a", "b"}, {"c", "d"})]
+    assert mixed[0] == history
+    assert unconnected(groups, FOUR, history) != []
+    assert unconnected(groups, FOUR, 3 * history) == []
+
+
+def test_the_papers_filter_waits_for_a_site_of_another_part_if_only_one_part_is_ready():
+    course = Course(FOUR, p=2, group_filter=True, filter="repair")
+    course.ready("a", "b", "c", "d", "a", "b")
+    course.ready("b", "a")
+    assert course.groups == [("a", "b"), ("c", "d"), ("a", "b")]
+    course.ready("c")
+    assert course.groups[3:] == [("b", "c")]
+    course.ready("b")  # the last three groups are cd, ab, bc: connected, so any group will do
+    assert course.groups[4:] == [("a", "b")]
+
+
 def test_the_filter_takes_the_first_of_the_queue_that_joins_components():
     course = Course(FOUR, p=2, group_filter=True)
     course.ready("a", "b")  # any first group will do
@@ -195,10 +216,14 @@ def test_any_last_groups_connect_all_sites_whatever_the_order_of_signals(setting
     assert all(len(group) == p for group in course.groups)
 
 
-@given(settings(), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9)), max_size=120))
-def test_no_site_waits_for_ever_whatever_is_lost_and_comes_back(setting, moves):
+@given(
+    settings(),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 9)), max_size=120),
+    st.sampled_from(("prevent", "repair")),
+)
+def test_no_site_waits_for_ever_whatever_is_lost_and_comes_back(setting, moves, kind):
     sites, p, last = setting
-    course = Course(sites, p=p, group_filter=True, history=last)
+    course = Course(sites, p=p, group_filter=True, history=last, filter=kind)
     lost = []
     for index, move in moves:
         present = [site for site in sites if site not in lost]

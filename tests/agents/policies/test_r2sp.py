@@ -1,6 +1,7 @@
 """R2SP: literal turns, gaps, drops and batches; and any run that a simulator can think of."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from answers import Answers
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from simulator import Simulator
 
 from trunkline.agents.policies import ps, r2sp
-from trunkline.agents.policies.moving_average import Average
+from trunkline.agents.policies.moving_average import Average, Line
 from trunkline.agents.policies.policy import (
     Ended,
     Joined,
@@ -30,7 +31,9 @@ SEEDS = st.integers(0, 2**32)
 
 def play(sites=ABC, at_once=1, **options):
     """The policy answers turn by turn: `push a * 0.5`, `pull a`, `wake 3`."""
-    policy = r2sp.create(sites, servers=SERVERS, at_once=at_once, **options)
+    if "wait" not in options:
+        options["at_once"] = at_once
+    policy = r2sp.create(sites, servers=SERVERS, **options)
     return Answers(policy, tell, SERVERS)
 
 
@@ -65,6 +68,45 @@ def test_turns_come_in_the_order_of_the_sites_and_one_after_the_other():
     assert run.end("b", 2.6, 0.6) == ["pull b", "push c * 0.333333"]
     assert run.ready("a", 1, at_s=2.7) == []
     assert run.end("c", 3.0, 0.4) == ["pull c", "push a * 0.333333"]
+
+
+def test_in_the_literal_form_a_worker_pushes_at_once_and_its_pull_waits_for_its_turn():
+    run = play(relaxation=0, wait="pull")
+    assert run.ready("c", 0, at_s=1.0) == ["push c * 0.333333"]
+    assert run.ready("b", 0, at_s=1.2) == ["push b * 0.333333"]
+    assert run.end("c", 1.5, 0.5) == ["wake 3.3"]  # it is the turn of a, until it is late
+    assert run.end("b", 1.7, 0.5) == []
+    assert run.ready("a", 0, at_s=2.0) == ["push a * 0.333333"]
+    assert run.end("a", 2.5, 0.5) == ["pull a", "pull b", "pull c"]
+    assert run.end("a", 2.8, 0.3) + run.ready("a", 1, at_s=3.0) == ["push a * 0.333333"]
+    assert run.end("a", 3.2, 0.2) == ["pull a"]  # it missed no update, c and b come next
+    assert run.end("a", 3.4, 0.2) + run.ready("a", 2, at_s=3.5) == ["push a * 0.333333"]
+    assert run.end("a", 3.7, 0.2) == ["wake 6.1"]  # it is the turn of b
+
+
+@pytest.mark.parametrize(("kind", "gap_s"), [("mean", 0.5 * 2 / 2), ("slowest", 0.5 * 3 / 2)])
+@pytest.mark.parametrize("wait", ["push", "pull"])
+def test_the_iteration_time_is_the_mean_or_that_of_the_slowest(kind, gap_s, wait):
+    run = play(("a", "b"), relaxation=0.5, wait=wait, iteration_time=kind)
+    assert run.ready("a", 0, at_s=1.0) == ["push a * 0.5"]
+    run.ready("b", 0, at_s=3.0)
+    assert run.policy._gap_s(run.state) == pytest.approx(gap_s)
+
+
+def test_turns_of_pulls_are_a_share_of_the_iteration_time_apart_however_long_pushes_take():
+    run = play(("a", "b"), relaxation=1, patience=9, wait="pull", iteration_time="slowest")
+    assert run.ready("ab", 0, at_s=2.0) == ["push a * 0.5", "push b * 0.5"]
+    assert run.end("b", 6.0, 4.0) == ["wake 18"]
+    assert run.end("a", 7.0, 5.0) == ["pull a", "wake 8"]  # 2 s / 2 workers: no push counts yet
+    assert run.give(Tick(8.0)) == ["pull b"]
+    assert run.end("a", 8.0, 1.0) == []
+    assert run.policy._gap_s(run.state) == (5 + 1 + 2) / 2
+
+
+@pytest.mark.parametrize("given", [{"at_once": 2}, {"strict": True}])
+def test_pushes_that_do_not_wait_are_not_limited(given):
+    with pytest.raises(ValueError, match="expected none with wait: pull"):
+        r2sp.create(ABC, servers=SERVERS, wait="pull", **given)
 
 
 def test_as_many_pushes_run_at_once_as_there_are_servers_and_pulls_keep_the_order():
@@ -231,6 +273,47 @@ def test_tuned_batches_make_all_iterations_as_long_as_the_slowest(moving_s, batc
     assert found == pytest.approx(batches, abs=1)
 
 
+def tune(fixed_s, slope_s, slowest_s, rounds, noise=0.0, seed=0):
+    """The sizes of a worker whose computing takes `fixed_s`, and `slope_s` for the first batch."""
+    rng = random.Random(seed)
+    policy = r2sp.create(("a", "b"), servers=SERVERS, batch=1000)
+    slow = r2sp.Progress(moving=Average(0.0, 1), computing=Line().add(1.0, slowest_s))
+    worker, sizes = r2sp.Progress(moving=Average(0.0, 1)), []
+    for _ in range(rounds):
+        took_s = (fixed_s + slope_s * worker.batch) * (1 + noise * rng.uniform(-1, 1))
+        line = worker.computing.add(worker.batch, took_s)
+        worker = replace(worker, computing=line)
+        state = r2sp.State(policy.initial.known, {"a": worker, "b": slow})
+        worker = replace(worker, batch=policy._tune(state, worker) / 1000)
+        sizes.append(worker.batch)
+    return sizes
+
+
+@pytest.mark.parametrize("slope_s", [0.5, 1.0])
+@pytest.mark.parametrize("fixed_s", [0.0, 0.25, 0.5, 0.9])
+def test_a_fixed_part_of_the_time_of_computing_does_not_make_the_batch_too_small(fixed_s, slope_s):
+    found = tune(fixed_s, slope_s, fixed_s + slope_s * 2, rounds=9)
+    assert found == sorted(found)  # no batch was too large before
+    assert found[-1] == pytest.approx(2.0, abs=0.02)
+
+
+def test_the_second_tuned_batch_is_nearly_right():
+    # A fixed part of 0.5 s in iterations of 1.5 s; a proportional time gives 1.84 after nine.
+    assert tune(0.5, 0.5, 1.5, rounds=2) == pytest.approx([1.5, 1.966], abs=0.002)
+
+
+def test_a_batch_grows_step_by_step_if_the_time_is_mostly_fixed():
+    found = tune(0.9, 0.1, 1.1, rounds=40)
+    assert found == sorted(found)
+    assert found[8] == pytest.approx(1.75, abs=0.01) and found[-1] == pytest.approx(1.93, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_times_that_vary_do_not_make_a_batch_much_too_large(seed):
+    found = tune(0.2, 0.8, 1.1, rounds=40, noise=0.05, seed=seed)
+    assert max(found) < 1.25 and found[-1] == pytest.approx(1.125, abs=0.03)
+
+
 def test_an_update_counts_in_proportion_to_its_batch():
     run = play(("a", "b"), relaxation=0, batch=100)
     run.ready("b", 0, at_s=1.0)
@@ -249,7 +332,7 @@ def test_an_update_counts_in_proportion_to_its_batch():
 def test_a_tuned_batch_has_a_limit():
     policy = r2sp.create(ABC, servers=SERVERS, batch=100)
     fast, slow = (
-        r2sp.Progress(moving=Average(1.0, 1), computing=Average(value_s, 1))
+        r2sp.Progress(moving=Average(1.0, 1), computing=Line().add(1.0, value_s))
         for value_s in (0.001, 3.0)
     )
     state = r2sp.State(policy.initial.known, {"a": fast, "b": slow, "c": r2sp.Progress()})
@@ -275,7 +358,8 @@ def check_staleness(run, task):
     """
     if task.is_push and not run.takeovers and not run.orphans:
         (site,) = task.active
-        assert run.version - run.workers[site].version <= len(run.sites) - 1
+        most = (len(run.sites) - 1) * (2 if getattr(run.policy, "wait", "") == "pull" else 1)
+        assert run.version - run.workers[site].version <= most
 
 
 @given(SEEDS, st.integers(1, 6), st.booleans(), st.integers(1, 3))
@@ -284,6 +368,23 @@ def test_whatever_fails_all_workers_end_and_no_update_is_too_stale(seed, workers
     options = {"relaxation": relaxation, "batch": 32 if tunes else None, "at_once": at_once}
     options["strict"] = seed % 2 == 0
     simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.booleans(), st.sampled_from(("mean", "slowest")))
+def test_in_the_literal_form_all_workers_end_whatever_fails(seed, workers, tunes, iteration_time):
+    relaxation = random.Random(seed).choice((0.0, 0.8, 1.0))
+    options = {"relaxation": relaxation, "batch": 32 if tunes else None, "wait": "pull"}
+    options["iteration_time"] = iteration_time
+    simulate(r2sp.create, seed, workers, options, looks=(check_staleness,))
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from((0.0, 0.5, 1.0)))
+def test_in_the_literal_form_pulls_take_turns_and_no_update_is_dropped(seed, workers, relaxation):
+    options = {"relaxation": relaxation, "patience": 1e6, "wait": "pull"}
+    run = simulate(r2sp.create, seed, workers, options, is_faulty=False)
+    pulls = [(t.iterations[t.active[0]], t.active[0]) for t in run.started if not t.is_push]
+    assert pulls == sorted(pulls)
+    assert len(pulls) == sum(task.is_push for task in run.completed) == workers * run.rounds
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 4))

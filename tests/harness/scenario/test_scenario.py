@@ -40,6 +40,7 @@ PREDUCE = {
     "missing": "closest",
     "group_filter": False,
     "history": None,
+    "filter": "prevent",
 }
 """The options of `preduce` that most files leave out."""
 

@@ -63,6 +63,7 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         "missing": "closest",
         "group_filter": False,
         "history": None,
+        "filter": "prevent",
     }
 
 

@@ -16,6 +16,8 @@ OPTIONS = [
     ("policy: r2sp", "patience", {"0.5": "1 or more"}),
     ("policy: r2sp", "at_once", {"0": "1 or more"}),
     ("policy: r2sp", "batch", {"0": "1 or more"}),
+    ("policy: r2sp", "wait", {"both": "one of push, pull"}),
+    ("policy: r2sp", "iteration_time", {"max": "one of mean, slowest"}),
     ("policy: ps", "momentum", {"-0.1": "0 or more", "1.0": "less than 1"}),
     ("policy: ps", "share", {"0.0": "1.175494e-38 or more", "1.0e+300": "3.402823e+38 or less"}),
     ("policy: ps", "bound", {"-1": "0 or more"}),
@@ -25,7 +27,10 @@ OPTIONS = [
     ("policy: fl_r2sp", "similarity", {"-1.5": "-1 or more", "1.5": "1 or less"}),
     ("policy: fl_r2sp", "strikes", {"0": "1 or more"}),
     ("policy: fl_r2sp", "groups", {"0": "1 or more"}),
+    ("policy: fl_r2sp", "wait", {"both": "one of push, pull"}),
+    ("policy: fl_r2sp", "mix", {"sum": "one of paper, delta"}),
     ("policy: eager_reduce", "quorum", {"0": "1 or more"}),
+    ("policy: preduce", "filter", {"both": "one of prevent, repair"}),
     ("policy: preduce", "decay", {"0.0": "more than 0", "1.0": "less than 1"}),
     ("plan: bkt", "k", {"0": "1 or more"}),
     ("plan: blink", "trees", {"0": "1 or more"}),
@@ -63,6 +68,19 @@ def test_all_values_out_of_bounds_are_reported_at_once():
     assert refuse("policy: safa, lag: -1, fraction: 0.0") == [
         "x.yaml:4: scheme.fraction: 0.0: expected more than 0",
         "x.yaml:4: scheme.lag: -1: expected 0 or more",
+    ]
+
+
+@pytest.mark.parametrize(("key", "value"), [("at_once", "4"), ("strict", "true")])
+def test_an_option_of_pushes_that_wait_is_refused_where_pulls_wait(key, value):
+    assert refuse(f"policy: r2sp, wait: pull, {key}: {value}") == [
+        f"x.yaml:4: scheme.{key}: {value}: expected none with wait: pull, as pushes do not wait"
+    ]
+
+
+def test_a_mix_that_needs_all_updates_of_a_group_is_refused_where_they_come_alone():
+    assert refuse("policy: fl_r2sp, wait: pull") == [
+        "x.yaml:4: scheme.wait: pull: expected push, as mix: paper needs all updates at once"
     ]
 
 
