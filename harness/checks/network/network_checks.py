@@ -45,6 +45,7 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
+from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.transfers import Transfer, transfers
@@ -176,19 +177,22 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     """Interfaces counted at least the payload of completed tasks, and no more than their rates.
 
-    The payload of background traffic counts, too.
+    The payload of background traffic counts, too, and without offloads the headers that TCP needs.
 
     Of disturbed tasks only arrived bytes count: lost bytes may not have reached the interface.
     """
     losses = Losses.of(history, rules)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = count_payload(history, rules.topology, rules.flows)
+    headers = Counter[Directed]()
+    share = 1 / payload_share(rules.scenario.network.mtu) - 1
     for task in history.completed:
         is_whole = find_disturbance(task, losses) is None
         carried = count_sent(task) if is_whole else count_received(task)
         for (src, dst), size in carried.items():
             for hop in pairwise(rules.topology.path(src, dst)):
                 payload[hop] += size
+                headers[hop] += 0 if rules.scenario.network.offloads else int(size * share)
     for run in history.all(RunFinished):
         rows = Counter((totals.src, totals.dst) for totals in run.links)
         for (src, dst), times in sorted(rows.items()):
@@ -216,8 +220,10 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{arrow}: no interface counters")
             continue
         size = counted[ends].bytes
-        if size < payload[ends]:
-            yield fail(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
+        if size < payload[ends] + headers[ends]:
+            heads = f" and {headers[ends]} of headers" * bool(headers[ends])
+            sent = f"{payload[ends]} bytes{heads} sent"
+            yield fail(f"{arrow}: {sent}, the interface saw {size}")
         if _is_too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
             mean_mbps = _mean_mbps(conditions, ends, 0, history.end_ns)
             yield doubt(
