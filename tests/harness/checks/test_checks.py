@@ -673,7 +673,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
     (
         "every agent exited cleanly",
         [
-            added(4499, "runner", "agent_changed", who="kyiv", do="kill", fault=1),
+            added(4589.5, "runner", "agent_changed", who="kyiv", do="kill", fault=1),
             altered("agent_exited", {"signal": 9, "fault": 1}, who="kyiv"),
         ],
         "pass",

@@ -283,3 +283,35 @@ def a_site_reports_its_traffic_when_it_is_in_another_task(log: Log) -> Log:
                 line["t_ns"] += 500 * MS
             return log
     raise NotHereError("task_joined")
+
+
+@falsification
+def the_first_iteration_takes_two_milliseconds_more(log: Log) -> Log:
+    first(log, "compute_started")["t_ns"] -= 2 * MS
+    return log
+
+
+@falsification
+def a_step_of_the_timeline_is_five_milliseconds_late(log: Log) -> Log:
+    """The last change of a link while the run goes on."""
+    stop_ns = first(log, "stopping")["t_ns"]
+    changes = [e for e in every(log, "link_changed") if e["t_ns"] < stop_ns - 10 * MS]
+    if not changes:
+        raise NotHereError("link_changed")
+    changes[-1]["t_ns"] += 5 * MS
+    return log
+
+
+@falsification
+def a_killed_agent_exits_ten_milliseconds_late(log: Log) -> Log:
+    exits = [line for line in every(log, "agent_exited") if line.get("fault") is not None]
+    if not exits:
+        raise NotHereError("agent_exited")
+    exits[0]["t_ns"] += 10 * MS
+    return log
+
+
+@falsification
+def the_run_ends_100_milliseconds_late(log: Log) -> Log:
+    first(log, "run_finished")["t_ns"] += 100 * MS
+    return log
