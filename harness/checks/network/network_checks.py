@@ -36,6 +36,7 @@ from trunkline.harness.checks.payload.byte_checks import (
     find_silent_sites,
 )
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import COUNTED_NS
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -74,6 +75,9 @@ WATCHED_S = 0.1
 
 UNCOUNTED_BYTES, UNCOUNTED_NS = 1_000_000, 1_000_000_000
 """In a run of programs, links are counted if they carry more, and the run takes longer."""
+
+PERIOD_NS = 100_000_000
+"""Links are counted once in a number of these periods."""
 
 TOO_SLOW = (
     "this machine was too slow or too busy for the real clock: use the virtual clock, fewer sites "
@@ -294,10 +298,15 @@ def _check_watching(history: History, rules: Rules) -> Iterator[Finding]:
 def _check_growth(
     history: History, rules: Rules, totals: Mapping[Directed, LinkTotals]
 ) -> Iterator[Finding]:
-    """What a link has carried grows from count to count, as fast as it can, up to its total."""
+    """What a link has carried grows from count to count, as fast as it can, up to its total.
+
+    On a virtual clock, links are counted when a period of the counts ends.
+    """
     conditions = Conditions.to_judge(history, rules.topology)
     counts: defaultdict[Directed, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
     for event in history.all(LinksCounted):
+        if history.run and history.run.clock == "virtual" and event.t_ns % PERIOD_NS > COUNTED_NS:
+            yield fail(f"links were counted at {format_time(event.t_ns)}, when no period ended")
         for link in event.links:
             ends, when = (link.src, link.dst), format_time(event.t_ns)
             if link.bytes <= counts[ends][-1][1] and ends not in conditions.altered:

@@ -11,6 +11,7 @@ from falsified.falsifying import (
     falsification,
     finished_task,
     first,
+    middle,
     of_task,
     without,
 )
@@ -50,6 +51,25 @@ def counts_of_links_are_a_second_early(log: Log) -> Log:
     for line in early:
         line["t_ns"] -= 1000 * MS
     return without(log, [line for line in early if line["t_ns"] < 0])
+
+
+@falsification
+def a_count_of_links_is_thirty_milliseconds_late(log: Log) -> Log:
+    middle(log, "links_counted")["t_ns"] += 30 * MS
+    return log
+
+
+@falsification
+def a_report_of_background_traffic_is_of_another_time(log: Log) -> Log:
+    line = first(log, "background_received")
+    line["since_ns"] += 30 * MS
+    return log
+
+
+@falsification
+def a_report_of_background_traffic_is_thirty_milliseconds_early(log: Log) -> Log:
+    first(log, "background_received")["t_ns"] -= 30 * MS
+    return log
 
 
 @falsification
