@@ -20,6 +20,9 @@ agent's last event may be stamped this much after the moment at which its exit i
 HANDED_NS = 300
 """Each chunk that a site hands over takes a reading of its clock, and each reading takes time."""
 
+CHANGED_NS = 1_000
+"""Each change of a link that is logged takes readings of the clock."""
+
 ROUNDED_NS = 1_000
 """Times of the log may be this much before the one that a policy was told: they are rounded."""
 

@@ -18,7 +18,7 @@ from trunkline.agents.events.causes import (
 )
 from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.harness.checks.tolerances import Tolerances
+from trunkline.harness.checks.tolerances import CHANGED_NS, Tolerances
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval, is_dead
@@ -166,7 +166,7 @@ class FaultSearch:
     def _did(self, enough: Enough, fault: Disturbance, names: set[str]) -> bool:
         """Whether a fault did enough to one of these links; what is no delay always is."""
         ended_ns = self.history.end_ns if fault.end_ns is None else fault.end_ns
-        since_ns, until_ns = fault.started.t_ns, ended_ns + Tolerances.of(self.history).step_ns
+        since_ns, until_ns = fault.started.t_ns, ended_ns + self._late_ns
         changes = [
             (before, after)
             for ends, spells in self.conditions.spells.items()
@@ -181,6 +181,11 @@ class FaultSearch:
             for before, after in changes
         )
 
+    @property
+    def _late_ns(self) -> int:
+        """How long after a fault its changes of links are logged, at most."""
+        return Tolerances.of(self.history).step_ns + CHANGED_NS * len(self.topology.links)
+
     def _was_dead(self, who: str, t_ns: int) -> bool:
         spans = self.history.lives.spans(who, is_dead)
         return any(start_ns < t_ns <= end_ns for start_ns, end_ns in spans)
@@ -190,7 +195,6 @@ class FaultSearch:
 
         The runner logs a fault, then its changes, one after the other.
         """
-        late_ns = Tolerances.of(self.history).step_ns
         changes = self.history.all(LinkChanged)
-        near = (each for each in changes if t_ns <= each.t_ns <= t_ns + late_ns)
+        near = (each for each in changes if t_ns <= each.t_ns <= t_ns + self._late_ns)
         return {f"{each.src} -> {each.dst}" for each in near}
