@@ -127,7 +127,8 @@ def _judge_reports(task: Task, losses: Losses, follow_ns: int) -> Iterator[Findi
                 late = f"{(event.t_ns - before_ns) / 1e6:.3f} ms after its report"
                 yield fail(f"{task}: {site} reported its traffic until {event.end_ns} ns {late}")
         due_ns = _find_next_join(task, ends, site, losses)
-        if any(event.end_ns <= ends[0].t_ns and event.t_ns > due_ns + follow_ns for event in said):
+        overdue = [event for event in said if event.t_ns > due_ns + follow_ns]
+        if any(event.end_ns <= ends[0].t_ns for event in overdue):
             yield fail(f"{task}: {site} reported its traffic when it had joined another task")
 
 
