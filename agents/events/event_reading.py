@@ -28,7 +28,7 @@ from trunkline.agents.events import (
 from trunkline.agents.events.awareness_events import LinkRate
 from trunkline.agents.events.event import MOST, Event
 from trunkline.agents.events.event_writing import event_name
-from trunkline.agents.events.run_events import LinkBytes, LinkCapture, LinkTotals
+from trunkline.agents.events.run_events import LinkBytes, LinkCapture, LinkTotals, SiteDatagrams
 
 _MODULES = (
     run_events,
@@ -56,7 +56,13 @@ _WORDS = {
 }
 """What is allowed, by the type of pydantic's error."""
 
-_RECORDS = {LinkTotals: "objects", LinkCapture: "objects", LinkBytes: "lists", LinkRate: "lists"}
+_RECORDS = {
+    LinkTotals: "objects",
+    LinkCapture: "objects",
+    LinkBytes: "lists",
+    LinkRate: "lists",
+    SiteDatagrams: "objects",
+}
 """The values that have parts of their own, and how JSON has them."""
 
 _PARTS = {int: "a whole number", float: "a number", str: "a string"}

@@ -66,6 +66,16 @@ class SiteTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteDatagrams:
+    """Packets of UDP: those that a site sent, that its processes got, and that found no socket."""
+
+    site: str
+    sent: Count
+    received: Count
+    refused: Count
+
+
+@dataclass(frozen=True, slots=True)
 class RunStarted(Event, by=By.RUNNER):
     """The agents are about to start."""
 
@@ -203,16 +213,18 @@ class RunFinished(Event, by=By.RUNNER):
     """Every process is reaped; `links` are the interface counters at that moment.
 
     At the sites `short_of_memory` TCP met the kernel's limit of its memory. In a run of programs,
-    TCP or UDP of the sites `with_data` sent data.
+    TCP of the sites `with_data` sent data, and `datagrams` has what the UDP of each site did; older
+    logs lack these, and UDP counts in `with_data`, too.
     """
 
     cause: Annotated[Ending | Broken, BY_TYPE] | None
     links: tuple[LinkTotals, ...]
     short_of_memory: tuple[str, ...] = ()
     with_data: tuple[str, ...] | None = None
+    datagrams: tuple[SiteDatagrams, ...] | None = None
 
     def omitted_keys(self) -> tuple[str, ...]:
-        return ("with_data",) if self.with_data is None else ()
+        return tuple(key for key in ("with_data", "datagrams") if getattr(self, key) is None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, Sto
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.checks.losses import TOO_SHORT, Losses
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import LOSS_NS, Tolerances
+from trunkline.harness.checks.tolerances import CHANGED_NS, LOSS_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, doubt, fail, format_time, judged, note
 from trunkline.harness.faults.fault_syntax import parse, write
 from trunkline.harness.faults.fault_types import Kill
@@ -180,7 +180,7 @@ def _list_stops(history: History, rules: Rules) -> Iterator[int]:
     stop_ns = _find_stop_ns(history, rules)
     yield stop_ns
     *_, timeline = _replay(history, rules, stop_ns)
-    start_ns, last_ns = _find_start_ns(history), stop_ns + _late_ns(history)
+    start_ns, last_ns = _find_start_ns(history), stop_ns + _late_ns(history, rules)
     while isinstance(timeline, Timeline) and start_ns is not None and timeline.next_ns is not None:
         due_ns = start_ns + timeline.next_ns
         if due_ns > last_ns:
@@ -201,7 +201,7 @@ def _compare(
         event = logged[place] if place < len(logged) else None
         if event is not None and _agrees(each.step, event):
             place += 1
-            if not 0 <= event.t_ns - each.t_ns <= _late_ns(history):
+            if not 0 <= event.t_ns - each.t_ns <= _late_ns(history, rules):
                 yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
         elif not _may_be_left_out(each, history, rules):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
@@ -214,11 +214,11 @@ def _compare(
         if step is None:
             yield fail(f"{_describe(event)}; the timeline has no such step then")
             return
-        last_ns = max(until_ns + _late_ns(history), _last_stop_ns(history))
+        last_ns = max(until_ns + _late_ns(history, rules), _last_stop_ns(history, rules))
         if not until_ns <= event.t_ns <= last_ns:
             yield fail(f"{_describe(event)}; it was due when the run stopped")
         left.remove(step)
-    last_ns = until_ns + _late_ns(history)
+    last_ns = until_ns + _late_ns(history, rules)
     done = {event.site for event in history.all(WorkerFinished) if event.t_ns <= last_ns}
     done.add(CONTROLLER)
     for event in logged[place:]:
@@ -274,14 +274,15 @@ def _find_stop_ns(history: History, rules: Rules) -> int:
     return min(times_ns, default=history.end_ns)
 
 
-def _last_stop_ns(history: History) -> int:
+def _last_stop_ns(history: History, rules: Rules) -> int:
     """When the last controller stopped the run, and the latest time to undo faults after that."""
     stops = [event.t_ns for event in history.all(Stopping)]
-    return max(stops, default=history.end_ns) + _late_ns(history)
+    return max(stops, default=history.end_ns) + _late_ns(history, rules)
 
 
-def _late_ns(history: History) -> int:
-    return Tolerances.of(history).step_ns
+def _late_ns(history: History, rules: Rules) -> int:
+    """How late a step may be: a fault may change every link, one after the other."""
+    return Tolerances.of(history).step_ns + CHANGED_NS * len(rules.topology.links)
 
 
 def _agrees(step: FaultStep, event: Logged) -> bool:
@@ -308,7 +309,7 @@ def _may_be_left_out(due: Due, history: History, rules: Rules) -> bool:
 
     A program may run again after its exit.
     """
-    step, last_ns = due.step, due.t_ns + _late_ns(history)
+    step, last_ns = due.step, due.t_ns + _late_ns(history, rules)
     if not isinstance(step, AgentStep):
         return False
     if rules.programs is None:

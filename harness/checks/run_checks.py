@@ -29,7 +29,9 @@ from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
     AgentFailed,
+    ExpectedOutput,
     NetworkReady,
+    OutputOutOfBounds,
     ProgramsStarted,
     RunFinished,
     RunStarted,
@@ -96,6 +98,7 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     for event in history.strays:
         where = f"{event.site} at {format_time(event.t_ns)}"
         yield fail(f"{where}: {event} belongs to no task or starts one again")
+    yield from _check_lines(history, rules)
     speakers = _find_speakers(rules)
     for event in history.events:
         if event.site not in speakers[By.ANY]:
@@ -107,6 +110,23 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{event_name(type(event))} is in the log after the clock had started")
     yield judged(len(history.events))
     yield note(f"{len(history.tasks) + len(history.syncs)} tasks")
+
+
+def _check_lines(history: History, rules: Rules) -> Iterator[Finding]:
+    """Each line is one that an entry of `expect:` waits for, the first one of a program."""
+    awaited = {
+        n for n, each in enumerate(rules.scenario.expect) if each.kind in ("output", "never")
+    }
+    for event in history.all(ExpectedOutput, OutputOutOfBounds):
+        if event.entry not in awaited or event.who not in (rules.programs or ()):
+            what = f"entry {event.entry} of expect: waits for no line of {event.who}"
+            yield fail(f"{what}, but one is in the log at {format_time(event.t_ns)}")
+    lines = Counter((event.who, event.entry) for event in history.all(ExpectedOutput))
+    for (who, entry), times in lines.items():
+        if times > 1:
+            yield fail(
+                f"the first line of {who} for entry {entry} of expect: is there {times} times"
+            )
 
 
 def _find_speakers(rules: Rules) -> Mapping[By, Collection[str]]:

@@ -130,6 +130,15 @@ class LinkCounters:
         return self.queue_drops + self.losses + self.swallowed
 
 
+@dataclass(frozen=True, slots=True)
+class Datagrams:
+    """Packets of UDP: those that a site sent, that its processes got, and that found no socket."""
+
+    sent: int = 0
+    received: int = 0
+    refused: int = 0
+
+
 class Network(Protocol):
     """Sites that can reach each other over shaped links. Methods raise `NetworkError`."""
 
@@ -176,7 +185,10 @@ class Network(Protocol):
         """
 
     def with_data(self) -> list[str]:
-        """The sites whose TCP or UDP has sent data, also if only to themselves."""
+        """The sites whose TCP has sent data, also if only to themselves."""
+
+    def datagrams(self) -> dict[str, Datagrams]:
+        """What the UDP of each site has counted, also of what it sent to itself."""
 
     def counting_data(self) -> contextlib.AbstractContextManager[Callable[[str], int]]:
         """How many packets with data a site's TCP and UDP have sent, also to itself."""
@@ -245,6 +257,10 @@ class InMemoryNetwork:
     def with_data(self) -> list[str]:
         """See `Network`."""
         return [site for site, packets in self.sent_data.items() if packets]
+
+    def datagrams(self) -> dict[str, Datagrams]:
+        """None at any site."""
+        return {site: Datagrams() for site in self.topology.site_names}
 
     def counting_data(self) -> contextlib.AbstractContextManager[Callable[[str], int]]:
         """The numbers in `sent_data`; zero for other sites."""

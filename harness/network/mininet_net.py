@@ -24,6 +24,7 @@ from trunkline.harness.network import read_back, shaping, ways, wiring
 from trunkline.harness.network.capture import open_tap
 from trunkline.harness.network.interface import (
     Cut,
+    Datagrams,
     LinkCounters,
     NetworkError,
     NetworkOptions,
@@ -45,6 +46,9 @@ from trunkline.topologies.model import Topology
 
 SENT_DATA = ("TCPOrigDataSent", "OutDatagrams")
 """The kernel's counters of packets with data that a namespace has sent."""
+
+DATAGRAMS = ("OutDatagrams", "InDatagrams", "NoPorts")
+"""Those of UDP in the order of `Datagrams`."""
 
 
 class MininetNetwork:
@@ -235,12 +239,16 @@ class MininetNetwork:
         return [site for site in sites if self._namespace(site).statistic("TCPMemoryPressures")]
 
     def with_data(self) -> list[str]:
-        """The sites whose TCP or UDP has sent data, also if only to themselves."""
-        return [
-            site
+        """The sites whose TCP has sent data, also if only to themselves."""
+        sites = self.topology.site_names
+        return [site for site in sites if self._namespace(site).statistic(SENT_DATA[0])]
+
+    def datagrams(self) -> dict[str, Datagrams]:
+        """What the UDP of each site has counted, also of what it sent to itself."""
+        return {
+            site: Datagrams(*map(self._namespace(site).statistic, DATAGRAMS))
             for site in self.topology.site_names
-            if any(self._namespace(site).statistic(name) for name in SENT_DATA)
-        ]
+        }
 
     @contextlib.contextmanager
     def counting_data(self) -> Iterator[Callable[[str], int]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import pwd
 import resource
 import stat
 import sys
@@ -125,10 +126,11 @@ ONLY_WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 
 
 def prepare() -> None:
-    """Mend what a process can mend itself: closed standard files, and too few open files.
+    """Mend what a process can mend itself: closed standard files, too few open files, no HOME.
 
     A file that is opened gets the lowest free number. With standard output closed, what is printed
-    would go into that file.
+    would go into that file. HOME says where the kernel and the settings of libraries and of SSH
+    are; an empty one would be the root folder.
     """
     for number, mode in ((0, "r"), (1, "w"), (2, "w")):
         try:
@@ -140,6 +142,11 @@ def prepare() -> None:
     wanted = OPEN_FILES if unlimited else min(OPEN_FILES, most)
     if allowed != resource.RLIM_INFINITY and allowed < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    if not os.environ.get("HOME"):
+        try:
+            os.environ["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:  # such as a number that a container has chosen
+            os.environ["HOME"] = "/"
 
 
 def _open_null(number: int, mode: str) -> None:

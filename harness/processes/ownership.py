@@ -16,11 +16,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from trunkline.harness.config.bounded_files import read_bytes
+
 VARIABLE = "TRUNKLINE_OWNER"
 """The environment variable with the tag, of all processes that a run starts on the host."""
 
 FOLDER_PREFIX = "trunkline-"
 """The name of a scratch folder is this prefix, the tag, and a random part."""
+
+MOST_BYTES = 10_000_000
+"""The size of the largest file `environment.json`."""
 
 _TAG = re.compile(r"([0-9a-f]{8})-([0-9]{7})-([0-9]{12})")
 
@@ -55,7 +60,7 @@ class Owner:
     def of_run(cls, run_dir: Path) -> Owner | None:
         """The owner of a run, from its `environment.json`; None if that cannot be read."""
         try:
-            about = json.loads((run_dir / "environment.json").read_text(encoding="utf-8"))
+            about = json.loads(read_bytes(run_dir / "environment.json", MOST_BYTES))
             return cls.of_tag(about["owner"])
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -30,6 +30,7 @@ from typing import Any
 
 import pandas as pd
 
+from trunkline.harness.config.bounded_files import check_regular, read_bytes
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.processes.needs import WRITING_REMEDIES, explain_error
 from trunkline.harness.processes.ownership import Owner
@@ -38,6 +39,12 @@ PACKAGES = ("matplotlib", "mininet", "numpy", "pandas", "pydantic", "scipy", "to
 """Packages whose versions can change a result."""
 
 LATEST = "latest"
+
+MOST_BYTES = 100_000_000
+"""The size of the largest file of a run, apart from its event log."""
+
+MOST_LOG_BYTES, MOST_LINE = 2_000_000_000, 100_000_000
+"""The size of the largest event log, and the characters of its longest line."""
 
 
 class StoreError(Exception):
@@ -128,13 +135,32 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            return path.read_text(encoding="utf-8")
+            return read_bytes(path, MOST_BYTES).decode()
         except FileNotFoundError:
             if missing is not None:
                 return missing
             raise StoreError(f"{path}: is missing, so {self.path} is not a complete run") from None
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"{path}: cannot be read: {error}") from None
+            raise StoreError(_say_unreadable(path, error)) from None
+
+    def read_log(self) -> Iterator[str]:
+        """The lines of the event log, one by one. Raises StoreError."""
+        path = self.events
+        try:
+            check_regular(path, MOST_LOG_BYTES)
+            with path.open(encoding="utf-8") as file:
+                for number in itertools.count(1):
+                    line = file.readline(MOST_LINE + 1)
+                    if len(line) > MOST_LINE:
+                        what = f"line {number}: expected {MOST_LINE} characters or fewer"
+                        raise OSError(errno.EFBIG, what)
+                    if not line:
+                        return
+                    yield line
+        except FileNotFoundError:
+            raise StoreError(f"{path}: is missing, so {self.path} is not a complete run") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(_say_unreadable(path, error)) from None
 
     def read_json(self, name: str, missing: dict[str, Any]) -> dict[str, Any]:
         """The JSON object in a file, or `missing` if there is no such file.
@@ -217,6 +243,11 @@ def _read_processor() -> str:
         return platform.machine()
     names = (line.partition(":")[2] for line in text.splitlines() if line.startswith("model name"))
     return " ".join(next(names, platform.machine()).split())
+
+
+def _say_unreadable(path: Path, error: OSError | UnicodeDecodeError) -> str:
+    reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return f"{path}: cannot be read: {reason}"
 
 
 def _point(link: Path, target: str) -> None:

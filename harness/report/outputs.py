@@ -8,7 +8,6 @@ original `scenario.yaml`.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -90,10 +89,10 @@ def read(run_dir: Path, on_step: Callable[[str], None] = say_nothing) -> RunData
     """
     on_step("judging the run")
     folder = RunFolder(run_dir)
-    text = folder.read_text("events.jsonl")
+    next(folder.read_log(), "")  # a folder without a log is no run, whatever else it has
     resolved = folder.read_text("resolved.yaml")
     scenario = load(run_dir / "resolved.yaml")
-    history, unreadable = _read_history(text, scenario.topology)
+    history, unreadable = _read_history(folder, scenario.topology)
     rules = Rules.of(scenario)
     if unreadable is None:
         digests = _digest_captures(run_dir / capture.FOLDER, scenario)
@@ -118,7 +117,7 @@ def read(run_dir: Path, on_step: Callable[[str], None] = say_nothing) -> RunData
 def read_history(run_dir: Path) -> tuple[Scenario, History]:
     """Read a run's scenario and history only; see `read`."""
     scenario = load(run_dir / "resolved.yaml")
-    history, _ = _read_history(RunFolder(run_dir).read_text("events.jsonl"), scenario.topology)
+    history, _ = _read_history(RunFolder(run_dir), scenario.topology)
     return scenario, plan_checks.cut_at_wrong_plan(history, Rules.of(scenario))
 
 
@@ -139,18 +138,19 @@ def compare(
     RunFolder(page_file.parent).write_text(page_file.name, text)
 
 
-def _read_history(text: str, topology: Topology | None = None) -> tuple[History, EventError | None]:
+def _read_history(folder: RunFolder, topology: Topology) -> tuple[History, EventError | None]:
     """The history up to the first line that is not an event, and the error of that line.
 
-    With a topology, an event must fit it.
+    An event must fit the topology. Raises StoreError.
     """
-    finished = '"run_finished"' in text  # lines are sorted only at the end of a run
+    # Lines are sorted only at the end of a run.
+    finished = any('"run_finished"' in line for line in folder.read_log())
     events: list[Event] = []
     unreadable = None
     try:
-        read = event_reading.read_each(io.StringIO(text), ordered=finished)
+        read = event_reading.read_each(folder.read_log(), ordered=finished)
         for number, event in enumerate(read, start=1):
-            if topology is not None and (problem := find_misfit(event, topology)):
+            if problem := find_misfit(event, topology):
                 raise EventError(f"events.jsonl:{number}: {problem}")
             events.append(event)
     except EventError as error:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document, tables, units
+from trunkline.harness.config.bounded_files import check_regular
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
 from trunkline.harness.config.paths import find_scenario_folder
@@ -71,8 +72,9 @@ def load(
 def read_file(path: str | Path) -> str:
     """Read the text of a scenario file. Raises ScenarioErrors if it cannot be read."""
     try:
+        check_regular(Path(path))
         with Path(path).open(encoding="utf-8") as file:
-            return file.read(document.MAX_CHARACTERS + 1)  # a device may have no end
+            return file.read(document.MAX_CHARACTERS + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if isinstance(error, FileNotFoundError):

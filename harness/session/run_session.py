@@ -16,8 +16,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from trunkline.agents.events import run_events
 from trunkline.agents.events.causes import Broken, Ending
@@ -353,10 +354,14 @@ def _log_end(
         for ends, counters in network.counters().items()
     )
     short = tuple(network.short_of_memory())
-    spoke = tuple(network.with_data()) if of_programs else None
-    log.add(
-        run_events.RunFinished, cause=cause, links=links, short_of_memory=short, with_data=spoke
-    )
+    told: dict[str, Any] = {}
+    if of_programs:
+        counted = network.datagrams().items()
+        told = {
+            "with_data": tuple(network.with_data()),
+            "datagrams": tuple(run_events.SiteDatagrams(s, *astuple(each)) for s, each in counted),
+        }
+    log.add(run_events.RunFinished, cause=cause, links=links, short_of_memory=short, **told)
 
 
 def _run_id(run_dir: Path) -> str:

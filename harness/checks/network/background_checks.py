@@ -18,10 +18,11 @@ from trunkline.agents.events.background_events import (
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.background.endpoint import REPORT_NS
 from trunkline.harness.background.flows import UDP_IP_HEADER_BYTES, Flow
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import BY_CLOCK, CLOCK_NS
+from trunkline.harness.checks.tolerances import BY_CLOCK, CLOCK_NS, COUNTED_NS
 from trunkline.harness.checks.verdict import Finding, doubt, fail, judged, note
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES
 from trunkline.harness.record.history import History
@@ -43,6 +44,7 @@ DROPPED_NS = 3_000_000_000
 def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
     """Each flow followed its schedule, and nothing arrived that was not sent."""
     clock = history.run.clock if history.run else "virtual"
+    exact_ns = COUNTED_NS if clock == "virtual" else math.inf
     late_ns, more_ns = BY_CLOCK[clock].background_ns, BY_CLOCK[clock].arrival_ns
     known = {flow.number for flow in rules.flows}
     events = history.all(BackgroundSent), history.all(BackgroundReceived)
@@ -55,7 +57,7 @@ def background_follows(history: History, rules: Rules) -> Iterator[Finding]:
         yield judged()
         observed = _observe(history, rules, flow, _Way.of(history, rules, paths, flow, more_ns))
         judge = _judge_files if flow.entry.kind == "tcp" else _judge_packets
-        problems = [*_check_reports(observed), *judge(observed, late_ns)]
+        problems = [*_check_reports(observed, exact_ns), *judge(observed, late_ns)]
         for text in problems:
             words = f"background {flow.src} -> {flow.dst} (flow {flow.number}): {text}"
             yield fail(words) if clock == "virtual" else doubt(words)
@@ -202,8 +204,18 @@ def _list_transfers(
             yield got.since_ns, got.t_ns, got.bytes
 
 
-def _check_reports(flow: _Observed) -> Iterator[str]:
-    """Each report begins when the one before it ended, or later."""
+def _check_reports(flow: _Observed, exact_ns: float) -> Iterator[str]:
+    """Each report is of one second of the run, and begins when the one before it ended, or later.
+
+    The last ones come when the run has stopped.
+    """
+    for event in flow.reports:
+        late_ns = event.t_ns % REPORT_NS
+        since_ns = event.since_ns - (event.t_ns - late_ns - REPORT_NS)
+        is_exact = late_ns <= exact_ns and 0 <= since_ns <= exact_ns
+        if not is_exact and math.isfinite(exact_ns) and event.t_ns < flow.stopped_ns:
+            yield f"the bytes until {event.t_ns / 1e9:.3f} s are not those of one second"
+            break
     for reports in (flow.sent, flow.received):
         before_ns = 0
         for event in reports:

@@ -36,6 +36,7 @@ from trunkline.harness.checks.payload.byte_checks import (
     find_silent_sites,
 )
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import COUNTED_NS
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -45,6 +46,7 @@ from trunkline.harness.checks.verdict import (
     judged,
     note,
 )
+from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.transfers import Transfer, transfers
@@ -73,6 +75,9 @@ WATCHED_S = 0.1
 
 UNCOUNTED_BYTES, UNCOUNTED_NS = 1_000_000, 1_000_000_000
 """In a run of programs, links are counted if they carry more, and the run takes longer."""
+
+PERIOD_NS = 100_000_000
+"""Links are counted once in a number of these periods."""
 
 TOO_SLOW = (
     "this machine was too slow or too busy for the real clock: use the virtual clock, fewer sites "
@@ -176,19 +181,22 @@ def delays_kept(history: History, rules: Rules) -> Iterator[Finding]:
 def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
     """Interfaces counted at least the payload of completed tasks, and no more than their rates.
 
-    The payload of background traffic counts, too.
+    The payload of background traffic counts, too, and without offloads the headers that TCP needs.
 
     Of disturbed tasks only arrived bytes count: lost bytes may not have reached the interface.
     """
     losses = Losses.of(history, rules)
     counted = {(c.src, c.dst): c for run in history.all(RunFinished) for c in run.links}
     payload = count_payload(history, rules.topology, rules.flows)
+    headers = Counter[Directed]()
+    share = 1 / payload_share(rules.scenario.network.mtu) - 1
     for task in history.completed:
         is_whole = find_disturbance(task, losses) is None
         carried = count_sent(task) if is_whole else count_received(task)
         for (src, dst), size in carried.items():
             for hop in pairwise(rules.topology.path(src, dst)):
                 payload[hop] += size
+                headers[hop] += 0 if rules.scenario.network.offloads else int(size * share)
     for run in history.all(RunFinished):
         rows = Counter((totals.src, totals.dst) for totals in run.links)
         for (src, dst), times in sorted(rows.items()):
@@ -216,8 +224,10 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{arrow}: no interface counters")
             continue
         size = counted[ends].bytes
-        if size < payload[ends]:
-            yield fail(f"{arrow}: {payload[ends]} bytes sent, the interface saw {size}")
+        if size < payload[ends] + headers[ends]:
+            heads = f" and {headers[ends]} of headers" * bool(headers[ends])
+            sent = f"{payload[ends]} bytes{heads} sent"
+            yield fail(f"{arrow}: {sent}, the interface saw {size}")
         if _is_too_fast(history, rules, conditions, ends, size, 0, history.end_ns):
             mean_mbps = _mean_mbps(conditions, ends, 0, history.end_ns)
             yield doubt(
@@ -288,10 +298,15 @@ def _check_watching(history: History, rules: Rules) -> Iterator[Finding]:
 def _check_growth(
     history: History, rules: Rules, totals: Mapping[Directed, LinkTotals]
 ) -> Iterator[Finding]:
-    """What a link has carried grows from count to count, as fast as it can, up to its total."""
+    """What a link has carried grows from count to count, as fast as it can, up to its total.
+
+    On a virtual clock, links are counted when a period of the counts ends.
+    """
     conditions = Conditions.to_judge(history, rules.topology)
     counts: defaultdict[Directed, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0)])
     for event in history.all(LinksCounted):
+        if history.run and history.run.clock == "virtual" and event.t_ns % PERIOD_NS > COUNTED_NS:
+            yield fail(f"links were counted at {format_time(event.t_ns)}, when no period ended")
         for link in event.links:
             ends, when = (link.src, link.dst), format_time(event.t_ns)
             if link.bytes <= counts[ends][-1][1] and ends not in conditions.altered:

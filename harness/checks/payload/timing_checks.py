@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from trunkline.agents.events.task_events import (
@@ -11,6 +12,8 @@ from trunkline.agents.events.task_events import (
     Received,
     Routed,
     Sent,
+    TaskAbandoned,
+    TaskCompleted,
     TaskDropped,
     TaskJoined,
 )
@@ -19,7 +22,7 @@ from trunkline.harness.checks.causality_checks import ReadyTimes, judge_after, l
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import CLOCK_NS, HANDED_NS
+from trunkline.harness.checks.tolerances import CLOCK_NS, HANDED_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
@@ -32,11 +35,13 @@ def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
     A site that is killed or has no controller does not report the bytes that it sent.
     """
     losses, paths = Losses.of(history, rules), Paths(history, rules)
+    follow_ns = Tolerances.of(history).follow_ns
     ready = list_ready(history)
     offers = any(task.early for task in history.tasks)
     for task in history.tasks:
         yield from _judge_offers(task, ready if offers else None)
         yield from _judge_repeats(task)
+        yield from _judge_reports(task, losses, follow_ns)
         joined_ns = {event.site: event.t_ns for event in reversed(task.all(TaskJoined))}
         given_ns = {event.site: event.t_ns for event in reversed(task.all(Contributed))}
         forwarding = _list_forwarding(task)
@@ -101,6 +106,51 @@ def _judge_repeats(task: Task) -> Iterator[Finding]:
         if event.end_ns < reported_ns.get(key, 0) - CLOCK_NS:
             yield fail(f"{task}: {event.site} reported payload twice")
         reported_ns[key] = event.t_ns
+
+
+def _judge_reports(task: Task, losses: Losses, follow_ns: int) -> Iterator[Finding]:
+    """A site reports all of its traffic at once, as soon as it is told of the task's end.
+
+    What it reports later has moved since. A controller's messages arrive in their order: a site
+    that joins a later task of this controller has been told of the end before.
+    """
+    reports: defaultdict[str, list[Sent | Received]] = defaultdict(list)
+    for event in sorted([*task.all(Sent, Received)], key=lambda each: each.t_ns):
+        reports[event.site].append(event)
+    ends = [*task.all(TaskCompleted, TaskAbandoned)]
+    for site, said in reports.items():
+        told_ns = before_ns = said[0].t_ns
+        for event in said:
+            if event.t_ns > told_ns + follow_ns:
+                before_ns, told_ns = told_ns, event.t_ns
+            if told_ns > before_ns and event.end_ns < before_ns - CLOCK_NS:
+                late = f"{(event.t_ns - before_ns) / 1e6:.3f} ms after its report"
+                yield fail(f"{task}: {site} reported its traffic until {event.end_ns} ns {late}")
+        due_ns = _find_next_join(task, ends, site, losses)
+        overdue = [event for event in said if event.t_ns > due_ns + follow_ns]
+        if any(event.end_ns <= ends[0].t_ns for event in overdue):
+            yield fail(f"{task}: {site} reported its traffic when it had joined another task")
+
+
+def _find_next_join(
+    task: Task, ends: Sequence[TaskCompleted | TaskAbandoned], site: str, losses: Losses
+) -> float:
+    """When a site joined the next task of the controller that ended this one; else never."""
+    if len(ends) != 1 or ends[0].site != task.started.site:
+        return math.inf
+    joined = any(event.site == site for event in task.all(TaskJoined))
+    join_ns = losses.joins_next(site, ends[0].t_ns) if joined else None
+    term = losses.term_of(ends[0])
+    if join_ns is None or term is None:
+        return math.inf
+    leaders = {losses.leader_of(site, join_ns)} - {None} or {
+        each.controller for each in losses.terms
+    }
+    if leaders == {term.controller} and losses.are_connected(
+        term, site, task.started.t_ns, join_ns
+    ):
+        return join_ns
+    return math.inf
 
 
 def _list_forwarding(task: Task) -> set[Directed]:

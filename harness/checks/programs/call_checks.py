@@ -161,12 +161,18 @@ def _judge_ranks(
                 yield fail(f"{what}: rank {rank} says that it has other ranks")
             elif rank not in members:
                 yield doubt(f"{what}: no call of rank {rank} was timed")
+    own: dict[tuple[str, int, str, tuple[int, ...]], int] = {}
     latest: dict[tuple[str, int, str], tuple[int, ...]] = {}
     left: set[tuple[tuple[str, int, str], tuple[int, ...]]] = set()
     for started in history.all(CallStarted):
         if started.name in PAIRS or not started.group:
             continue
         group = started.site, started.process, started.group
+        rank = own.setdefault((*group, started.ranks), started.rank)
+        if rank != started.rank:
+            yield fail(
+                f"{started.site} is rank {rank} of group {started.group}, not {started.rank}"
+            )
         before = latest.setdefault(group, started.ranks)
         if before != started.ranks:
             left.add((group, before))

@@ -5,9 +5,10 @@ Only what programs report is known.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from trunkline.agents.events.background_events import BackgroundReceived, BackgroundSent
 from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
@@ -24,6 +25,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
     RunFinished,
 )
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.network.background_checks import measure_background
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.checks.rules import Rules
@@ -191,14 +193,13 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
     """Every site moved payload, reported something, or made a timed call: else nothing is known.
 
     Packets of up to EMPTY_PACKET_BYTES on a link prove nothing: connections that time out or are
-    refused need them. So the kernel's count of packets with data decides, if any packet was on
+    refused need them. So the kernel's counts of what TCP and UDP sent decide, if any packet was on
     a link. A link counts a packet after its delay, so packets that are on their way at the end do
-    not count. Neither does background traffic: the kernel counts it with the data of the site that
-    sends it, so of such a site only what its links carried besides decides.
+    not count. Neither does what found no socket where it arrived, nor background traffic: of a site
+    that sends files of it, only what its links carried besides decides.
     """
     spoke = {event.site for event in history.all(SyncStarted, ComputeStarted)}
     spoke.update(event.site for event in history.all(CallStarted))
-    of_others = {flow.src for flow in rules.flows}
     background, packets = measure_background(history, rules.topology, rules.flows)
     sent = set[str]()
     for run in history.all(RunFinished):
@@ -207,8 +208,10 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
             hop = link.src, link.dst
             own_bytes, own_packets = link.bytes - background[hop], link.packets - packets[hop]
             linked.update(hop if own_packets > 0 else ())
-            spoke.update(hop if own_bytes > EMPTY_PACKET_BYTES * max(own_packets, 0) else ())
-        own = {*(run.with_data or ())} - of_others
+            refused = min(max(own_packets, 0), _count_refused(run, hop))
+            small_bytes = EMPTY_PACKET_BYTES * (max(own_packets, 0) - refused)
+            spoke.update(hop if own_bytes > small_bytes + rules.frame_bytes * refused else ())
+        own = _find_senders(history, rules, run)
         spoke |= linked & own
         sent |= own
     idle = [site for site in rules.program_sites if site not in spoke]
@@ -222,6 +225,36 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
             + f" ({early} sent data, to themselves or too late to be delivered)"
             * bool(early)
         )
+
+
+def _find_senders(history: History, rules: Rules, run: RunFinished) -> set[str]:
+    """The sites whose TCP or UDP surely had data of their programs.
+
+    Which of the packets that UDP sent were refused is not known: more were sent than in all.
+    """
+    if run.datagrams is None:
+        return {*(run.with_data or ())} - {flow.src for flow in rules.flows}
+    files = {flow.src for flow in rules.flows if flow.entry.kind == "tcp"}
+    sent, received = Counter[str](), Counter[str]()
+    flows = {flow.number: flow for flow in rules.flows}
+    for out in history.all(BackgroundSent):
+        sent[flows[out.flow].src if out.flow in flows else ""] += out.packets
+    for into in history.all(BackgroundReceived):
+        received[flows[into.flow].dst if into.flow in flows else ""] += into.packets
+    refused = sum(each.refused for each in run.datagrams)
+    found = {*(run.with_data or ())} - files
+    for each in run.datagrams:
+        if each.received > received[each.site] or each.sent - sent[each.site] > refused:
+            found.add(each.site)
+    return found
+
+
+def _count_refused(run: RunFinished, hop: Directed) -> int:
+    """How many packets of a link may have found no socket, or say so of others, at most."""
+    refused = {each.site: each.refused for each in run.datagrams or ()}
+    if refused.keys() >= {*hop}:
+        return refused[hop[0]] + refused[hop[1]]
+    return sum(refused.values())  # one end is a router
 
 
 def syncs_ended(history: History, rules: Rules) -> Iterator[Finding]:

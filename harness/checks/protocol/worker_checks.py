@@ -7,7 +7,7 @@ fixed order, from the first event to the last.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -132,7 +132,7 @@ class _Worker:
 
     Attributes:
         life: what it does, by the table of a site's life.
-        joined: the tasks that it knows, and since when.
+        joined: the tasks that it knows, and since when; `joins` counts how often it was asked.
         owed: a task whose result, which came at `finished_ns`, must be merged by the next event.
         fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
@@ -158,6 +158,7 @@ class _Worker:
     has_left: bool = False
     restart_ns: int = 0
     joined: dict[int, int] = field(default_factory=dict)
+    joins: Counter[int] = field(default_factory=Counter)
     owed: int | None = None
     finished_ns: int = 0
     fresh: int | None = None
@@ -186,6 +187,7 @@ class _Worker:
                 yield fail(f"{self.site} was restarted at {format_time(event.t_ns)}, but ran")
             self.rounds, self.restart_ns = self.iteration, event.t_ns
             self.joined.clear()
+            self.joins.clear()
             self.lost.clear()
             self.owed, self.fresh, self.committed = None, None, 0
 
@@ -314,6 +316,10 @@ class _Worker:
         """Check a step of a task in which the site is active."""
         match event:
             case TaskJoined(task=task):
+                self.joins[task] += 1
+                changes = self.tasks[task].changes if task in self.tasks else ()
+                if self.joins[task] > 1 + sum(each.t_ns <= event.t_ns for each in changes):
+                    yield self._wrong(event, "it had joined the task, which has no new plan")
                 self.joined[task] = event.t_ns
                 if step.before is Doing.DEAD:
                     yield self._wrong(event, "the worker is dead")

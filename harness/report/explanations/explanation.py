@@ -113,7 +113,14 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
 def _add_fault(run: Run, wait: Wait) -> Wait:
     """The wait with the fault behind its reason, or with a late or lost message as its reason."""
     if wait.reason:
-        return replace(wait, fault=run.faults.find_behind(wait.cause, wait.names, wait.span))
+        waited_ms = wait.decide_s * 1e3
+
+        def enough(before_ms: float, after_ms: float) -> bool:
+            """A message is later by the difference; what takes many round trips, by its share."""
+            return after_ms - before_ms >= LATE * min(waited_ms, after_ms)
+
+        fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
+        return replace(wait, fault=fault)
     site, ready_ns = wait.heard
     late = run.find_late_word(site, run.controller_site, ready_ns)
     silent = run.find_silence(site, wait.span)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from trunkline.agents.events.causes import (
@@ -17,9 +18,11 @@ from trunkline.agents.events.causes import (
 )
 from trunkline.agents.events.connection_events import LinkLost, WorkerLost
 from trunkline.agents.events.fault_events import LinkChanged
-from trunkline.harness.checks.tolerances import Tolerances
+from trunkline.harness.checks.tolerances import CHANGED_NS, Tolerances
 from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval, is_dead
+from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
 from trunkline.topologies.model import Topology
 
 CUTS = ("outage", "isolate", "partition", "flap", "availability")
@@ -29,7 +32,20 @@ HARMS = (*CUTS, *CHANGES, *STOPS)
 """The faults that may be behind a cut, other values of a link, a stop, and a repair."""
 
 
-@dataclass(frozen=True, slots=True)
+Enough = Callable[[float, float], bool]
+"""Whether a change of a delay, from one number of ms to another, may have done something."""
+
+
+def _anything(before_ms: float, after_ms: float) -> bool:
+    return True
+
+
+def _times_out(before_ms: float, after_ms: float) -> bool:
+    """Agents miss no one whose delay grew by less than TCP's shortest timer."""
+    return after_ms - before_ms > SHORTEST_TIMER_S * 1e3
+
+
+@dataclass(frozen=True)
 class FaultSearch:
     """The faults of a run. Agents notice a loss within `detection_ns`."""
 
@@ -38,18 +54,31 @@ class FaultSearch:
     controller_site: str
     detection_ns: int
 
+    @cached_property
+    def conditions(self) -> Conditions:
+        """The values of all links over time."""
+        return Conditions.of(self.history, self.topology)
+
     def find(
-        self, names: Collection[str], verbs: Collection[str], start_ns: int, end_ns: int
+        self,
+        names: Collection[str],
+        verbs: Collection[str],
+        start_ns: int,
+        end_ns: int,
+        enough: Enough = _anything,
     ) -> int | None:
         """The fault of these kinds that acted on such agents or links (`a -> b`) in that time.
 
         One that stops an agent precedes one that cuts a link, and that one a change of values; then
-        the one that acted longest in that time, and the latest.
+        the one that acted longest in that time, and the latest. One that changed
+        nothing but delays counts if it was `enough` for one of them.
         """
         found = []
         for number, each in enumerate(self.history.faults):
             verb = each.started.verb
             if verb in verbs and self._acts(each, {*names}, start_ns, end_ns):
+                if verb in CHANGES and not self._did(enough, each, {*names}):
+                    continue
                 rank = 2 * (verb in STOPS) + (verb in CUTS)
                 ended_ns = end_ns if each.end_ns is None else each.end_ns
                 acted_ns = min(ended_ns, end_ns) - max(each.started.t_ns, start_ns)
@@ -57,17 +86,21 @@ class FaultSearch:
         return max(found)[-1] if found else None
 
     def find_behind(
-        self, cause: Cause | None, sites: Collection[str], span: Interval
+        self,
+        cause: Cause | None,
+        sites: Collection[str],
+        span: Interval,
+        enough: Enough = _times_out,
     ) -> int | None:
         """The harm behind a cause, or behind what happened to these sites.
 
         It acted in that span of time, or so shortly before that no agent had noticed it yet. A loss
-        that is in the log has a fault shortly before it.
+        that is in the log has a fault shortly before it. See `find` for `enough`.
         """
         loss = cause.after if isinstance(cause, NoCandidate) else cause
         lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
-        return self.find(self._list_touching(loss, sites), HARMS, since_ns, span[1])
+        return self.find(self._list_touching(loss, sites), HARMS, since_ns, span[1], enough)
 
     def _list_losses(
         self, cause: Cause | None, sites: Collection[str], end_ns: int
@@ -130,6 +163,29 @@ class FaultSearch:
             return False  # it ended the harm
         return bool(names.intersection(started.targets or self._list_touched(started.t_ns)))
 
+    def _did(self, enough: Enough, fault: Disturbance, names: set[str]) -> bool:
+        """Whether a fault did enough to one of these links; what is no delay always is."""
+        ended_ns = self.history.end_ns if fault.end_ns is None else fault.end_ns
+        since_ns, until_ns = fault.started.t_ns, ended_ns + self._late_ns
+        changes = [
+            (before, after)
+            for ends, spells in self.conditions.spells.items()
+            if " -> ".join(ends) in names
+            for before, after in pairwise(spells)
+            if since_ns <= after.start_ns <= until_ns
+        ]
+        return not changes or any(
+            before.is_cut != after.is_cut
+            or replace(before.link, delay_ms=after.link.delay_ms) != after.link
+            or enough(before.link.delay_ms, after.link.delay_ms)
+            for before, after in changes
+        )
+
+    @property
+    def _late_ns(self) -> int:
+        """How long after a fault its changes of links are logged, at most."""
+        return Tolerances.of(self.history).step_ns + CHANGED_NS * len(self.topology.links)
+
     def _was_dead(self, who: str, t_ns: int) -> bool:
         spans = self.history.lives.spans(who, is_dead)
         return any(start_ns < t_ns <= end_ns for start_ns, end_ns in spans)
@@ -139,7 +195,6 @@ class FaultSearch:
 
         The runner logs a fault, then its changes, one after the other.
         """
-        late_ns = Tolerances.of(self.history).step_ns
         changes = self.history.all(LinkChanged)
-        near = (each for each in changes if t_ns <= each.t_ns <= t_ns + late_ns)
+        near = (each for each in changes if t_ns <= each.t_ns <= t_ns + self._late_ns)
         return {f"{each.src} -> {each.dst}" for each in near}

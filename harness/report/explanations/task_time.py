@@ -144,7 +144,7 @@ class Run:
         for part in _limit(found, left_s):
             yield part
             left_s -= part.seconds
-        if late is not None:  # TCP takes what is late for lost
+        if late is not None and late.seconds > SHORTEST_TIMER_S:  # TCP takes it for lost
             yield replace(late, seconds=left_s, text=late.text + MISTAKEN)
         elif (lost := self._find_lost_word(way, step.start_ns, left_s)) is not None:
             yield lost

@@ -88,8 +88,8 @@ def _draw_strip(axes: Axes, shown: Sequence[Lane]) -> None:
         corner = (lane.start_s, lane.number - 0.42)
         axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
         place, side = (lane.end_s, "right") if lane.left_of_end else (lane.start_s, "left")
-        text = f" {lane.text} "
-        axes.text(place, lane.number, text, size=6, va="center_baseline", ha=side)
+        where = place, lane.number, f" {lane.text} "
+        axes.text(*where, size=6, va="center_baseline", ha=side, parse_math=False)
     axes.set_ylim(max((lane.number for lane in shown), default=0) + 0.6, -0.6)
     axes.set_yticks([0], ["faults"])
     axes.tick_params(length=0, labelbottom=False)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trunkline.harness.config.document import make_printable
 from trunkline.harness.record.history import Disturbance
 
 CHARACTERS = 44
@@ -69,7 +70,8 @@ def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, fl
 
 
 def shorten(text: str, most: int = CHARACTERS) -> str:
-    """A fault's text, cut to fit into a figure, or to `most` characters."""
+    """A fault's text, cut to fit into a figure, or to `most` characters; all can be printed."""
+    text = make_printable(" ".join(text.split()))
     text = LONG_NUMBER.sub(lambda number: _round(float(number[0])), text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -673,7 +673,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
     (
         "every agent exited cleanly",
         [
-            added(4499, "runner", "agent_changed", who="kyiv", do="kill", fault=1),
+            added(4589.5, "runner", "agent_changed", who="kyiv", do="kill", fault=1),
             altered("agent_exited", {"signal": 9, "fault": 1}, who="kyiv"),
         ],
         "pass",
@@ -1446,3 +1446,10 @@ def test_a_run_that_broke_off_fails_only_by_the_agent_that_failed() -> None:
     assert verdict.outcome == "fail"
     assert failed == ["every agent exited cleanly"]
     assert "mine.py: line 3: KeyError" in verdict.problems[0]
+
+
+def test_reports_of_a_task_that_no_controller_ended_have_no_time_when_they_are_due() -> None:
+    assert (
+        "cannot be judged"
+        not in one("payload arrived after it was sent", without("task_completed", task=1))[1]
+    )

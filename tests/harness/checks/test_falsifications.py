@@ -115,6 +115,9 @@ CANNOT_BE_KNOWN = {
         "computing_takes_one_nanosecond",
         # What comes after a program needs it to be ready once.
         "last_program_ready_is_missing",
+        # Processes of programs may delay the runner.
+        "a_killed_agent_exits_ten_milliseconds_late",
+        "the_run_ends_100_milliseconds_late",
     },
 }
 """What no log can show, by the kind of the run."""

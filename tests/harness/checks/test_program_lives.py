@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trunkline.agents.events.background_events import BackgroundSent
+from trunkline.agents.events.background_events import BackgroundReceived, BackgroundSent
 from trunkline.agents.events.causes import ProgramFailed, ProgramsExited
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import (
@@ -21,6 +21,7 @@ from trunkline.agents.events.run_events import (
     ProgramsStarted,
     ProgramStarted,
     RunFinished,
+    SiteDatagrams,
     Stopping,
 )
 from trunkline.harness.checks.fault_checks import faults_as_written
@@ -125,6 +126,50 @@ def test_background_traffic_is_not_the_programs_own(own_bytes, own_packets, idle
     findings = list(sites_took_part(History.of([*sent, end]), CROWDED))
     words = f"{idle} took no part: no packet with data besides background traffic was delivered"
     assert findings[-1].text.startswith(words)
+
+
+def count(**counts):
+    """The packets of UDP at each site of three: sent, received, and refused."""
+    given = {site: counts.get(site, (0, 0, 0)) for site in ("n1", "n2", "n3")}
+    return tuple(SiteDatagrams(site, *each) for site, each in given.items())
+
+
+@pytest.mark.parametrize(
+    ("datagrams", "bytes_each", "idle"),
+    [
+        (count(n1=(9, 0, 0), n2=(0, 9, 0)), 60, "n3"),
+        (count(n1=(9, 0, 0), n2=(0, 0, 9)), 60, "n1, n2, n3"),
+        (count(n1=(9, 0, 0), n2=(0, 0, 9)), 1514, "n1, n2, n3"),
+        (count(n1=(9, 0, 0), n2=(0, 0, 8)), 60, "n2, n3"),
+        (count(n1=(9, 1, 0), n2=(1, 0, 9)), 60, "n2, n3"),
+        (count(n1=(9, 0, 0), n2=(0, 0, 0), n3=(9, 9, 0)), 60, "n2, n3"),
+    ],
+)
+def test_what_finds_no_socket_is_no_sign_that_a_site_took_part(datagrams, bytes_each, idle):
+    """Nine packets go from n1 to n2. A port that is closed refuses them, of any size."""
+    links = (LinkTotals("n1", "n2", 9 * bytes_each, 9, 0), LinkTotals("n2", "n1", 90, 1, 0))
+    end = RunFinished(S, "runner", ProgramsExited(("n1",), True), links, (), (), datagrams)
+    text = list(sites_took_part(History.of([end]), QUIET))[-1].text
+    assert text.startswith(f"{idle} took no part: ")
+
+
+QUIET = replace(CROWDED, scenario=replace(CROWDED.scenario, background=()))
+
+
+@pytest.mark.parametrize(("own", "idle"), [(0, "n1, n2, n3"), (2, "n2, n3")])
+def test_small_packets_of_a_site_with_background_packets_are_its_programs_own(own, idle):
+    """Of UDP the packets of background traffic are known, of TCP they are not."""
+    sent = BackgroundSent(S, "runner", 0, 1472 * 80, 80, 0)
+    got = BackgroundReceived(S, "runner", 0, 1472 * 80, 80, 0)
+    links = (
+        LinkTotals("n1", "n2", 1514 * 80 + 60 * own, 80 + own, 0),
+        LinkTotals("n2", "n3", 60, 1, 0),
+    )
+    datagrams = count(n1=(80 + own, 0, 0), n2=(0, 80, 0))
+    cause = ProgramsExited(("n1",), True)
+    end = RunFinished(2 * S, "runner", cause, links, (), ("n2",), datagrams)
+    findings = list(sites_took_part(History.of([sent, got, end]), CROWDED))
+    assert findings[-1].text.startswith(f"{idle} took no part: ")
 
 
 def started(at_s, who, attempt=0):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
 import resource
 import subprocess
@@ -136,6 +137,23 @@ def test_closed_standard_files_are_no_trouble(tmp_path, closed):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("start", ["HOME=", "unset HOME;"])
+def test_without_a_home_the_user_s_own_one_is_used(tmp_path, start):
+    find = "from trunkline.harness.processes import needs; needs.prepare(); "
+    find += "from trunkline.harness.kernel import build; print(build.cached_path())"
+    script = f"{start} XDG_CACHE_HOME= {sys.executable} -c '{find}'"
+    _, found, errors = ask(tmp_path, script)
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert found.startswith(f"{home.rstrip('/')}/.cache/trunkline/kernel/"), errors
+
+
+def test_a_user_without_an_entry_has_the_root_folder_as_home(monkeypatch):
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(os, "getuid", lambda: 4_000_000_001)
+    needs.prepare()
+    assert os.environ["HOME"] == "/"
+
+
 def test_output_that_cannot_be_written_is_named(tmp_path):
     code, _, errors = ask(tmp_path, 'exec "$@" >/dev/full', "list", "plans")
     assert code == 70

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from conftest import Embedded
 
+from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.record import run_folder
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 
@@ -187,7 +188,7 @@ def test_a_disk_that_is_really_full_is_reported_the_same_way(embedded: Embedded)
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as raised:
-        RunFolder(tmp_path).read_text("events.jsonl")
+        list(RunFolder(tmp_path).read_log())
     assert str(raised.value) == (
         f"{tmp_path}/events.jsonl: is missing, so {tmp_path} is not a complete run"
     )
@@ -196,7 +197,47 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(StoreError, match=r"events\.jsonl: cannot be read: 'utf-8' codec"):
-        RunFolder(tmp_path).read_text("events.jsonl")
+        list(RunFolder(tmp_path).read_log())
+
+
+SPARSE = 3 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "read"),
+    [
+        ("environment.json", 100_000_000, lambda folder: folder.read_json("environment.json", {})),
+        ("events.jsonl", 2_000_000_000, lambda folder: list(folder.read_log())),
+    ],
+)
+def test_a_file_of_gigabytes_is_not_read(tmp_path, name, most, read):
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(SPARSE)
+    with pytest.raises(StoreError) as raised:
+        read(RunFolder(tmp_path))
+    told = f"{tmp_path / name}: cannot be read: has {SPARSE} bytes: expected {most} or fewer"
+    assert str(raised.value) == told
+    assert Owner.of_run(tmp_path) is None
+
+
+def test_a_line_of_a_log_has_a_longest_length(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_folder, "MOST_LINE", 10)
+    (tmp_path / "events.jsonl").write_text("123456789\n1234567890\n")
+    read = RunFolder(tmp_path).read_log()
+    assert next(read) == "123456789\n"
+    with pytest.raises(StoreError) as raised:
+        next(read)
+    told = "cannot be read: line 2: expected 10 characters or fewer"
+    assert str(raised.value) == f"{tmp_path}/events.jsonl: {told}"
+
+
+@pytest.mark.parametrize("name", ["environment.json", "events.jsonl"])
+def test_a_pipe_in_a_run_folder_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    folder = RunFolder(tmp_path)
+    with pytest.raises(StoreError, match=r"cannot be read: is a pipe: expected a regular file$"):
+        list(folder.read_log()) if name == "events.jsonl" else folder.read_text(name)
+    assert Owner.of_run(tmp_path) is None
 
 
 def test_the_environment_names_everything_that_a_result_may_depend_on() -> None:

@@ -54,7 +54,7 @@ def test_ctrl_c_is_told_and_so_is_a_log_without_an_end() -> None:
     )
     assert (
         manual_actions.describe_run(history(without("run_finished")))
-        == "the log breaks off at 4.500 s"
+        == "the log breaks off at 4.590 s"
     )
 
 

@@ -1,6 +1,7 @@
 """The figures show what the tables and the log say, and come out the same every time."""
 
 import re
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -311,3 +312,14 @@ def test_sixty_sites_have_their_names_and_no_numbers_in_cells() -> None:
     assert texts(axes) == []
     (rows,) = plots.draw_gantt(History.of([]), sites).axes
     assert [label.get_text() for label in rows.get_yticklabels()] == list(sites)
+
+
+def test_the_text_of_a_fault_is_no_command_to_a_terminal_and_no_formula() -> None:
+    """matplotlib writes the characters that its font lacks to standard error."""
+    text = "kill \x1b]0;x\x07\n$\\nothing$"
+    said = added(100, "runner", "fault_started", fault=9, verb="kill", text=text, targets=["oslo"])
+    figure = plots.draw_gantt(history(said), SITES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plots.render(figure, "png")
+    assert r" kill \x1b]0;x\x07 $\nothing$ " in texts(figure.axes[0])

@@ -5,6 +5,10 @@ extensions in them are those of `KNOWN`, so that a new plan or topology changes 
 """
 
 import dataclasses
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,10 +158,26 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path, make, message):
     assert str(refused.value).endswith(message)
 
 
-def test_a_device_without_an_end_is_too_long() -> None:
-    with pytest.raises(ScenarioErrors) as refused:
-        load("/dev/zero")
-    assert str(refused.value).endswith("too long: expected 10000000 characters or fewer")
+@pytest.mark.parametrize("kind", ["device", "pipe", "socket"])
+def test_what_may_have_no_end_or_no_writer_is_no_scenario(tmp_path, kind):
+    path = tmp_path / "x.yaml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    with socket.socket(socket.AF_UNIX) as bound:
+        if kind == "socket":
+            bound.bind(str(path))
+        with pytest.raises(ScenarioErrors) as refused:
+            load("/dev/zero" if kind == "device" else path)
+    assert str(refused.value).endswith(f": cannot read: is a {kind}: expected a regular file")
+
+
+@pytest.mark.parametrize("given", ["/dev/stdin", "<(cat)"])
+def test_a_scenario_may_come_from_a_pipe_that_is_open(given):
+    command = f"exec {sys.executable} -m trunkline.harness.commands.main validate {given}"
+    done = subprocess.run(
+        ["bash", "-c", command], input=GOOD, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.endswith(": ok\n")) == (0, True), done.stderr
 
 
 LONG = ("x" * 10**5, "y z " * 10**4, "5 " + "s" * 10**5, "kill n1 " + "n" * 10**5)

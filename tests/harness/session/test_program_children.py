@@ -99,6 +99,12 @@ while True:
     socket.socket().connect_ex(("n3", 9))
     time.sleep(0.01)
 """
+SENDING = """
+import socket, time
+for _ in range(20):
+    socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(600), ("n2", 9))
+    time.sleep(0.01)
+"""
 TIMELINE = """
 timeline:
 - {at: 0.5 s, do: pause n1 for 3 s}
@@ -119,6 +125,7 @@ GOOD = {
     "daemon": by_site(n1=f"{DAEMON} exit 0", n2="exec <&- >&- 2>&-; sleep 2; exit 0", n3=CHATTY),
     "timeline": by_site(n1="for i in 1 2 3 4 5; do sleep 0.4; done", n2="ping -c 5 -q n3")
     + TIMELINE,
+    "datagrams": by_site(n1=f"exec python3 -c '{SENDING}'", n2="sleep 1"),
     "time": by_site(n1=f"exec python3 -c '{CONNECTING}'") + "stop: {time: 3 s}\n",
     "some": by_site(
         n1="trap '' TERM; sleep 1000; sleep 1000",
@@ -182,6 +189,7 @@ IDLE = {
     **dict.fromkeys(("private", "again", "named", "open"), "n2"),
     "restarts": "n1 n2 n3",
     **dict.fromkeys(("timeline", "time"), "n1"),
+    "datagrams": "n1 n2",
 }
 """The sites whose programs send nothing and report nothing: such runs prove nothing."""
 

@@ -16,6 +16,7 @@ from falsified.falsifying import (
     falsification,
     first,
     last,
+    middle,
     without,
 )
 from trunkline.agents.planning.plan import Plan
@@ -567,3 +568,9 @@ def a_policy_hears_that_an_earlier_contribution_is_of_this_iteration(log: Log) -
             line["values"]["given"] = True
             return log
     raise NotHereError("a second iteration")
+
+
+@falsification
+def a_member_joins_twice(log: Log) -> Log:
+    line = middle(log, "task_joined")
+    return [*log, copy_of(line, t_ns=line["t_ns"] + MS // 1000)]

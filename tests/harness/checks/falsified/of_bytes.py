@@ -11,6 +11,7 @@ from falsified.falsifying import (
     falsification,
     finished_task,
     first,
+    middle,
     of_task,
     without,
 )
@@ -53,6 +54,25 @@ def counts_of_links_are_a_second_early(log: Log) -> Log:
 
 
 @falsification
+def a_count_of_links_is_thirty_milliseconds_late(log: Log) -> Log:
+    middle(log, "links_counted")["t_ns"] += 30 * MS
+    return log
+
+
+@falsification
+def a_report_of_background_traffic_is_of_another_time(log: Log) -> Log:
+    line = first(log, "background_received")
+    line["since_ns"] += 30 * MS
+    return log
+
+
+@falsification
+def a_report_of_background_traffic_is_thirty_milliseconds_early(log: Log) -> Log:
+    first(log, "background_received")["t_ns"] -= 30 * MS
+    return log
+
+
+@falsification
 def a_count_shows_twice_the_bytes(log: Log) -> Log:
     counted = every(log, "links_counted")
     for link in counted[len(counted) // 2]["links"]:
@@ -91,6 +111,25 @@ def the_interfaces_saw_too_much(log: Log) -> Log:
     for link in first(log, "run_finished")["links"]:
         link["bytes"] *= 100
     return log
+
+
+@falsification
+def the_counters_of_two_directions_are_exchanged(log: Log) -> Log:
+    """Of the link whose directions carried most, if one of them carried a tenth more."""
+    sizes: dict[tuple[str, str], int] = {}
+    done = {line["task"] for line in every(log, "task_completed") if not line["without"]}
+    for line in every(log, "received"):
+        if line["task"] in done:
+            ends = line["src"], line["site"]
+            sizes[ends] = sizes.get(ends, 0) + line["bytes"]
+    links = {(e["src"], e["dst"]): e for e in first(log, "run_finished")["links"]}
+    for a, b in sorted(sizes, key=lambda ends: -sizes[ends]):
+        if (a, b) in links and sizes[a, b] > 1.1 * sizes.get((b, a), 0):
+            there, back = links[a, b], links[b, a]
+            for key in ("bytes", "packets", "drops"):
+                there[key], back[key] = back[key], there[key]
+            return log
+    raise NotHereError("received")
 
 
 @falsification

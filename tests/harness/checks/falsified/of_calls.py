@@ -164,3 +164,22 @@ def an_expected_line_is_of_another_site(log: Log) -> Log:
     line = first(log, "expected_output")
     line["site"] = line["who"] = "n3"
     return log
+
+
+@falsification
+def an_expected_line_is_there_twice(log: Log) -> Log:
+    line = first(log, "expected_output")
+    return [*log, copy_of(line, t_ns=line["t_ns"] + MS)]
+
+
+@falsification
+def an_expected_line_is_of_no_program(log: Log) -> Log:
+    first(log, "expected_output")["who"] += "x"
+    return log
+
+
+@falsification
+def a_process_has_another_rank_in_its_last_call(log: Log) -> Log:
+    line = every(log, "call_started", site="n1")[-1]
+    line["rank"] = (line["rank"] + 1) % len(line["ranks"])
+    return log

@@ -256,3 +256,62 @@ def a_policy_begins_before_a_worker_has_reported(log: Log) -> Log:
             began["t_ns"] = turn["t_ns"] + 1000
             return log
     raise NotHereError("policy_began")
+
+
+@falsification
+def a_part_of_a_report_is_200_ms_late(log: Log) -> Log:
+    reports = of_task(log, finished_task(log), "sent", "received")
+    sites = [line["site"] for line in reports]
+    several = [line for line in reports if sites.count(line["site"]) > 1]
+    if not several:
+        raise NotHereError("received")
+    several[-1]["t_ns"] += 200 * MS
+    return log
+
+
+@falsification
+def a_site_reports_its_traffic_when_it_is_in_another_task(log: Log) -> Log:
+    """Half a second late, or later."""
+    task = finished_task(log)
+    end_ns = of_task(log, task, "task_completed")[0]["t_ns"]
+    later = {e["task"] for e in every(log, "task_started") if e["t_ns"] > end_ns}
+    for site in sorted({line["site"] for line in of_task(log, task, "received")}):
+        lines = every(log, "sent", "received", task=task, site=site)
+        joined = [e["t_ns"] for e in every(log, "task_joined", site=site) if e["task"] in later]
+        if joined and joined[0] < lines[0]["t_ns"] + 500 * MS:
+            for line in lines:
+                line["t_ns"] += 500 * MS
+            return log
+    raise NotHereError("task_joined")
+
+
+@falsification
+def the_first_iteration_takes_two_milliseconds_more(log: Log) -> Log:
+    first(log, "compute_started")["t_ns"] -= 2 * MS
+    return log
+
+
+@falsification
+def a_step_of_the_timeline_is_five_milliseconds_late(log: Log) -> Log:
+    """The last change of a link while the run goes on."""
+    stop_ns = first(log, "stopping")["t_ns"]
+    changes = [e for e in every(log, "link_changed") if e["t_ns"] < stop_ns - 10 * MS]
+    if not changes:
+        raise NotHereError("link_changed")
+    changes[-1]["t_ns"] += 5 * MS
+    return log
+
+
+@falsification
+def a_killed_agent_exits_ten_milliseconds_late(log: Log) -> Log:
+    exits = [line for line in every(log, "agent_exited") if line.get("fault") is not None]
+    if not exits:
+        raise NotHereError("agent_exited")
+    exits[0]["t_ns"] += 10 * MS
+    return log
+
+
+@falsification
+def the_run_ends_100_milliseconds_late(log: Log) -> Log:
+    first(log, "run_finished")["t_ns"] += 100 * MS
+    return log

@@ -1,5 +1,7 @@
 """Which of several faults is behind a loss: by path, by time, and by what it did."""
 
+from dataclasses import replace
+
 import pytest
 
 from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
@@ -122,3 +124,26 @@ def test_a_fault_that_ended_just_before_is_noticed_within_the_detection_time(
     """The task began at 1 s; a loss is noticed within 0.5 s."""
     cut = fault(0, "outage fr de", *both("fr", "de"), at_ms=300, end_ms=end_ms)
     assert search(cut).find_behind(SiteLost("fr"), (), SPAN) == found
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "cause", "found"),
+    [(60.3, SiteLost("fr"), None), (300.0, SiteLost("fr"), 0), (60.3, None, None), (75.0, None, 0)],
+)
+def test_a_delay_that_hardly_grows_is_behind_nothing(delay_ms, cause, found) -> None:
+    """Agents miss no one whose delay grows by 0.2 s or less; a wait must be as long as it grows."""
+    far = replace(MESH, links=tuple(replace(link, delay_ms=60.0) for link in MESH.links))
+    set_link = fault(0, "setlink fr de delay=1ms", *both("fr", "de"), at_ms=1500, end_ms=None)
+    change = LinkChanged(1500 * MS + 256, "runner", "fr", "de", 10.0, delay_ms, 0.0, 0.0, ())
+    searched = search([*set_link, change], topology=far)
+    if cause is None:
+        grown = lambda before_ms, after_ms: after_ms - before_ms > 10  # noqa: E731
+        assert searched.find_behind(None, ("fr",), SPAN, grown) == found
+    else:
+        assert searched.find_behind(cause, ("fr",), SPAN) == found
+
+
+def test_a_fault_that_changes_more_than_a_delay_is_not_measured_by_it() -> None:
+    set_link = fault(0, "setlink fr de loss=1%", *both("fr", "de"), at_ms=1500, end_ms=None)
+    change = LinkChanged(1500 * MS, "runner", "fr", "de", 10.0, 0.0, 0.0, 1.0, ())
+    assert search([*set_link, change]).find_behind(SiteLost("fr"), (), SPAN) == 0

@@ -8,6 +8,7 @@ import pytest
 from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
+from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import describe_part, summarize
 from trunkline.harness.report.explanations.task_time import Part, Run
@@ -133,3 +134,17 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     parts = list_parts(FAST, fault, *changes)
     (loss,) = (part for part in parts if part.cause == "loss")
     assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
+
+
+@pytest.mark.parametrize(("delay_ms", "late_s"), [(10.3, 0.0003), (310.0, 0.39)])
+def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_lost(
+    delay_ms: float, late_s: float
+) -> None:
+    ends = {"src": "oslo", "dst": "rome", "rate_mbps": 80.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    change = added(150, "runner", "link_changed", **ends, delay_ms=delay_ms, cuts=[])
+    run = Run(history(change), FAST, 1500, "oslo")
+    step = PathStep("contribution", 210_000_000, 610_000_000, "rome")
+    parts = [*run.divide(run.history.tasks[0], step)]
+    assert sum(part.seconds for part in parts) == pytest.approx(0.4)
+    late = sum(part.seconds for part in parts if part.cause == "delay")
+    assert late == pytest.approx(late_s)
