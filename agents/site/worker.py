@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -59,7 +59,7 @@ from trunkline.agents.wire.messages import (
     describe,
 )
 from trunkline.agents.wire.neighbours import Neighbours, Reach, Unreachable
-from trunkline.workloads.base import Vector, Workload
+from trunkline.workloads.base import Workload
 from trunkline.workloads.layered.model import WorkloadInLayers
 
 OFFERS_PER_LIFE = 1_000_000
@@ -76,9 +76,9 @@ class Worker:
         clock: Clock,
         log: Log,
         reach: Reach | None = None,
-        publish: Callable[[Vector], None] | None = None,
+        model: SiteModel | None = None,
     ) -> None:
-        """`publish` gets each new model of the site, of which it must make a copy."""
+        """`model` is the site's model in the memory of the workload, if it was made before."""
         self._settings = settings
         self._clock = clock
         life = SiteLife(Doing.RESTARTED if settings.lives else Doing.IDLE)
@@ -86,7 +86,7 @@ class Worker:
         self._rounds = Rounds(settings.first_iteration, settings.first_iteration, life)
         self._scatter = EarlyScatter(settings.lives * OFFERS_PER_LIFE)
         self._alone = Alone()
-        self._model = SiteModel.of(settings, workload, publish)
+        self._model = model or SiteModel.of(settings, workload)
         self._executor = Executor.of(settings, self._model, clock.now_ns)
         self._forward: Forward | None = None
         if isinstance(workload, WorkloadInLayers) and settings.tensor_bytes:

@@ -32,6 +32,7 @@ from trunkline.agents.events.run_events import AgentFailed, Late, Stopping, Time
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Traits
+from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.timing.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from trunkline.agents.wire.agent_settings import AgentError, WorkerSettings
@@ -260,11 +261,14 @@ class Agent:
         kind, rank = scenario.workload.module, topology.rank(site)
         place = scenario.worker_rank(site), scenario.workers, scenario.seed
         workload = kind.build(*place, **scenario.workload.options)
+        peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
+        controllers = {name: self._controller_peer(name) for name in self._controllers()}
+        settings = self._make_settings(site, tuple(peers), tuple(controllers))
+        publish = None if self.board is None else self.board.writer(site)
+        model = SiteModel.of(settings, workload, publish)  # evaluations may begin with the clock
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(site), WORKER_PORT, self.opened)
         clock = await pipes.start_clock(scenario.clock)
-        peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
-        controllers = {name: self._controller_peer(name) for name in self._controllers()}
         sockets: Mapping[str, socket.socket] = {}
         controller = None
         if not self.lives:
@@ -273,15 +277,26 @@ class Agent:
             sockets = await mesh(listener, gate, lower, higher, self.opened)
             peer = controllers[CONTROLLER]
             controller = await dial(site, self.identity, peer, self.opened)
+        caller = Caller(site, self.identity, {**peers, **controllers}, self.opened)
+        worker = Worker(settings, workload, clock, pipes.log, caller, model)
+        lanes = range(scenario.network.connections)
+        callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
+        async with self._serving(listener, gate, callers, worker.accept):
+            await worker.run(sockets, controller)
+
+    def _make_settings(
+        self, site: str, neighbours: tuple[str, ...], controllers: tuple[str, ...]
+    ) -> WorkerSettings:
+        scenario = self.scenario
         traits = Traits.of(planning.create_policy(scenario))
-        settings = WorkerSettings(
+        return WorkerSettings(
             site=site,
-            sites=topology.site_names,
+            sites=scenario.topology.site_names,
             chunk_bytes=scenario.scheme.chunk_bytes,
             rounds=scenario.stop.rounds,
-            neighbours=tuple(peers),
-            controllers=tuple(controllers),
-            failover=make_failover(self.scenario),
+            neighbours=neighbours,
+            controllers=controllers,
+            failover=make_failover(scenario),
             first_iteration=self.next_number,
             lives=self.lives,
             discipline=scenario.scheme.discipline,
@@ -296,13 +311,6 @@ class Agent:
             compares=traits.compares and bool(scenario.workload.module.EVALUATES),
             connections=scenario.network.connections,
         )
-        caller = Caller(site, self.identity, {**peers, **controllers}, self.opened)
-        publish = None if self.board is None else self.board.writer(site)
-        worker = Worker(settings, workload, clock, pipes.log, caller, publish)
-        lanes = range(scenario.network.connections)
-        callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
-        async with self._serving(listener, gate, callers, worker.accept):
-            await worker.run(sockets, controller)
 
     async def _run_controller(self, pipes: Pipes) -> None:
         gate = self._make_gate(pipes)

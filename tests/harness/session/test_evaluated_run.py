@@ -28,6 +28,8 @@ RUNS = {
     "target": REDUCE
     + "stop: {accuracy: 60 %, in_a_row: 2, time: 20 s}\nevaluation: {every: 0.3 s}\n",
     "servers": SERVERS + "stop: {loss: 1.5, in_a_row: 3}\nevaluation: {every: 500 ms}\n",
+    # Connecting takes longer than until the first evaluation.
+    "far": SERVERS + "stop: {time: 1 s}\nevaluation: {every: 100 ms}\n",
     "killed": REDUCE
     + "stop: {time: 3 s}\nevaluation: {every: 500 ms, of: member}\nagents: {per_process: all}\n"
     + "timeline: [{at: 400 ms, do: kill n1 for 700 ms}]\n",
@@ -42,7 +44,8 @@ def carry_out(embedded, home: Path, *names: str) -> dict[str, list[str]]:
     """The logs of these runs, all of which pass; they share a guest."""
     for name in names:
         (home / name / "log").mkdir(parents=True)
-        resolved = resolve(parse(TEXT + RUNS[name], "test.yaml"))
+        text = TEXT.replace("delays: 5 ms", "delays: 100 ms") if name == "far" else TEXT
+        resolved = resolve(parse(text + RUNS[name], "test.yaml"))
         (home / name / "resolved.yaml").write_text(resolved)
     done = embedded.call(run_all, str(home), [*names], visible=[home])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
@@ -65,7 +68,7 @@ def test_evaluations_repeat_exactly_and_change_nothing_else(embedded, tmp_path: 
 
 
 def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: Path) -> None:
-    logs = carry_out(embedded, tmp_path, "target", "servers", "killed")
+    logs = carry_out(embedded, tmp_path, "target", "servers", "far", "killed")
     of_target = evaluated(logs["target"])
     (stop,) = (e for e in map(json.loads, logs["target"]) if e["event"] == "stopping")
     assert [e["accuracy_percent"] >= 60 for e in of_target[-3:]] == [False, True, True]
@@ -84,5 +87,6 @@ def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: P
     assert [e["loss"] <= 1.5 for e in of_servers[-3:]] == [True] * 3
     assert of_servers[0]["loss"] > 1.5
 
+    assert [e["number"] for e in evaluated(logs["far"])] == list(range(1, 11))
     who = [[m["site"] for m in e["models"]] for e in evaluated(logs["killed"])]
     assert who == [["n1"], ["n2"], ["n1"], ["n1"], ["n1"], ["n1"]]
