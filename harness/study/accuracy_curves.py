@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -20,10 +19,13 @@ from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.pages.accuracy_section import Curve, Line
 from trunkline.harness.report.plots import STYLE
 from trunkline.harness.study.comparison import COUNTED, confidence_interval, name_cells
-from trunkline.harness.study.comparison_plots import COLOURS
+from trunkline.harness.study.comparison_plots import COLOURS, shorten_names
 
 FIGURE = "accuracy"
 """The name of the picture's files."""
+
+LEAST = 3
+"""The least trials of an interval: that of two is thirteen times as wide as they differ."""
 
 STYLES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 """The dashes of lines, one after the other when colours begin again."""
@@ -79,8 +81,8 @@ def _make_curve(name: str, tables: Sequence[pd.DataFrame]) -> Curve | None:
         name,
         trials,
         tuple((float(t), each.mean) for t, each in zip(times, found, strict=True)),
-        tuple(point for point in low if np.isfinite(point[1])),
-        tuple(point for point in high if np.isfinite(point[1])),
+        tuple(low) if len(known) >= LEAST else (),
+        tuple(high) if len(known) >= LEAST else (),
     )
 
 
@@ -93,7 +95,9 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, 0.5 * width_in + 0.4), layout="constrained")
         axes = figure.subplots()
-        for curve, (colour, style) in zip(curves, _choose_lines(), strict=False):
+        names = shorten_names([curve.name for curve in curves])
+        lines = zip(curves, names, _choose_lines(), strict=False)
+        for curve, name, (colour, style) in lines:
             for trial in curve.trials:
                 times, values = zip(*trial, strict=True)
                 axes.plot(times, values, color=colour, lw=0.4, alpha=0.6)
@@ -101,11 +105,15 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
             if curve.low:
                 times, low = zip(*curve.low, strict=True)
                 _, high = zip(*curve.high, strict=True)
-                axes.fill_between(times, low, high, color=colour, alpha=0.18, lw=0)
+                axes.fill_between(times, low, high, color=colour, alpha=0.15, lw=0)
             times, means = zip(*curve.mean, strict=True)
-            axes.plot(times, means, color=colour, ls=style, lw=1.6, label=curve.name)
+            axes.plot(times, means, color=colour, ls=style, lw=1.6, label=name)
         axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
         axes.set_xlim(left=0)
+        # Intervals of few trials may be wider than all accuracies: they do not set the scale.
+        values = [value for curve in curves for line in curve.trials for _, value in line]
+        room = 0.05 * (max(values) - min(values)) or 1.0
+        axes.set_ylim(min(values) - room, max(values) + room)
         axes.grid()
         figure.legend(loc="outside upper left", ncols=max(1, int(width_in / 2.2)))
     return figure

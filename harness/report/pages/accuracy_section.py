@@ -25,7 +25,7 @@ Line = tuple[tuple[float, float], ...]
 class Curve:
     """The accuracy of a variant over time: every trial, their mean, and its 95 % interval.
 
-    The mean ends with the first trial that ends; without several trials there is no interval.
+    The mean ends with the first trial that ends; of few trials there is no interval.
     """
 
     name: str
@@ -107,7 +107,8 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         class_ = choose_class(number)
         edge = [*curve.low, *reversed(curve.high)]
         if edge:
-            outline = "L".join(f"{x(t):.2f} {frame.y(value):.2f}" for t, value in edge)
+            inside = ((x(t), frame.y(min(max(v, frame.y.low), frame.y.high))) for t, v in edge)
+            outline = "L".join(f"{at:.2f} {level:.2f}" for at, level in inside)
             lines.append(tag("path", d=f"M{outline}z", class_=f"band {class_}"))
         for trial in curve.trials:
             points = [(x(t), frame.y(value)) for t, value in trial]

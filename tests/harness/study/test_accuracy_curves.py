@@ -25,8 +25,13 @@ def table(*values: float, of: str = "average", every_s: float = 2.0) -> pd.DataF
 
 
 TABLES = {
-    "fast": [table(20.0, 60.0, 80.0), table(30.0, 80.0)],
-    "slow": [table(10.0, 20.0, 30.0, 80.0), table(20.0, 30.0, 40.0, 80.0)],
+    "fast": [table(20.0, 60.0, 80.0), table(30.0, 80.0), table(25.0, 70.0, 70.0, 75.0)],
+    "slow": [
+        table(10.0, 20.0, 30.0, 80.0),
+        table(20.0, 30.0, 40.0, 80.0),
+        table(15.0, 25.0, 35.0, 80.0),
+    ],
+    "twice": [table(10.0, 20.0), table(20.0, 30.0)],
     "alone": [table(15.0, 25.0)],
     "programs": [table(1.0, 2.0, of="task")],
     "none passed": [],
@@ -34,16 +39,18 @@ TABLES = {
 
 
 def test_a_mean_is_of_the_same_evaluations_of_all_trials_until_the_first_of_them_ends() -> None:
-    fast, slow, alone = accuracy_curves.make_curves(TABLES)
-    assert (fast.name, slow.name, alone.name) == ("fast", "slow", "alone")
+    fast, slow, twice, alone = accuracy_curves.make_curves(TABLES)
+    assert (fast.name, slow.name, twice.name, alone.name) == ("fast", "slow", "twice", "alone")
     assert fast.mean == ((2.0, 25.0), (4.0, 70.0))
-    assert fast.trials == (((2.0, 20.0), (4.0, 60.0), (6.0, 80.0)), ((2.0, 30.0), (4.0, 80.0)))
-    # Student's t of one degree of freedom: 12.706 times the standard error.
-    assert fast.low[0] == (2.0, pytest.approx(25 - 12.706 * 5, rel=1e-4))
-    assert fast.high[1] == (4.0, pytest.approx(70 + 12.706 * 10, rel=1e-4))
+    assert fast.trials[:2] == (
+        ((2.0, 20.0), (4.0, 60.0), (6.0, 80.0)), ((2.0, 30.0), (4.0, 80.0)),
+    )  # fmt: skip
+    # Student's t of two degrees of freedom: 4.303 times the standard error.
+    assert fast.low[0] == (2.0, pytest.approx(25 - 4.3027 * 5 / 3**0.5, rel=1e-4))
+    assert fast.high[1] == (4.0, pytest.approx(70 + 4.3027 * 10 / 3**0.5, rel=1e-4))
     assert [t for t, _ in slow.mean] == [2.0, 4.0, 6.0, 8.0]
     assert slow.high[-1] == (8.0, 80.0)
-    assert (alone.low, alone.high) == ((), ())
+    assert (alone.low, alone.high, twice.low, twice.high) == ((), (), (), ())
 
 
 def test_only_trials_that_count_are_read_by_their_variants(tmp_path) -> None:
@@ -68,17 +75,24 @@ def test_all_variants_are_in_one_picture_with_means_bands_and_trials() -> None:
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (s)", "test accuracy (%)")
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["fast", "slow", "alone"]
+    assert [text.get_text() for text in legend.get_texts()] == ["fast", "slow", "twice", "alone"]
+    assert axes.get_ylim() == (pytest.approx(6.5), pytest.approx(83.5))  # of the trials
     assert sum(isinstance(each, PolyCollection) for each in axes.collections) == 2
     named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
     assert list(named[0].get_ydata()) == [25.0, 70.0]
     ends = [line for line in axes.lines if line.get_marker() == "o"]
-    assert [line.get_xdata()[0] for line in ends] == [6.0, 4.0, 8.0, 8.0, 4.0]
+    assert [line.get_xdata()[0] for line in ends] == [6.0, 4.0, 8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0]
     for kind in ("png", "pdf", "svg"):
         assert render(figure, kind)
     page = str(accuracy_section.draw_curves(accuracy_curves.make_curves(TABLES)))
     assert page.count('class="band') == 2
     assert all(name in page for name in ("fast", "slow", "alone"))
+
+
+def test_names_of_variants_are_as_short_as_in_other_figures() -> None:
+    tables = {"{name: a}": [table(10.0, 20.0)], "{name: b, p: 2}": [table(20.0, 30.0)]}
+    (legend,) = accuracy_curves.draw(accuracy_curves.make_curves(tables)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b, p: 2"]
 
 
 def test_more_variants_than_colours_have_other_dashes() -> None:
