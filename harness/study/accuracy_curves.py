@@ -111,9 +111,9 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
         axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
         axes.set_xlim(left=0)
         # Intervals of few trials may be wider than all accuracies: they do not set the scale.
-        values = [value for curve in curves for line in curve.trials for _, value in line]
-        room = 0.05 * (max(values) - min(values)) or 1.0
-        axes.set_ylim(min(values) - room, max(values) + room)
+        every = [value for curve in curves for line in curve.trials for _, value in line]
+        room = 0.05 * (max(every) - min(every)) or 1.0
+        axes.set_ylim(min(every) - room, max(every) + room)
         axes.grid()
         figure.legend(loc="outside upper left", ncols=max(1, int(width_in / 2.2)))
     return figure
