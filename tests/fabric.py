@@ -105,7 +105,6 @@ class Fabric:
                 scale=scale,
                 contributes=site in plan.contributors,
                 receives=site in plan.receivers,
-                evaluate=False,
                 offers=dict(offers),
                 parts=parts_of(plan, site),
             )

@@ -31,6 +31,7 @@ from stepped import HELLO, RUNNING, End, SteppedLoop
 
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.connection_events import ControllerLost
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import Stopping
@@ -449,7 +450,7 @@ class Model:
             process.agent = Backup(make, dialler, FAILOVER, Now().now_ns, log, next_task)
             acting = process.agent.run()
         if self.asked_to_stop:
-            process.agent.stop()
+            process.agent.stop(Asked())
         await acting
 
     # -- what promises ask --------------------------------------------------------------------

@@ -91,7 +91,7 @@ class Workload(Protocol):
         """Copy the result of a synchronization into this site's model."""
 
     def evaluate(self) -> Evaluation | None:
-        """Evaluate the model; None if the kind has no accuracy or no evaluation is due."""
+        """Evaluate the model; None if the kind has no accuracy."""
 
 
 @runtime_checkable

@@ -66,7 +66,6 @@ RULES: Mapping[str, Rule] = {
     "shards": one_of(*get_args(Kind)),
     "alpha": positive(1e6),
     "outlier_alpha": positive(1e6),
-    "evaluate_every": whole(1, 1_000_000),
 }
 
 
@@ -91,7 +90,6 @@ class Training:
         shard: Indexes,
         sgd: Sgd,
         times: ComputeTime,
-        evaluate_every: int,
     ) -> None:
         self._module = module
         self._model: Vector = models.flatten(module).numpy()
@@ -107,8 +105,6 @@ class Training:
         self._shard = shard
         self._sgd = sgd
         self._times = times
-        self._evaluate_every = evaluate_every
-        self._evaluations_asked = times.rank
 
     def compute(self, iteration: int, batch: int | None = None) -> float:
         """Take `local_steps` steps of SGD, on batches drawn from the shard, from a copy."""
@@ -145,14 +141,8 @@ class Training:
             np.copyto(self._model, result)
             self._is_installed_since = True
 
-    def evaluate(self) -> Evaluation | None:
-        """Return accuracy and loss on the whole test set at every `evaluate_every`-th call.
-
-        Sites start to count at different calls, so that some evaluate while others skip.
-        """
-        self._evaluations_asked += 1
-        if self._evaluations_asked % self._evaluate_every:
-            return None
+    def evaluate(self) -> Evaluation:
+        """Return accuracy and loss on the whole test set."""
         return evaluate(self._module, self._data.test_images, self._data.test_labels)
 
     def _step(self, samples: Indexes) -> None:
@@ -189,7 +179,6 @@ def build(
     alpha: float = 1.0,
     outliers: Outliers = 0.0,
     outlier_alpha: float = 0.1,
-    evaluate_every: int = 1,
     compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
@@ -216,8 +205,6 @@ def build(
         outliers: with these two, the sites that have `outlier_alpha`: a share from 0 to 1 of the
             sites, chosen by the seed, or a list of sites.
         outlier_alpha: the parameter of the Dirichlet distribution of these sites.
-        evaluate_every: each task asks the first member of its group for an evaluation; with n, a
-            site evaluates at every n-th request.
         compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, {lognormal:
             {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}, measured times ({csv: FILE} or
             {measured: [0.11 s, 0.12 s]}), or one of these for each site, and for `others`.
@@ -244,7 +231,6 @@ def build(
         compute_time.for_site(
             rank, sites, seed, compute_s, compute_factor, slowdown, batch, delay_s
         ),
-        evaluate_every,
     )
 
 

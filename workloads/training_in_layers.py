@@ -34,7 +34,7 @@ preload = training.preload
 FORWARD_SHARE = 1 / 3
 """Backward computes gradients by inputs and by weights: twice as much as forward."""
 
-OPTIONS = ("channels", "hidden", "batch", "learning_rate", "momentum", "evaluate_every")
+OPTIONS = ("channels", "hidden", "batch", "learning_rate", "momentum")
 RULES: Mapping[str, Rule] = {name: training.RULES[name] for name in OPTIONS}
 
 
@@ -64,7 +64,6 @@ class TrainingInLayers:
         shard: Indexes,
         sgd: training.Sgd,
         times: LayerTimes,
-        evaluate_every: int,
     ) -> None:
         from torch import nn
 
@@ -83,8 +82,6 @@ class TrainingInLayers:
         self._parameters = list(self._next_module.parameters())
         self._velocities = [parameter.detach() * 0 for parameter in self._parameters]
         self._data, self._shard, self._sgd, self._times = data, shard, sgd, times
-        self._evaluate_every = evaluate_every
-        self._evaluations_asked = times.times.rank
         self._is_alike = False
 
     def layers(self, iteration: int, batch: int | None = None) -> LayeredModel:
@@ -142,11 +139,8 @@ class TrainingInLayers:
         np.copyto(self._model, result)
         self._is_alike = False
 
-    def evaluate(self) -> Evaluation | None:
-        """Return accuracy and loss on the whole test set at every `evaluate_every`-th call."""
-        self._evaluations_asked += 1
-        if self._evaluations_asked % self._evaluate_every:
-            return None
+    def evaluate(self) -> Evaluation:
+        """Return accuracy and loss on the whole test set."""
         return training.evaluate(self._module, self._data.test_images, self._data.test_labels)
 
     def _compute_loss(self, samples: Indexes) -> torch.Tensor:
@@ -167,7 +161,6 @@ def build(
     batch: int = 32,
     learning_rate: float = 0.05,
     momentum: float = 0.9,
-    evaluate_every: int = 1,
     compute_s: Compute = 0.1,
     compute_factor: float = 1.0,
     slowdown: Slowdown | None = None,
@@ -181,8 +174,6 @@ def build(
         batch: samples in one step of SGD.
         learning_rate: the learning rate of SGD.
         momentum: the momentum of SGD.
-        evaluate_every: each task asks the first member of its group for an evaluation; with n, a
-            site evaluates at every n-th request.
         compute_s: the time of an iteration: one time, [low, high] (uniform), t1, t2, {lognormal:
             {mean: 0.1 s, deviation: 0.05 s, low: 0 s, high: 1 s}}, measured times ({csv: FILE} or
             {measured: [0.11 s, 0.12 s]}), or one of these for each site, and for `others`.
@@ -204,7 +195,6 @@ def build(
         shards[rank],
         training.Sgd(batch, 1, learning_rate, momentum, 0.0),
         compute_times(rank, sites, seed, **given),
-        evaluate_every,
     )
 
 

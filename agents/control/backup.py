@@ -15,6 +15,7 @@ from functools import partial
 
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.events import connection_events
+from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import CONTROLLER, Log
 from trunkline.agents.events.lifecycle import ControllerLife, follow
 from trunkline.agents.wire.failover import Failover
@@ -51,7 +52,7 @@ class Backup:
         self._lost = asyncio.Event()
         self._over = asyncio.Event()
         self._acting: Controller | None = None
-        self._asked_to_stop = False
+        self._told_to_stop: Ending | None = None
 
     async def run(self) -> None:
         """Stand by, act, hand over, until the run is over."""
@@ -66,11 +67,11 @@ class Backup:
             if self._first is not None:
                 self._first.close()
 
-    def stop(self) -> None:
+    def stop(self, cause: Ending) -> None:
         """Start no more tasks, now and whenever this controller acts again."""
-        self._asked_to_stop = True
+        self._told_to_stop = cause
         if self._acting is not None:
-            self._acting.stop()
+            self._acting.stop(cause)
 
     def accept(self, site: str, sock: socket.socket) -> None:
         """Take over a worker's connection, or close it if this controller only stands by."""
@@ -94,8 +95,8 @@ class Backup:
         """Act as the controller until the first one is back or the run is over."""
         self._log(connection_events.BackupTookOver)
         controller = self._acting = self._make(self._next_task)
-        if self._asked_to_stop:
-            controller.stop()
+        if self._told_to_stop is not None:
+            controller.stop(self._told_to_stop)
         elapsed_s = self._now_ns() / 1e9
         acting = asyncio.create_task(controller.run({}, elapsed_s))
         finding = asyncio.create_task(self._connect_to_first())

@@ -22,7 +22,7 @@ from trunkline.agents.control.participants import Participants
 from trunkline.agents.control.tasks import Tasks
 from trunkline.agents.control.termination import Termination
 from trunkline.agents.events import awareness_events, connection_events, policy_events, run_events
-from trunkline.agents.events.causes import Asked, DecidedWithout, Ending, TargetReached, TimeUp
+from trunkline.agents.events.causes import DecidedWithout, Ending, TimeUp
 from trunkline.agents.events.event import Log
 from trunkline.agents.events.lifecycle import ControllerLife, follow
 from trunkline.agents.planning import repair
@@ -42,7 +42,6 @@ from trunkline.agents.wire.messages import (
     ComparedNotice,
     Control,
     DefaultSplit,
-    EvaluatedNotice,
     FinishedNotice,
     Halted,
     LeftNotice,
@@ -159,9 +158,9 @@ class Controller:
         """The number of its next task."""
         return self._decider.driver.next_task
 
-    def stop(self) -> None:
-        """Start no more tasks, because a user asked for the end of the run."""
-        self._termination.stop(Asked())
+    def stop(self, cause: Ending) -> None:
+        """Start no more tasks: a user asked for the end, or the model is as good as wanted."""
+        self._termination.stop(cause)
 
     def accept(self, site: str, sock: socket.socket) -> None:
         """Take over a connection from a worker, or from the backup controller, after its hello."""
@@ -235,8 +234,6 @@ class Controller:
                 self._record_rate(frame)
             case TimeRequest():
                 self._time_service.answer(site, frame)
-            case EvaluatedNotice():
-                self._check_accuracy(frame.accuracy_percent)
             case ComparedNotice():
                 self._decider.decide(decisions.Compared(site, frame.similarity))
             case LeftNotice():
@@ -418,11 +415,6 @@ class Controller:
                 links = awareness_events.list_rates(known.rates_mbps)
                 self._log(awareness_events.PlansUpdated, version=known.version, links=links)
                 self._share_changes()
-
-    def _check_accuracy(self, accuracy_percent: float) -> None:
-        target = self.settings.accuracy_percent
-        if target is not None and accuracy_percent >= target:
-            self._termination.stop(TargetReached(accuracy_percent, target))
 
     def _fail_on_error(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from trunkline.agents.control.task_state import Running
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.planning.site_plan import BlockPart, parts_of
-from trunkline.agents.policies.policy import Start
 from trunkline.agents.site.plan_cache import PlanCaches
 from trunkline.agents.wire.messages import Control, RearrangeTask, StartTask
 
@@ -47,7 +46,6 @@ class Participants:
             scale=running.start.scale,
             contributes=member and site in plan.contributors,
             receives=member and site in plan.receivers,
-            evaluate=site == self._choose_evaluator(running.start),
             offers=dict(offers),
             parts=() if unchanged else parts,
             version=self.plan_caches.rates.version,
@@ -78,14 +76,3 @@ class Participants:
                 self.tell(site, message)
             else:
                 self.invite(site, task, running, plan, parts, first)
-
-    def _choose_evaluator(self, start: Start) -> str | None:
-        """The member that measures the new model; None if none of them has a new one.
-
-        A single server measures it; with several servers, a worker that pulls from all of them.
-        """
-        servers = set(start.group).intersection(self.servers)
-        if not servers:
-            return start.takers[0]
-        alone, pulls = len(servers) == 1, servers <= start.weights.keys()
-        return None if alone == pulls else start.takers[0]

@@ -249,15 +249,32 @@ class RoundsDone(Cause):
         return f"every site{which} has done its rounds{' or is excluded' * self.excluded}"
 
 
+Quantity = Literal["accuracy", "loss"]
+"""What a run may have to reach: an accuracy in percent, or a loss."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetReached(Cause):
-    """A result has the accuracy that the run is to reach, both in percent."""
+    """The evaluated model had this accuracy (in percent) or more, or this loss or less.
 
-    WORDS = "accuracy {0.accuracy_percent:.2f} % reached {0.target_percent:g} %"
+    It did so in `in_a_row` evaluations in a row; `value` is that of the last one.
+    """
 
-    accuracy_percent: float
-    target_percent: float
+    what: Quantity
+    value: float
+    target: float
+    in_a_row: int
     type: Literal["target_reached"] = "target_reached"
+
+    def __str__(self) -> str:
+        accurate = self.what == "accuracy"
+        value, target = (
+            (f"{self.value:.2f} %", f"{self.target:g} %")
+            if accurate
+            else (f"{self.value:.3g}", f"{self.target:g}")
+        )
+        often = f", for {self.in_a_row} evaluations in a row" if self.in_a_row > 1 else ""
+        return f"{self.what} {value} reached {target}{often}"
 
 
 @dataclass(frozen=True, slots=True)

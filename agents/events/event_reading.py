@@ -19,6 +19,7 @@ from trunkline.agents.events import (
     background_events,
     call_events,
     connection_events,
+    evaluation_events,
     fault_events,
     policy_events,
     round_events,
@@ -40,6 +41,7 @@ _MODULES = (
     awareness_events,
     background_events,
     call_events,
+    evaluation_events,
 )
 
 _WORDS = {

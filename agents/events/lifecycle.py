@@ -36,7 +36,6 @@ from trunkline.agents.events.task_events import (
     Compared,
     Contributed,
     ContributionTaken,
-    Evaluated,
     ModelMerged,
     Roles,
     ServerBegan,
@@ -90,7 +89,6 @@ SITE: Mapping[type[Event], Row] = {
     TaskFinished: ((Doing.IN_TASK,), Doing.FINISHED),
     ContributionTaken: ((Doing.IN_TASK,), Doing.FINISHED),
     TaskDropped: ((Doing.IN_TASK,), Doing.COMPUTED),
-    Evaluated: ((Doing.FINISHED,), Doing.FINISHED),
     RoundFinished: ((Doing.FINISHED, Doing.WAITING), Doing.IDLE),
     RoundAlone: ((Doing.COMPUTED, Doing.WAITING), Doing.IDLE),
     WorkerFinished: ((Doing.IDLE, Doing.RESTARTED, Doing.COMPUTED, Doing.WAITING), Doing.LEFT),
@@ -273,7 +271,7 @@ class SiteLife(AgentLife):
             return part.passive
         if kind is TaskDropped or kind is ContributionTaken:
             return task in self.passive or task in self.left
-        return kind is ModelMerged or (kind is Evaluated and (part.waits or part.passive))
+        return kind is ModelMerged
 
     def _take_aside(self, kind: type[Event], task: int) -> Step:
         inside = task in self.passive or task in self.left

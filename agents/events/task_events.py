@@ -120,7 +120,7 @@ class BlocksHeard(TaskEvent, by=By.SITE):
 
 @dataclass(frozen=True, slots=True)
 class Evaluated(TaskEvent, by=By.SITE):
-    """The result of the task, measured on test samples."""
+    """A program has measured the task's result on test samples."""
 
     accuracy_percent: float
     loss: float

@@ -19,7 +19,6 @@ from trunkline.agents.wire.agent_settings import WorkerSettings
 from trunkline.agents.wire.controller_link import ControllerLink
 from trunkline.agents.wire.messages import (
     ComparedNotice,
-    EvaluatedNotice,
     FinishedNotice,
     Halted,
     ProtocolError,
@@ -180,9 +179,6 @@ class Membership:
         if (similarity := self._model.compare()) is not None:
             self._log(task_events.Compared, task, similarity)
             self._controller.tell(ComparedNotice(similarity))
-        if message.evaluate and (accuracy := self._workload.evaluate()):
-            self._log(task_events.Evaluated, task=task, **asdict(accuracy))
-            self._controller.tell(EvaluatedNotice(task, accuracy.accuracy_percent))
         self._unlock()
         if was_active:
             self._go_on(message)

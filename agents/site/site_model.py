@@ -44,6 +44,7 @@ class SiteModel:
         shard: for a server, the chunks that it holds. Its elements outside of them are zeros.
         initial: the model with which the site began, if tasks mix it in.
         compares: whether steps are compared with the models that replace the site's.
+        publish: gets each new model; it must copy it.
         iteration: a worker's latest iteration; a server has the number of its `version`.
         version: how many results have become a part of the model.
     """
@@ -57,6 +58,7 @@ class SiteModel:
     version: int = 0
     initial: Vector | None = None
     compares: bool = False
+    publish: Callable[[Vector], None] | None = None
     _update: Vector | None = None
     _last_step: Vector | None = None
     _snapshot: tuple[int, Vector] | None = None
@@ -69,9 +71,15 @@ class SiteModel:
             for span in map(self.cut.span, indexes_of(self.shard)):
                 model[span] = self.workload.contribution()[span]
             self.workload.install(model)
+        self._publish()
 
     @classmethod
-    def of(cls, settings: WorkerSettings, workload: Workload) -> SiteModel:
+    def of(
+        cls,
+        settings: WorkerSettings,
+        workload: Workload,
+        publish: Callable[[Vector], None] | None = None,
+    ) -> SiteModel:
         """The model with which a site begins."""
         cut = settings.cut(len(workload.contribution()))
         shard = share_model(settings.servers, cut).get(settings.site)
@@ -83,6 +91,7 @@ class SiteModel:
             shard,
             initial=workload.contribution().copy() if settings.keeps_initial else None,
             compares=settings.compares and shard is None,
+            publish=publish,
         )
 
     @property
@@ -110,6 +119,8 @@ class SiteModel:
         if base is not None:
             step = self.model - base if self.gives == "model" else self._update
             self._compared = None if step is None else (base, step)
+        if self.gives == "model":
+            self._publish()
 
     def _take_step(self) -> None:
         if not isinstance(self.workload, WorkloadWithChanges):
@@ -162,6 +173,11 @@ class SiteModel:
 
     def merge(self, result: Vector, roles: Roles | None) -> Merge | None:
         """Take over a result; returns how, unless it simply replaces a worker's model."""
+        found = self._merge(result, roles)
+        self._publish()
+        return found
+
+    def _merge(self, result: Vector, roles: Roles | None) -> Merge | None:
         if self.shard is None and (roles is None or not roles.merges):
             self.workload.install(result)
             return None
@@ -178,6 +194,10 @@ class SiteModel:
         self.workload.install(model)
         self.version += 1
         return Merge(self.version, base, step, model)
+
+    def _publish(self) -> None:
+        if self.publish is not None:
+            self.publish(self.model)
 
 
 def _multiply(one: Vector, other: Vector) -> float:

@@ -76,7 +76,9 @@ class Worker:
         clock: Clock,
         log: Log,
         reach: Reach | None = None,
+        model: SiteModel | None = None,
     ) -> None:
+        """`model` is the site's model in the memory of the workload, if it was made before."""
         self._settings = settings
         self._clock = clock
         life = SiteLife(Doing.RESTARTED if settings.lives else Doing.IDLE)
@@ -84,7 +86,7 @@ class Worker:
         self._rounds = Rounds(settings.first_iteration, settings.first_iteration, life)
         self._scatter = EarlyScatter(settings.lives * OFFERS_PER_LIFE)
         self._alone = Alone()
-        self._model = SiteModel.of(settings, workload)
+        self._model = model or SiteModel.of(settings, workload)
         self._executor = Executor.of(settings, self._model, clock.now_ns)
         self._forward: Forward | None = None
         if isinstance(workload, WorkloadInLayers) and settings.tensor_bytes:

@@ -104,7 +104,7 @@ class ControllerSettings:
 
     seed: the seed of all random choices of plans.
     task_s: the budget of one task.
-    time_s, tasks, accuracy_percent: the stop conditions of the controller; workers count rounds.
+    time_s, tasks: the stop conditions of the controller; workers count rounds.
     rank: 0 for the controller that starts the run, 1 for the backup.
     next_task: the number after this controller's last task; 0 if it has started none.
     update_s: how often plans take over new rates.
@@ -131,7 +131,6 @@ class ControllerSettings:
     task_s: float
     time_s: float | None = None
     tasks: int | None = None
-    accuracy_percent: float | None = None
     failover: Failover = field(default_factory=Failover)
     rank: int = 0
     next_task: int = 0

@@ -136,7 +136,6 @@ class StartTask:
 
     blocks: how many block numbers the task has used so far; those below `floor` are withdrawn.
     left_s: the rest of the task's budget in seconds.
-    evaluate: whether this site measures the result's accuracy.
     offers: the contributors' offers that the task takes in (non-blocking scatter). Offered chunks
         at a site that does not aggregate them are dropped, and missing chunks are sent.
     parts: this site's parts, made with rates of this `version`; empty if `unchanged`.
@@ -154,7 +153,6 @@ class StartTask:
     scale: float
     contributes: bool
     receives: bool
-    evaluate: bool
     offers: dict[str, int]
     parts: tuple[BlockPart, ...]
     version: int = 0
@@ -352,15 +350,6 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatedNotice:
-    """Worker to controller: the accuracy of a task's result, in percent."""
-
-    task: int
-    accuracy_percent: float
-    type: Literal["evaluated"] = "evaluated"
-
-
-@dataclass(frozen=True, slots=True)
 class ComparedNotice:
     """Worker to controller: how similar its latest step is to the new model (`task_events`)."""
 
@@ -423,7 +412,6 @@ Control = (
     | Delivered
     | TaskOver
     | Released
-    | EvaluatedNotice
     | ComparedNotice
     | LeftNotice
     | StopOrder

@@ -9,6 +9,7 @@ from pathlib import Path
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import (
     causality_checks,
+    evaluation_checks,
     fault_checks,
     model_checks,
     outcome_checks,
@@ -104,7 +105,8 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "abandoned tasks left models unchanged": ("members", outcome_checks.giving_up_changes_nothing),
     "every contribution counts once": ("contributions", result_checks.contributions_count_once),
     "the run ended as specified": ("stops", run_checks.run_ends_as_written),
-    "the target accuracy was reached": ("targets", outcome_checks.accuracy_reached),
+    "evaluations are of the sites' models": ("evaluations", evaluation_checks.evaluations_follow),
+    "the run stopped at its target": ("targets", evaluation_checks.targets_reached),
 }
 """The checks of a run of agents: what each one counts, and its function.
 
@@ -170,8 +172,8 @@ def _describe_prediction(scenario: Scenario) -> Iterator[str]:
     )
     if any(link.loss_percent or link.jitter_ms for link in scenario.topology.links):
         yield "Links of the scenario lose or delay packets at random; in the model they do not."
-    if scenario.stop.accuracy_percent is not None:
-        yield "The model trains nothing, so it does not stop at an accuracy."
+    if scenario.stop.has_target:
+        yield "The model trains nothing, so it does not stop at an accuracy or a loss."
     if scenario.background:
         yield "Background traffic takes its mean rate from the links."
     if scenario.expect:

@@ -10,11 +10,13 @@ Fingerprints are linear, so they tell without the vectors.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from trunkline.agents.events.evaluation_events import ModelEvaluated, SiteModel
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import ComputeFinished, Ready, RoundAlone, WorkerFinished
@@ -30,6 +32,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.model_replay import Replay
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import CLOCK_NS
 from trunkline.harness.checks.verdict import Finding, doubt, excused, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 from trunkline.workloads.base import FINGERPRINT_BUCKETS
@@ -64,6 +67,19 @@ class _Model:
     @classmethod
     def new(cls) -> _Model:
         return cls({}, set())
+
+
+_CHANGING = (
+    ServerBegan,
+    Ready,
+    RoundAlone,
+    WorkerFinished,
+    Contributed,
+    TaskFinished,
+    TaskDropped,
+    ModelMerged,
+)
+"""The events at which a site's model may change."""
 
 
 def server_versions_follow(history: History, rules: Rules) -> Iterator[Finding]:
@@ -102,6 +118,41 @@ def models_before(history: History, rules: Rules) -> Mapping[int, str]:
     return {id(event): model.digest for event, model in _walk(history, rules) if model.digest}
 
 
+def models_when_evaluated(
+    history: History, rules: Rules
+) -> Iterator[tuple[ModelEvaluated, SiteModel, str]]:
+    """Each model of an evaluation with the digest that its site's model had, where it is known.
+
+    It is known from the events before, or from what the site contributes next.
+
+    It is not judged if the model changed at that moment, or on a real clock, where models and the
+    log are not of one moment.
+    """
+    if history.run is None or history.run.clock == "real":
+        return
+    changes = defaultdict[str, list[int]](list)
+    for event in history.events:
+        if isinstance(event, _CHANGING):
+            changes[event.site].append(event.t_ns)
+    waiting = defaultdict[str, list[tuple[ModelEvaluated, SiteModel]]](list)
+    for event, model in _walk(history, rules):
+        match event:
+            case ModelEvaluated(t_ns=t_ns, models=(each,)):
+                times = changes[each.site]
+                near = bisect_left(times, t_ns - CLOCK_NS) < bisect_right(times, t_ns + CLOCK_NS)
+                if model.digest is not None and not near:
+                    yield event, each, model.digest
+                elif not near:
+                    waiting[each.site].append((event, each))
+            case Contributed():
+                for before, each in waiting.pop(event.site, ()):
+                    yield before, each, event.digest
+            case Ready() | RoundAlone() | WorkerFinished():
+                waiting.pop(event.site, None)
+            case AgentChanged():
+                waiting.pop(event.who, None)
+
+
 def _walk(history: History, rules: Rules) -> Iterator[tuple[Event, _Model]]:
     """Every event that says something of a model, with what was known of the model before."""
     tasks = {task.number: task for task in history.tasks}
@@ -110,7 +161,10 @@ def _walk(history: History, rules: Rules) -> Iterator[tuple[Event, _Model]]:
         model = models[event.site]
         match event:
             case AgentChanged(who=who, do="kill"):
-                models.pop(who, None)
+                yield event, models.pop(who, model)
+            case ModelEvaluated():
+                for each in event.models:
+                    yield replace(event, models=(each,)), models[each.site]
             case ServerBegan():
                 model = models[event.site] = _Model.new()
                 yield event, model
@@ -120,6 +174,7 @@ def _walk(history: History, rules: Rules) -> Iterator[tuple[Event, _Model]]:
             case Ready() | RoundAlone() | WorkerFinished() if model.computed:
                 model.computed = False
                 if not rules.gives_updates:
+                    yield event, model
                     model.digest = model.prints = None
             case Contributed(task=number) if number in tasks:
                 if _gives_model(event, tasks[number], rules):
@@ -207,11 +262,11 @@ def _check_merge(
     steps = [(1.0, result)]
     if roles.momentum and model.last_step is not None:
         steps.append((roles.momentum, model.last_step))
-    yield from _check_linear(f"{place}: the step", event.step, steps)
+    yield from check_linear(f"{place}: the step", event.step, steps)
     whole = [(1.0, event.step)]
     if roles.keep:
         whole.append((roles.keep, event.base_fingerprint))
-    yield from _check_linear(f"{place}: version {event.version}", event.fingerprint, whole)
+    yield from check_linear(f"{place}: version {event.version}", event.fingerprint, whole)
     wanted = None if replayed is None else replayed.merges.get((event.task, event.site))
     if wanted is not None:
         found = (event.base, event.base_fingerprint), event.step, (event.digest, event.fingerprint)
@@ -219,7 +274,7 @@ def _check_merge(
             yield fail(f"{place}: version {event.version} is not exact to the byte")
 
 
-def _check_linear(
+def check_linear(
     what: str, found: Print, terms: Sequence[tuple[float, Print]]
 ) -> Iterator[Finding]:
     """Compare a fingerprint with a sum of others, each with its factor."""

@@ -10,14 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from trunkline.agents.events.causes import TargetReached
 from trunkline.agents.events.connection_events import ControllerFound
 from trunkline.agents.events.policy_events import PolicyBegan
-from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import (
     Contributed,
     ContributionTaken,
-    Evaluated,
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
@@ -119,36 +116,6 @@ def giving_up_changes_nothing(history: History, rules: Rules) -> Iterator[Findin
             yield judged()
             if event.digest != given.get(event.site):
                 yield fail(f"{task}: the model of {event.site} changed")
-
-
-def accuracy_reached(history: History, rules: Rules) -> Iterator[Finding]:
-    """An evaluation reached the accuracy at which the scenario stops, or another condition held."""
-    target = rules.scenario.stop.accuracy_percent
-    for task in history.tasks:
-        sites = [event.site for event in task.all(Evaluated)]
-        if len(sites) > 1:
-            yield fail(f"{task} was evaluated {len(sites)} times")
-        for site in sorted({*sites} - {event.site for event in task.all(TaskFinished)}):
-            yield fail(f"{task}: {site} evaluated a result that it does not have")
-    if history.all(Evaluated) and not rules.scenario.workload.module.EVALUATES:
-        yield fail("results were evaluated, but models of this workload have no accuracy")
-    for event in history.all(Evaluated):
-        if not 0 <= event.accuracy_percent <= 100 or event.samples < 1:
-            said = f"{event.accuracy_percent:g} % of {event.samples} samples"
-            yield fail(f"task {event.task}: {event.site} evaluated {said}")
-    best = max((event.accuracy_percent for event in history.all(Evaluated)), default=None)
-    if target is None:
-        return
-    if best is None:
-        yield fail(f"target {target:g} %, but nothing was evaluated")
-    else:
-        stop = rules.stop
-        others = bool(stop.time_s or stop.tasks or stop.rounds)
-        causes = [event.cause for event in history.all(Stopping)]
-        by_another = others and not any(isinstance(cause, TargetReached) for cause in causes)
-        yield judged()
-        text = f"target {target:g} %, best {best:.2f} %"
-        yield note(text) if best >= target or by_another else fail(text)
 
 
 def _check_abandoned(task: Task, event: TaskAbandoned, losses: Losses) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from trunkline.agents.events.causes import (
     TimeUp,
 )
 from trunkline.agents.events.connection_events import ControllerFound, LinkLost, WorkerLost
+from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, By, Event
 from trunkline.agents.events.event_writing import event_name
 from trunkline.agents.events.fault_events import AgentChanged
@@ -38,7 +39,6 @@ from trunkline.agents.events.run_events import (
     Stopping,
 )
 from trunkline.agents.events.task_events import (
-    Evaluated,
     SiteExcluded,
     TaskAbandoned,
     TaskCompleted,
@@ -60,6 +60,7 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.record.history import History
+from trunkline.harness.record.targets import find_reached
 
 HEADER = (
     "scenario",
@@ -288,12 +289,10 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             started = sum(event.t_ns <= stop.t_ns for event in history.all(TaskStarted))
             if started < tasks:
                 yield fail(f"{said} after {started} tasks")
-        case TargetReached(best, target) if target == wanted.accuracy_percent:
-            known = [e.accuracy_percent for e in history.all(Evaluated) if e.t_ns <= stop.t_ns]
-            if max(known, default=0.0) < target:
-                yield fail(f"{said}, but the best so far was {max(known, default=0):g} %")
-            elif best not in known:
-                yield fail(f"{said}, but no model had {best:g} %")
+        case TargetReached("accuracy", _, target) if target == wanted.accuracy_percent:
+            pass  # `evaluation_checks` judges the values and the time
+        case TargetReached("loss", _, target) if target == wanted.loss:
+            pass
         case RoundsDone():
             yield from _check_rounds(history, rules, stop, stop.cause)
         case NoSite(for_s) if for_s == rules.task_s:
@@ -393,11 +392,8 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     if not rules.barrier or any(history.all(kind) for kind in kinds):
         return None
     started = [event.t_ns for event in history.all(TaskStarted)]
-    reached = [
-        event.t_ns + losses.timeout_ns
-        for event in history.all(Evaluated)
-        if wanted.accuracy_percent is not None and event.accuracy_percent >= wanted.accuracy_percent
-    ]
+    found = find_reached(history.all(ModelEvaluated), wanted)
+    reached = [] if found is None else [found[1].t_ns]
     if wanted.tasks is not None and len(started) >= wanted.tasks:
         reached.append(started[wanted.tasks - 1])
     left = [event.t_ns for event in history.all(WorkerFinished)]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from trunkline.agents.events.causes import Asked, Ending
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.config import units
@@ -65,7 +66,7 @@ class RunSupervisor(Protocol):
 
     def watch(self, fd: int, readable: Callable[[], None]) -> None: ...
     def unwatch(self, fd: int) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self, cause: Ending) -> None: ...
 
 
 class RefusedError(Exception):
@@ -334,7 +335,7 @@ class CommandHandler:
             self.injector.inject(Heal(), at_end=True)
         self._held_s = None
         self.hold = False
-        self.supervisor.stop()
+        self.supervisor.stop(Asked())
 
     def _save(self, number: int) -> None:
         end_ns = time.monotonic_ns() - self.supervisor.epoch_ns

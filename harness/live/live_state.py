@@ -10,7 +10,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trunkline.agents.events import fault_events, round_events, run_events, task_events
+from trunkline.agents.events import (
+    evaluation_events,
+    fault_events,
+    round_events,
+    run_events,
+    task_events,
+)
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.planning.plan import Directed
@@ -249,7 +255,7 @@ class RunState:
             case task_events.TaskAbandoned():
                 self.tasks.pop(event.task, None)
                 self.abandoned += 1
-            case task_events.Evaluated():
+            case task_events.Evaluated() | evaluation_events.ModelEvaluated():
                 self.accuracy_percent = event.accuracy_percent
             case task_events.Sent():
                 ends = event.site, event.dst

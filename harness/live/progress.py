@@ -247,9 +247,11 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
         yield "alone", f"rounds without a controller: {sites}{left}"
     accuracy = _rows(run_dir / "tables" / "accuracy.csv")
     if accuracy:
-        best = max(accuracy, key=lambda row: float(row["accuracy_percent"]))
-        after = short(float(best["t_s"]), TIME_S)
-        yield "accuracy", f"{float(best['accuracy_percent']):.1f} % after {after}"
+        last, runs = accuracy[-1], _rows(run_dir / "tables" / "run.csv")
+        target_s = runs[0]["target_s"] if runs else ""
+        after = short(float(last["t_s"]), TIME_S)
+        held = f"; the target held from {short(float(target_s), TIME_S)} on" if target_s else ""
+        yield "accuracy", f"{float(last['accuracy_percent']):.1f} % after {after}{held}"
 
 
 def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:

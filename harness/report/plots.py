@@ -23,8 +23,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
+from trunkline.agents.events.causes import Quantity
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.record.targets import NO_TARGET, Target
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults import fault_bands
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
@@ -193,38 +195,34 @@ def draw_links(
 
 def draw_accuracy(
     table: pd.DataFrame,
-    target_percent: float | None = None,
+    target: Target = NO_TARGET,
     clock: str = "",
     faults: Sequence[Disturbance] = (),
     width_in: float = WIDTH_IN,
 ) -> Figure:
-    """Draw every evaluation's accuracy and loss over time, the best accuracy so far, and faults."""
+    """Draw every evaluation's accuracy and loss over time, the target, and faults."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, min(4.2, 1.05 * width_in)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
-        times, values = table["t_s"], table["accuracy_percent"]
-        upper.plot(times, values, "o", color=SKY, ms=3, label="one evaluation", mew=0)
-        upper.step(times, values.cummax(), where="post", color=BLUE, lw=1.4, label="best so far")
-        upper.set(ylabel="test accuracy (%)")
-        if target_percent is not None:
-            reached = table[values >= target_percent]
-            when = f", after {reached['t_s'].iloc[0]:.2f} s" if len(reached) else ", not reached"
-            upper.axhline(
-                target_percent,
-                color=RED,
-                lw=1,
-                ls=(0, (5, 3)),
-                label=f"target {target_percent:g} %{when}",
-            )
-        entries = upper.get_legend_handles_labels()
-        figure.legend(*entries, loc="outside upper left", ncols=_count_columns(width_in, 2.2))
-        upper.grid()
-        lower.plot(times, table["loss"], "o", color=ORANGE, ms=3, mew=0)
-        lower.set(ylabel="test loss", xlabel=f"{clock} time (s)".strip())
-        lower.set_xlim(left=0)
-        lower.grid()
-        for axes in (upper, lower):
+        line = "" if (table["of"] == "task").any() else "-"  # programs may report at many sites
+        rows: tuple[tuple[Axes, Quantity, str, str, str], ...] = (
+            (upper, "accuracy", "accuracy_percent", "test accuracy (%)", BLUE),
+            (lower, "loss", "loss", "test loss", ORANGE),
+        )
+        for axes, what, column, label, colour in rows:
+            axes.plot(table["t_s"], table[column], f"o{line}", color=colour, ms=3, lw=1, mew=0)
+            axes.lines[0].set_label("one evaluation" if axes is upper else "_")
+            axes.set(ylabel=label)
+            if (wanted := target.describe(what)) is not None:
+                axes.axhline(wanted[0], color=RED, lw=1, ls=(0, (5, 3)), label=wanted[1])
+            axes.grid()
             fault_bands.draw_bands(axes, faults)
+        known = [*zip(*upper.get_legend_handles_labels(), strict=True)]
+        known += zip(*lower.get_legend_handles_labels(), strict=True)
+        columns = _count_columns(width_in, 2.2)
+        figure.legend(*zip(*known, strict=True), loc="outside upper left", ncols=columns)
+        lower.set(xlabel=f"{clock} time (s)".strip())
+        lower.set_xlim(left=0)
     return figure
 
 

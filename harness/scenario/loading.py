@@ -189,6 +189,7 @@ def resolve(scenario: Scenario) -> str:
             "workload": {"kind": scenario.workload.kind, **_render_options(scenario.workload)},
             **({} if scenario.runs_programs else chosen),
             "stop": render(scenario.stop, None),
+            **({"evaluation": render(scenario.evaluation, None)} if scenario.evaluation.of else {}),
             **({"warm_up": render(scenario.warm_up, None)} if scenario.warm_up.unit else {}),
             "failover": render(scenario.failover, None),
             **({"agents": render(scenario.agents, None)} if scenario.agents.per_process else {}),

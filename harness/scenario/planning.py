@@ -36,7 +36,6 @@ def controller_settings(scenario: Scenario) -> ControllerSettings:
         task_s=scenario.limits.task_s,
         time_s=stop.time_s,
         tasks=stop.tasks,
-        accuracy_percent=stop.accuracy_percent,
         failover=make_failover(scenario),
         follows_measured=scheme.rates == "measured",
         time_roots=awareness_section.count_time_roots(scenario),

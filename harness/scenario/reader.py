@@ -91,6 +91,10 @@ class Reader:
                 scheme_section.check_updates(self._reader, scheme, workload, sites)
         if not (topology and workload and scheme):
             return None
+        if not programs:
+            basics["evaluation"] = section_rules.choose_evaluated(
+                self._source, basics["evaluation"], scheme, workload
+            )
         clock: Clock = basics["clock"] or ("virtual" if basics["backend"] == "embedded" else "real")
         controller = basics.pop("controller")
         basics["failover"] = failover_timeouts.with_defaults(basics["failover"], topology, clock)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from trunkline.agents.events.evaluation_events import Of
 from trunkline.agents.planning.chunks import Chunking, cut_model
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.timing.site_clock import SiteClock
@@ -57,7 +58,10 @@ class Stop:
         rounds: every worker has done this number of rounds.
         time_s: this time has passed since the run's start.
         tasks: the run has completed this number of tasks.
-        accuracy_percent: an evaluation has reached this accuracy.
+        accuracy_percent: the evaluated model has had this accuracy or more `in_a_row` times; see
+            `evaluation`.
+        loss: the evaluated model has had this loss or less `in_a_row` times.
+        in_a_row: for how many evaluations in a row the accuracy or the loss must hold.
         exit: for programs: all of them, or those of the listed sites, roles or names such as
             `n1.trainer`, have exited; the others are then told to end.
     """
@@ -66,11 +70,39 @@ class Stop:
     time_s: Duration | None = None
     tasks: Count | None = None
     accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
+    loss: Annotated[float, Field(gt=0)] | None = None
+    in_a_row: Count = 3
     exit: Literal["all"] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if all(getattr(self, field.name) is None for field in fields(self)):
-            raise ValueError("expected at least one of rounds, time, tasks, accuracy")
+        conditions = (field.name for field in fields(self) if field.name != "in_a_row")
+        if all(getattr(self, name) is None for name in conditions):
+            raise ValueError("expected at least one of rounds, time, tasks, accuracy, loss")
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the run stops at an accuracy or a loss."""
+        return self.accuracy_percent is not None or self.loss is not None
+
+    @property
+    def ends_anyway(self) -> bool:
+        """Whether agents end by rounds, time or tasks, too."""
+        return any(each is not None for each in (self.rounds, self.time_s, self.tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """Which model is evaluated, and when; see docs/evaluation.md.
+
+    Options:
+        of: `server` is the model of the servers, `average` the mean of the models of all workers,
+            `member` the model of the first worker; by default that of the servers if the policy
+            uses servers, and the average otherwise.
+        every_s: the time between two evaluations; the first one is after this time.
+    """
+
+    of: Of | None = None
+    every_s: Duration = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +250,7 @@ class Scenario:
     scheme: Scheme
     controller_site: str
     stop: Stop
+    evaluation: Evaluations
     warm_up: WarmUp
     failover: Failover
     agents: Agents
@@ -279,6 +312,13 @@ class Scenario:
         tasks = stop.tasks and stop.tasks + (warm_up.tasks or 0)
         time_s = stop.time_s and stop.time_s + (warm_up.time_s or 0.0)
         return replace(stop, tasks=tasks, time_s=time_s)
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """The sites whose models are evaluated; none if the workload has no accuracy."""
+        if self.evaluation.of is None:
+            return ()
+        return self.scheme.servers if self.evaluation.of == "server" else self.workers
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -365,6 +405,7 @@ class Basics:
 
     Options:
         stop: when the run ends; with a warm-up, counted from its end.
+        evaluation: which model is evaluated, and when, if the workload has an accuracy.
         warm_up: the beginning of the run, which its results do not count; by default nothing.
         name: the name of the scenario and of its run folders; by default that of the file.
         description: one line for `trunkline list scenarios`.
@@ -387,6 +428,7 @@ class Basics:
     """
 
     stop: Stop
+    evaluation: Evaluations = Evaluations()
     warm_up: WarmUp = WarmUp()
     name: Name = "scenario"
     description: str = ""

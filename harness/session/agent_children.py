@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER
 from trunkline.agents.events.event_reading import parse
-from trunkline.agents.events.event_writing import LoggedEvent
-from trunkline.agents.events.run_events import AgentExited, AgentFailed
+from trunkline.agents.events.event_writing import LoggedEvent, to_line
+from trunkline.agents.events.run_events import AgentExited, AgentFailed, Stopping
 from trunkline.agents.timing.clock import Punctuality
 from trunkline.agents.timing.exact_waits import await_readable
 from trunkline.agents.wire.identity import Identity
@@ -33,13 +34,13 @@ from trunkline.harness.session.agent_main import (
     EPOCH_BYTES,
     FINISHED,
     LISTENING,
-    STOP,
     Agent,
     Pipes,
     Survivors,
     redirect_output,
     run_agent,
 )
+from trunkline.harness.session.evaluation.model_board import ModelBoard
 from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup, Earlier, SharedAgent
 from trunkline.harness.session.shared_agents.agent_turns import Turns, raise_limit_of_files
@@ -55,18 +56,27 @@ class AgentChildren:
     stop_s = math.inf  # the controller watches the time
     schedule: Schedule | None = None
 
-    def __init__(self, scenario: Scenario, network: Network, run_id: str, log_dir: Path) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        network: Network,
+        run_id: str,
+        log_dir: Path,
+        board: ModelBoard | None = None,
+    ) -> None:
         self.identity = Identity(run_id, secrets.token_bytes(32))
         self._scenario = scenario
         self._network = network
         self._log_dir = log_dir
+        self._board = board
         sites = scenario.topology.site_names
         controllers = (CONTROLLER, BACKUP) if scenario.failover.backup else (CONTROLLER,)
         self._survivors = {name: Survivors() for name in (*controllers, *sites)}
         self._groups = self._make_groups(sites)
         self._pages: list[prefault.Pages] = []
         self._newest: Child | None = None
-        self._asked_to_stop = False
+        self._latest: dict[str, Child] = {}
+        self._stop_order = b""
 
     def names(self) -> Iterator[str]:
         """The controllers, then the workers.
@@ -98,7 +108,7 @@ class AgentChildren:
         survivors.lives += 1
         if name in self._groups:
             return self._groups[name].start(name, earlier, ends, close)
-        agent = Agent(self._scenario, self._network, self.identity, *earlier)
+        agent = Agent(self._scenario, self._network, self.identity, *earlier, board=self._board)
         events_fd, epoch_fd = ends
 
         def act() -> int:
@@ -126,7 +136,8 @@ class AgentChildren:
         """Run the agents of a group, in its process."""
 
         def make_agent(earlier: Earlier, opened: Callable[[], socket.socket]) -> Agent:
-            return Agent(self._scenario, self._network, self.identity, *earlier, opened)
+            given = self._scenario, self._network, self.identity
+            return Agent(*given, *earlier, opened, self._board)
 
         redirect_output(log)
         raise_limit_of_files()
@@ -136,7 +147,7 @@ class AgentChildren:
         ).run()
 
     def sinks(self, child: Child) -> Sequence[Sink]:
-        self._newest = child
+        self._newest = self._latest[child.name] = child
         lines = Lines()
 
         def take_events(data: bytes) -> Iterator[LoggedEvent]:
@@ -151,16 +162,20 @@ class AgentChildren:
     def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         for child in ready:
             child.tell(epoch_ns.to_bytes(EPOCH_BYTES))
-        if self._asked_to_stop:
-            self.stop(ready)
+        if self._stop_order:
+            self._send_stop(ready)
         return ()
 
-    def stop(self, begun: Iterable[Child]) -> None:
-        """Ask the controllers to stop the run, also those that begin later."""
-        self._asked_to_stop = True
+    def stop(self, begun: Iterable[Child], cause: Ending) -> None:
+        """Tell the controllers to stop the run, also those that begin later."""
+        if not self._stop_order:
+            self._stop_order = to_line(Stopping(0, RUNNER, cause))
+            self._send_stop(begun)
+
+    def _send_stop(self, begun: Iterable[Child]) -> None:
         for child in begun:
             if child.ready and child.name in (CONTROLLER, BACKUP):
-                child.tell(STOP)
+                child.tell(self._stop_order)
 
     def note_change(self, child: Child, do: AgentChange) -> None:
         """Does nothing: signals are enough for agents."""
@@ -173,6 +188,8 @@ class AgentChildren:
 
     def exit_events(self, child: Child, now_ns: Callable[[], int]) -> Iterator[LoggedEvent]:
         status, t_ns = child.process.wait(), now_ns()
+        if self._board is not None and self._latest.get(child.name) is child:
+            self._board.clear(child.name)
         child.code = 0 if status == FINISHED else status
         if status == 0 and isinstance(child.process, Process):
             reason = "its process ended before its time, with exit code 0"

@@ -22,14 +22,17 @@ from typing import Any
 from trunkline.agents.control.backup import Backup
 from trunkline.agents.control.controller import Controller
 from trunkline.agents.events.awareness_events import RatesEstimated, list_rates
+from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.connection_events import CallerRefused
 from trunkline.agents.events.event import BACKUP, CONTROLLER, Event, Kind, Log, P
+from trunkline.agents.events.event_reading import parse
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.round_events import ComputeStarted
-from trunkline.agents.events.run_events import AgentFailed, Late, TimersLate
+from trunkline.agents.events.run_events import AgentFailed, Late, Stopping, TimersLate
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Traits
+from trunkline.agents.site.site_model import SiteModel
 from trunkline.agents.site.worker import Worker
 from trunkline.agents.timing.clock import Clock, Punctuality, RealClock, VirtualClock, VirtualLoop
 from trunkline.agents.wire.agent_settings import AgentError, WorkerSettings
@@ -55,6 +58,7 @@ from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_results import UserCodeError
+from trunkline.harness.session.evaluation.model_board import ModelBoard
 
 FINISHED = 41
 """An agent's exit code after its regular end. It is not 0, because user code that runs in the
@@ -63,8 +67,11 @@ agent's process may exit with 0."""
 LISTENING = b"listening"
 """The line among an agent's events which says that the agent listens."""
 
-EPOCH_BYTES, STOP = 8, b"s"
-"""The commands in an agent's pipe: the epoch in nanoseconds, then, for controllers only, STOP."""
+EPOCH_BYTES = 8
+"""The first command in an agent's pipe is the epoch in nanoseconds. Controllers may then get a
+`Stopping` event, which says why the run is to end."""
+
+ORDER_BYTES = 4096
 
 
 class Survivors:
@@ -135,14 +142,16 @@ class Pipes:
         readable.add_done_callback(lambda _: loop.remove_reader(self.epoch_fd))
         await readable
 
-    def on_stop(self, stop: Callable[[], None]) -> None:
-        """Call a function when the run is asked to stop."""
+    def on_stop(self, stop: Callable[[Ending], None]) -> None:
+        """Call a function when the run is to stop, with the cause."""
         loop = asyncio.get_running_loop()
 
         def read() -> None:
             loop.remove_reader(self.epoch_fd)
-            if os.read(self.epoch_fd, len(STOP)):
-                stop()
+            if order := os.read(self.epoch_fd, ORDER_BYTES):
+                told = parse(order)
+                assert isinstance(told, Stopping)
+                stop(told.cause)
 
         loop.add_reader(self.epoch_fd, read)
 
@@ -222,7 +231,7 @@ class Agent:
     """One agent. If `lives` is not 0, it replaces an agent that was killed.
 
     It then continues at `next_number`: a worker's iteration, or a controller's task. `opened` makes
-    its sockets.
+    its sockets. Workers write their models to the `board`.
     """
 
     scenario: Scenario
@@ -231,6 +240,7 @@ class Agent:
     lives: int = 0
     next_number: int = 0
     opened: Callable[[], socket.socket] = open_socket
+    board: ModelBoard | None = None
 
     def site_of(self, name: str) -> str:
         """The site at which an agent runs."""
@@ -251,11 +261,14 @@ class Agent:
         kind, rank = scenario.workload.module, topology.rank(site)
         place = scenario.worker_rank(site), scenario.workers, scenario.seed
         workload = kind.build(*place, **scenario.workload.options)
+        peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
+        controllers = {name: self._controller_peer(name) for name in self._controllers()}
+        settings = self._make_settings(site, tuple(peers), tuple(controllers))
+        publish = None if self.board is None else self.board.writer(site)
+        model = SiteModel.of(settings, workload, publish)  # evaluations may begin with the clock
         gate = self._make_gate(pipes)
         listener = listen(self.network.address(site), WORKER_PORT, self.opened)
         clock = await pipes.start_clock(scenario.clock)
-        peers = {name: self._worker_peer(site, name) for name in topology.overlay.neighbours(site)}
-        controllers = {name: self._controller_peer(name) for name in self._controllers()}
         sockets: Mapping[str, socket.socket] = {}
         controller = None
         if not self.lives:
@@ -264,15 +277,26 @@ class Agent:
             sockets = await mesh(listener, gate, lower, higher, self.opened)
             peer = controllers[CONTROLLER]
             controller = await dial(site, self.identity, peer, self.opened)
+        caller = Caller(site, self.identity, {**peers, **controllers}, self.opened)
+        worker = Worker(settings, workload, clock, pipes.log, caller, model)
+        lanes = range(scenario.network.connections)
+        callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
+        async with self._serving(listener, gate, callers, worker.accept):
+            await worker.run(sockets, controller)
+
+    def _make_settings(
+        self, site: str, neighbours: tuple[str, ...], controllers: tuple[str, ...]
+    ) -> WorkerSettings:
+        scenario = self.scenario
         traits = Traits.of(planning.create_policy(scenario))
-        settings = WorkerSettings(
+        return WorkerSettings(
             site=site,
-            sites=topology.site_names,
+            sites=scenario.topology.site_names,
             chunk_bytes=scenario.scheme.chunk_bytes,
             rounds=scenario.stop.rounds,
-            neighbours=tuple(peers),
-            controllers=tuple(controllers),
-            failover=make_failover(self.scenario),
+            neighbours=neighbours,
+            controllers=controllers,
+            failover=make_failover(scenario),
             first_iteration=self.next_number,
             lives=self.lives,
             discipline=scenario.scheme.discipline,
@@ -287,12 +311,6 @@ class Agent:
             compares=traits.compares and bool(scenario.workload.module.EVALUATES),
             connections=scenario.network.connections,
         )
-        caller = Caller(site, self.identity, {**peers, **controllers}, self.opened)
-        worker = Worker(settings, workload, clock, pipes.log, caller)
-        lanes = range(scenario.network.connections)
-        callers = {lane_name(name, lane): peers[name] for name in peers for lane in lanes}
-        async with self._serving(listener, gate, callers, worker.accept):
-            await worker.run(sockets, controller)
 
     async def _run_controller(self, pipes: Pipes) -> None:
         gate = self._make_gate(pipes)

@@ -252,7 +252,7 @@ class ProgramChildren:
         for child in ready:
             yield from self._start(self._lives[child.name], now_ns)
 
-    def stop(self, begun: Iterable[Child]) -> None:
+    def stop(self, begun: Iterable[Child], cause: Ending) -> None:
         self._asked_to_stop = True
 
     def note_change(self, child: Child, do: AgentChange) -> None:

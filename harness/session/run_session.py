@@ -44,6 +44,7 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_results import UserCodeError
 from trunkline.harness.session import private_files, site_accounts
 from trunkline.harness.session.agent_children import AgentChildren
+from trunkline.harness.session.evaluation.evaluating import Evaluating, EvaluationError
 from trunkline.harness.session.links.link_counting import LinkCounting
 from trunkline.harness.session.links.link_watch import LinkWatch
 from trunkline.harness.session.program_children import ProgramChildren
@@ -65,7 +66,7 @@ def main(run_dir: Path, hold: bool = False) -> int:
         _import_planner(scenario)
         private_files.enter(scenario, run_dir)
         cause = run(scenario, run_dir, hold)
-    except (NetworkError, OptionError, DatasetError, UserCodeError) as error:
+    except (NetworkError, OptionError, DatasetError, UserCodeError, EvaluationError) as error:
         print_message({"refused": str(error)})
         return FAILED
     except (OSError, TimeoutError) as error:
@@ -110,8 +111,10 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broke
             with (
                 capture.Capture(taps, folder, scenario.capture.snap_bytes) as captured,
                 contextlib.closing(BackgroundTraffic(*others)) as background,
+                contextlib.closing(Evaluating(scenario, run_dir / "log")) as evaluating,
             ):
-                testbed = _Testbed(scenario, run_dir, log, network, captured, background)
+                beside = captured, background, evaluating
+                testbed = _Testbed(scenario, run_dir, log, network, *beside)
                 return _run_agents(testbed, hold)
         finally:
             network.stop(leave_links=scenario.backend == "embedded")
@@ -119,7 +122,7 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broke
 
 @dataclass(frozen=True, slots=True)
 class _Testbed:
-    """What the agents of a run work with: the network, other traffic and captures of packets."""
+    """What the agents of a run work with, and what goes on beside them."""
 
     scenario: Scenario
     run_dir: Path
@@ -127,13 +130,15 @@ class _Testbed:
     network: MininetNetwork
     captured: capture.Capture
     background: BackgroundTraffic
+    evaluating: Evaluating
 
     def begin(self, epoch_ns: int) -> None:
-        """Begin the captures and the other traffic, as the clock of the agents starts."""
+        """Begin what goes on beside the agents, as their clock starts."""
         if self.scenario.backend == "embedded":
             random_numbers.restart()
         self.captured.begin(epoch_ns)
         self.background.begin(epoch_ns)
+        self.evaluating.begin(epoch_ns)
 
 
 @dataclass(slots=True)
@@ -157,7 +162,7 @@ def _run_agents(testbed: _Testbed, hold: bool) -> Ending | Broken | None:
     accounts = site_accounts.Accounts(testbed.scenario, testbed.run_dir)
     try:
         _carry_out(testbed, hold, outcome)
-    except (TimeoutError, NetworkError) as error:
+    except (TimeoutError, NetworkError, EvaluationError) as error:
         if not testbed.log.epoch_ns:  # there is no run yet
             raise
         outcome.failures.append(str(error))
@@ -184,8 +189,12 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
     scenario, network, log = testbed.scenario, testbed.network, testbed.log
     run_dir, background = testbed.run_dir, testbed.background
     timeline = Timeline(scenario.topology, scenario.timeline, scenario.seed, scenario.targets)
-    kind = ProgramChildren if scenario.runs_programs else AgentChildren
-    children = kind(scenario, network, _run_id(run_dir), run_dir / "log")
+    given = scenario, network, _run_id(run_dir), run_dir / "log"
+    children: ProgramChildren | AgentChildren
+    if scenario.runs_programs:
+        children = ProgramChildren(*given)
+    else:
+        children = AgentChildren(*given, testbed.evaluating.board)
     if isinstance(children, ProgramChildren):
         children.comes_back = timeline.comes_back
     with (
@@ -214,6 +223,7 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         log.on_event = follow
         handler.open_shells()
         background.start(supervisor.watch, supervisor.unwatch)
+        testbed.evaluating.start(supervisor.watch, supervisor.unwatch, supervisor.stop)
         supervisor.start()
         supervisor.watch(injector.fd, injector.perform_due)
         before.callback(supervisor.unwatch, injector.fd)
@@ -222,13 +232,17 @@ def _carry_out(testbed: _Testbed, hold: bool, outcome: _Outcome) -> None:
         for fd, compare in altered.readable.items():
             supervisor.watch(fd, compare)
             before.callback(supervisor.unwatch, fd)
-        session = _Session(scenario, children, supervisor, injector, counting, handler, outcome)
+        session = _Session(testbed, children, supervisor, injector, counting, handler, outcome)
         for logged in supervisor.events():
+            for evaluated in testbed.evaluating.news():
+                log.write(evaluated)
             log.write(logged)
             log.epoch_ns = supervisor.epoch_ns
             session.start_if_due()
             if not session.handle(logged.event):
                 break
+        for evaluated in testbed.evaluating.finish(logged.event.t_ns):
+            log.write(evaluated)
         altered.finish()
         for last in counting.finish(logged.event.t_ns):
             log.write(last)
@@ -245,7 +259,7 @@ class _Session:
         done: the agents that stay dead at the stop, which an acting controller announces.
     """
 
-    scenario: Scenario
+    testbed: _Testbed
     children: AgentChildren | ProgramChildren
     supervisor: Supervisor
     injector: FaultInjector
@@ -259,24 +273,26 @@ class _Session:
         state, epoch_ns = self.handler.state, self.supervisor.epoch_ns
         if state.start_ns is None or self.injector.start_ns:
             return
-        stop_s = self.scenario.whole_stop.time_s or math.inf
+        stop_s = self.testbed.scenario.whole_stop.time_s or math.inf
         self.injector.start(epoch_ns + state.start_ns, epoch_ns + stop_s * 1e9)
         self.handler.accept_requests()
-        if self.scenario.runs_programs:
+        if self.testbed.scenario.runs_programs:
             self.counting.start(epoch_ns)
 
     def handle(self, event: Event) -> bool:
         """Do what an event asks for; returns whether the run goes on."""
         match event:
             case run_events.Stopping():
-                self._stop(event.cause)
+                self._stop(event)
             case WorkerFinished():
                 self.done.add(event.site)
             case run_events.AgentFailed():
                 self.outcome.failures.append(f"{event.site}: {event.reason}")
             case run_events.AgentExited() if self.children.is_failure(event):
                 self.outcome.failures.append(self._describe_exit(event))
-                return self.scenario.runs_programs  # programs end themselves after a failure
+                return (
+                    self.testbed.scenario.runs_programs
+                )  # programs end themselves after a failure
         return True
 
     def _describe_exit(self, event: run_events.AgentExited) -> str:
@@ -291,12 +307,14 @@ class _Session:
         how += f" {often}" * bool(often)
         return f"the {what} of {event.who} {how}{f': {last}' if last else ''}"
 
-    def _stop(self, cause: Ending) -> None:
-        self.outcome.cause = cause
-        self.handler.announce_end(str(cause))
+    def _stop(self, event: run_events.Stopping) -> None:
+        self.outcome.cause = event.cause
+        self.testbed.evaluating.end(event.t_ns)
+        self.handler.announce_end(str(event.cause))
         self.injector.finish(self.done)
-        if self.scenario.timeline or self.handler.used:
-            recovery_s = self.scenario.limits.recovery_s
+        scenario = self.testbed.scenario
+        if scenario.timeline or self.handler.used:
+            recovery_s = scenario.limits.recovery_s
             self.supervisor.limit(recovery_s, f"no recovery within {recovery_s:g} s")
 
 

@@ -126,8 +126,8 @@ class Children(Protocol):
     def begin(self, ready: Iterable[Child], epoch_ns: int) -> Iterable[LoggedEvent]:
         """Tell children that the clock has started; returns events for the log."""
 
-    def stop(self, begun: Iterable[Child]) -> None:
-        """Have the run end as by its own stop condition."""
+    def stop(self, begun: Iterable[Child], cause: Ending) -> None:
+        """Have the run end as by its own stop condition, for this cause."""
 
     def note_change(self, child: Child, do: AgentChange) -> None:
         """A fault has paused or resumed a child, or asked it to leave."""
@@ -216,9 +216,9 @@ class Supervisor:
         """Stop watching a descriptor."""
         self._selector.unregister(fd)
 
-    def stop(self) -> None:
-        """Have the run end as by its own stop condition."""
-        self._children.stop(self._forked if self.epoch_ns else [])
+    def stop(self, cause: Ending) -> None:
+        """Have the run end as by its own stop condition, for this cause."""
+        self._children.stop(self._forked if self.epoch_ns else [], cause)
 
     def limit(self, seconds: float, text: str) -> None:
         """Has `events` raise TimeoutError after this time, unless an earlier one is set."""

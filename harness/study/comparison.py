@@ -56,11 +56,20 @@ METRICS: Mapping[str, str] = {
     "server_out_peak_mbps": "peak rate out of a server (Mbit/s)",
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
+    "target_s": "time to the target (s)",
     "computing_percent": "time that sites computed (% of the run)",
 }
 """The columns that have ratios and figures -> their labels."""
 
-CHARTED = ("task_s", "step_s", "rounds", "computing_percent", "accuracy_percent", "window_s")
+CHARTED = (
+    "task_s",
+    "step_s",
+    "rounds",
+    "computing_percent",
+    "accuracy_percent",
+    "target_s",
+    "window_s",
+)
 """The columns that a page draws if they differ; the last one only beside an accuracy."""
 
 KEY_WORDS: Mapping[str, str] = {

@@ -60,7 +60,7 @@ def draw(
     places = _list_texts(cells, second or first)
     panels = _list_texts(cells, others)
     with mpl.rc_context(STYLE):
-        names = _shorten_names(places)
+        names = shorten_names(places)
         panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _compute_width_in(names))
         columns, width_in = _choose_grid(len(panels), panel_in)
         rows = -(-len(panels) // columns)
@@ -116,7 +116,7 @@ def _draw_series(
 ) -> None:
     names = _list_texts(cells, keys[0])
     alone = keys[0] == keys[1]
-    for number, (name, label) in enumerate(zip(names, _shorten_names(names), strict=True)):
+    for number, (name, label) in enumerate(zip(names, shorten_names(names), strict=True)):
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
         colour = COLOURS[number % len(COLOURS)]
         passed = trials[(_format_keys(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
@@ -149,7 +149,7 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.set_ylim(bottom=0)
 
 
-def _shorten_names(places: Sequence[str]) -> list[str]:
+def shorten_names(places: Sequence[str]) -> list[str]:
     """Shorten values: mappings lose their braces, and their first key if all have the same.
 
     `{plan: crew, split: even}` becomes `crew, split: even` if all values begin with `plan`.

@@ -30,6 +30,7 @@ from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.live.sweep_progress import Running, SweepProgress
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import outputs, plots
+from trunkline.harness.report.pages.accuracy_section import Curve
 from trunkline.harness.report.pages.comparison import comparison_page as page
 from trunkline.harness.runs import finished_runs, provenance, run_pool, run_record, runner
 from trunkline.harness.runs.finished_runs import Tries
@@ -38,6 +39,7 @@ from trunkline.harness.runs.run_record import RECORD, combine_outcome
 from trunkline.harness.scenario.loading import parse, read_file
 from trunkline.harness.scenario.settings import MAX_NAME, Scenario
 from trunkline.harness.study import (
+    accuracy_curves,
     comparison,
     comparison_plots,
     comparison_tables,
@@ -280,7 +282,7 @@ def run(
         trials, summary = _write_tables(spec, output, errors)
         shown = spec.name_variants(trials, summary)
         _write_figures(output, *shown)
-        _write_page(spec, output, *shown)
+        _write_page(spec, output, *shown, accuracy_curves.write(output, *shown))
     return trials
 
 
@@ -397,6 +399,7 @@ def _write_page(
     trials: pd.DataFrame,
     summary: pd.DataFrame,
     keys: Sequence[str],
+    curves: Sequence[Curve],
 ) -> None:
     page_file = output.path / PAGE
     page_file.unlink(missing_ok=True)  # there may be no runs for a new page
@@ -423,6 +426,7 @@ def _write_page(
                 *(line for lines in listed for line in lines(trials, keys)),
             ],
             list(comparison.list_metrics(trials, summary, keys, names)),
+            curves,
             list(expectation_maps.list_maps(summary, keys)),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)

@@ -31,6 +31,7 @@ from trunkline.harness.study.comparison import (
 RATIOS: Mapping[str, tuple[str, str]] = {
     "task time, s": ("task times", "task_s"),
     "rounds per worker": ("rounds", "rounds"),
+    "time to the target, s": ("times to the target", "target_s"),
     "until the stop, s": ("times until the stop", "window_s"),
 }
 """The title of a column of the table -> what the ratio beside it is of, and its metric."""
@@ -103,6 +104,7 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
         (MET, "expectations met", lambda row: format_share((row[MET], row[MET] + row[MISSED]))),
         ("computing_percent", "computing, %", make_mean_formatter("computing_percent")),
         ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
+        ("target_reached", "time to the target, s", _format_target),
         ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
     ]
     for column, title, text in columns:
@@ -143,6 +145,18 @@ def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
         return "-" if np.isnan(mean) else format_ratio(mean, low, high)
 
     return text
+
+
+def _format_target(row: Mapping[Any, Any]) -> str:
+    """The mean time to the target; if some trials missed it, how many reached it, too.
+
+    The mean is then over those that did: it says nothing of the others.
+    """
+    passed = sum(int(row.get(verdict, 0)) for verdict in COUNTED)
+    reached = 0.0 if np.isnan(row["target_reached"]) else row["target_reached"]
+    text = make_mean_formatter("target_s")(row) if reached else "not reached"
+    some = f" in {round(reached * passed)} of {passed}" if 0 < reached < 1 else ""
+    return f"{text}{some}"
 
 
 def _format_expected(row: Mapping[Any, Any]) -> str:

@@ -556,16 +556,6 @@ def test_three_sites_that_average_their_models_learn():
     assert after.loss < before.loss
 
 
-def test_evaluation_is_skipped_between_every_nth_call():
-    workload = training.build(0, 3, 1, channels=1, hidden=1, evaluate_every=3)
-    assert [workload.evaluate() is not None for _ in range(6)] == [False, False, True] * 2
-
-
-def test_sites_skip_different_evaluations():
-    workload = training.build(1, 3, 1, channels=1, hidden=1, evaluate_every=3)
-    assert [workload.evaluate() is not None for _ in range(3)] == [False, True, False]
-
-
 WRONG = {
     "channels": (0, "a whole number from 1 to 256"),
     "hidden": (1.5, "a whole number from 1 to 65536"),
@@ -577,7 +567,6 @@ WRONG = {
     "shards": ("random", "iid or dirichlet or even-dirichlet or independent-dirichlet"),
     "alpha": (-1.0, "a number above 0, at most 1e+06"),
     "outlier_alpha": (0, "a number above 0, at most 1e+06"),
-    "evaluate_every": (0, "a whole number from 1 to 1000000"),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
+from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.round_events import RoundFinished
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -97,7 +98,8 @@ def _judge_rounds(
 def _judge_accuracy(
     history: History, rules: Rules, _: int, expected: Expectation
 ) -> Iterator[Finding]:
-    in_time = [e for e in history.all(Evaluated) if e.t_ns <= _until_ns(expected)]
+    found = history.all(Evaluated, ModelEvaluated)
+    in_time = [event for event in found if event.t_ns <= _until_ns(expected)]
     best = max((event.accuracy_percent for event in in_time), default=0.0)
     yield judged(max(len(in_time), 1))
     yield note(f"the best was {best:.2f} %")

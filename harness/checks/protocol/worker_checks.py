@@ -33,7 +33,6 @@ from trunkline.agents.events.task_events import (
     Compared,
     Contributed,
     ContributionTaken,
-    Evaluated,
     ModelMerged,
     Sent,
     ServerBegan,
@@ -134,7 +133,6 @@ class _Worker:
         life: what it does, by the table of a site's life.
         joined: the tasks that it knows, and since when; `joins` counts how often it was asked.
         owed: a task whose result, which came at `finished_ns`, must be merged by the next event.
-        fresh: a task whose result was installed by the last event.
         committed: the latest iteration that is in its model, or has given an update.
         is_new: whether an iteration was computed for which it has not been ready.
         beat_ns: the longest pause of a worker that has no controller between two rounds.
@@ -161,7 +159,6 @@ class _Worker:
     joins: Counter[int] = field(default_factory=Counter)
     owed: int | None = None
     finished_ns: int = 0
-    fresh: int | None = None
     committed: int = 0
     is_new: bool = False
     lost: dict[str, bool] = field(default_factory=dict)
@@ -189,7 +186,7 @@ class _Worker:
             self.joined.clear()
             self.joins.clear()
             self.lost.clear()
-            self.owed, self.fresh, self.committed = None, None, 0
+            self.owed, self.committed = None, 0
 
     def take(self, event: Event) -> Iterator[Finding]:
         """Take in the next event of the site."""
@@ -202,7 +199,6 @@ class _Worker:
         else:
             yield from self._take_step(event, step, was_connected)
         self.steps += step.aside or type(event) in JUDGED
-        self.fresh = event.task if isinstance(event, TaskFinished | ModelMerged) else None
 
     def _check_merge(self, event: Event) -> Iterator[Finding]:
         """A result that is merged is merged by the very next event of the site, and only then."""
@@ -242,9 +238,6 @@ class _Worker:
                     yield self._wrong(event, "it was not in the task")
                 if step.before is Doing.COMPUTED:  # it may have waited for this until it is ready
                     self.computed_ns = event.t_ns
-            case Evaluated(task=number):
-                if number != self.fresh:
-                    yield self._wrong(event, "it did not install the result just before")
 
     def _check_end(self, event: Event, number: int) -> Iterator[Finding]:
         """Receivers finish a task; from other members, it takes their contribution."""
@@ -335,7 +328,7 @@ class _Worker:
                 if step.after is Doing.WAITING:  # it may be told so before it knows of the end
                     ended = self.tasks[event.task].all(TaskCompleted)
                     self.ready_ns = min((end.t_ns for end in ended), default=event.t_ns)
-            case TaskDropped() | Evaluated():
+            case TaskDropped():
                 yield from self._check_task(event)
             case Compared(similarity=similarity):
                 yield from self._check_task(event)

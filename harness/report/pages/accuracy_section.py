@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from trunkline.agents.events.causes import Quantity
+from trunkline.harness.record.targets import Target
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -14,36 +17,55 @@ from trunkline.harness.report.pages.markup import Html, tag
 MAX_DOTS = 1500
 """The most evaluations that are drawn; of more, every second, third, ... is."""
 
+Line = tuple[tuple[float, float], ...]
+"""Points (time in seconds, accuracy in percent)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The accuracy of a variant over time: every trial, their mean, and its 95 % interval.
+
+    The mean ends with the first trial that ends; of few trials there is no interval.
+    """
+
+    name: str
+    trials: tuple[Line, ...]
+    mean: Line
+    low: Line = ()
+    high: Line = ()
+
+
 SERIES = ("blue", "orange", "green", "fault", "sky", "purple", "grey", "ink")
 """The colours of several runs in one picture; the ninth run starts again, dashed."""
 
 
-def draw_run(table: pd.DataFrame, target_percent: float | None, clock: str) -> Html:
-    """Draw every evaluation of one run, and the best accuracy so far; `table` is `accuracy`."""
-    until_s = float(table["t_s"].max())
-    x = Scale(0.0, until_s * 1.02 or 1.0, 64, WIDTH - 8)
-    values = [*table["accuracy_percent"], *([target_percent] if target_percent else [])]
-    upper = Frame(x, charts.fit_scale(values, 270, 24, zero=False))
-    lower = Frame(x, charts.fit_scale(table["loss"], 420, 312))
+def draw_run(table: pd.DataFrame, target: Target, clock: str) -> Html:
+    """Draw every evaluation of one run, and its target; `table` is `accuracy`."""
+    x = Scale(0.0, float(table["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
     shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
-    best = table["accuracy_percent"].cummax()
-    rises = table[best.diff().fillna(1) > 0]
-    steps = [*zip(rises["t_s"], best[rises.index], strict=True), (until_s, best.iloc[-1])]
-    parts = [
-        upper.draw_axes("", "test accuracy (%)"),
-        lower.draw_axes(f"{clock} time (s)", "test loss"),
-        _draw_dots(shown, "accuracy_percent", upper, "small stroke-sky"),
-        charts.draw_line(((x(t), upper.y(v)) for t, v in steps), "line stroke-blue", steps=True),
-        _draw_dots(shown, "loss", lower, "small stroke-orange"),
-    ]
-    words = f"The best of {len(table)} evaluations: {best.iloc[-1]:.1f} %."
-    entries = [("stroke-sky", "one evaluation"), ("stroke-blue", "best so far")]
-    if target_percent is not None:
-        reached = table[table["accuracy_percent"] >= target_percent]
-        when = f"after {reached['t_s'].iloc[0]:.2f} s" if len(reached) else "not reached"
-        words += f" Target {target_percent:g} %: {when}."
-        y = upper.y(target_percent)
-        parts.append(tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_="line dashed stroke-fault"))
+    parts: list[Html] = []
+    entries = [("stroke-blue", "accuracy of one evaluation"), ("stroke-orange", "its loss")]
+    words = f"{len(table)} evaluations; the last one: {table['accuracy_percent'].iloc[-1]:.1f} %."
+    rows: tuple[tuple[Quantity, str, float, float, str, str], ...] = (
+        ("accuracy", "accuracy_percent", 270, 24, "test accuracy (%)", "blue"),
+        ("loss", "loss", 420, 312, "test loss", "orange"),
+    )
+    for what, column, bottom, top, label, colour in rows:
+        wanted = target.describe(what)
+        values = [*table[column], *([] if wanted is None else [wanted[0]])]
+        frame = Frame(x, charts.fit_scale(values, bottom, top, zero=what == "loss"))
+        parts.append(frame.draw_axes(f"{clock} time (s)" if what == "loss" else "", label))
+        points = _list_points(shown, column, frame)
+        if not (table["of"] == "task").any():  # programs may report at many sites
+            parts.append(charts.draw_line(points, f"line thin stroke-{colour}"))
+        parts.append(charts.draw_dots(points, f"small stroke-{colour}"))
+        if wanted is not None:
+            y, text = frame.y(wanted[0]), wanted[1]
+            parts.append(
+                tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_="line dashed stroke-fault")
+            )
+            words += f" {text[0].upper()}{text[1:]}."
+    if target.stop.has_target:
         entries.append(("stroke-fault", "target"))
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
@@ -52,30 +74,62 @@ def draw_run(table: pd.DataFrame, target_percent: float | None, clock: str) -> H
 
 
 def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
-    """Draw the best accuracy so far of several runs; `tables` maps run names to `accuracy`."""
+    """Draw the accuracy of several runs over time; `tables` maps run names to `accuracy`."""
     both = pd.concat(list(tables.values()))
     x = Scale(0.0, float(both["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
     frame = Frame(x, charts.fit_scale(both["accuracy_percent"], 330, 24, zero=False))
     lines, entries = [], []
     for number, (name, table) in enumerate(tables.items()):
-        if not len(table):
-            continue
-        best = table["accuracy_percent"].cummax()
-        class_ = choose_class(number)
-        ends = [*zip(table["t_s"], best, strict=True)]
-        rises = [point for n, point in enumerate(ends) if not n or point[1] > ends[n - 1][1]]
-        points = ((x(t), frame.y(v)) for t, v in [*rises, ends[-1]])
-        lines.append(charts.draw_line(points, f"line {class_}", steps=True))
-        entries.append((f"line {class_}", name))
+        if len(table):
+            shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
+            class_ = f"line {choose_class(number)}"
+            lines.append(charts.draw_line(_list_points(shown, "accuracy_percent", frame), class_))
+            entries.append((class_, name))
     picture = charts.draw_picture(
         378,
-        "The best accuracy so far of every run over time",
-        frame.draw_axes("time (s)", "best test accuracy so far (%)"),
+        "The accuracy of every run over time",
+        frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
     )
     return charts.make_figure(
         picture, "Each run has its own clock.", charts.make_legend(entries, "line")
     )
+
+
+def draw_curves(curves: Sequence[Curve]) -> Html:
+    """Draw the mean accuracy of each variant over time, its interval, and its trials."""
+    every = [point for curve in curves for line in curve.trials for point in line]
+    x = Scale(0.0, max(t for t, _ in every) * 1.02, 64, WIDTH - 8)
+    frame = Frame(x, charts.fit_scale([value for _, value in every], 330, 24, zero=False))
+    lines: list[Html] = []
+    entries = []
+    for number, curve in enumerate(curves):
+        class_ = choose_class(number)
+        edge = [*curve.low, *reversed(curve.high)]
+        if edge:
+            inside = ((x(t), frame.y(min(max(v, frame.y.low), frame.y.high))) for t, v in edge)
+            outline = "L".join(f"{at:.2f} {level:.2f}" for at, level in inside)
+            lines.append(tag("path", d=f"M{outline}z", class_=f"band {class_}"))
+        for trial in curve.trials:
+            points = [(x(t), frame.y(value)) for t, value in trial]
+            lines.append(charts.draw_line(points, f"line thin {class_}"))
+            lines.append(charts.draw_dots(points[-1:], f"small {class_}"))
+        means = ((x(t), frame.y(value)) for t, value in curve.mean)
+        lines.append(charts.draw_line(means, f"line {class_}"))
+        entries.append((f"line {class_}", curve.name))
+    picture = charts.draw_picture(
+        378,
+        "The accuracy of every variant over time",
+        frame.draw_axes("time (s)", "test accuracy (%)"),
+        lines,
+    )
+    return charts.make_figure(picture, CURVES, charts.make_legend(entries, "line"))
+
+
+CURVES = (
+    "Thick: the mean over the trials that passed, with its 95 % interval, until the first of them "
+    "ends. Thin: each trial; a dot is its end."
+)
 
 
 def choose_class(number: int) -> str:
@@ -84,6 +138,6 @@ def choose_class(number: int) -> str:
     return f"stroke-{SERIES[number % len(SERIES)]}{dashed}"
 
 
-def _draw_dots(table: pd.DataFrame, column: str, frame: Frame, class_: str) -> Html:
-    points = zip(table["t_s"], table[column], strict=True)
-    return charts.draw_dots(((frame.x(t), frame.y(v)) for t, v in points if np.isfinite(v)), class_)
+def _list_points(table: pd.DataFrame, column: str, frame: Frame) -> list[tuple[float, float]]:
+    found = zip(table["t_s"], table[column], strict=True)
+    return [(frame.x(t), frame.y(value)) for t, value in found if np.isfinite(value)]

@@ -146,10 +146,14 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         slowest = f"when the run was stopped; the slowest {run['rounds_least']}"
         yield "rounds per worker", charts.format_value(float(run["rounds"])), slowest
         yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
-    reached = data.tables["accuracy"]
-    if len(reached):
-        best = reached["accuracy_percent"].max()
-        yield "best accuracy", f"{best:.1f} %", f"last {run['accuracy_percent']:.1f} %"
+    if pd.notna(run["accuracy_percent"]):
+        at = f"{len(data.tables['accuracy'])} evaluations"
+        yield "last accuracy", f"{run['accuracy_percent']:.1f} %", at
+    if pd.notna(run["target_reached"]):
+        held = "the evaluations in a row began then that reached it"
+        reached = pd.notna(run["target_s"])
+        value = short(float(run["target_s"]), TIME_S) if reached else "not reached"
+        yield "time to the target", value, held if reached else "when the run stopped"
     until = "until the run was stopped"
     yield (
         f"{data.scenario.clock} time",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
+from trunkline.harness.record.targets import Target, find_reached
 from trunkline.harness.report.pages import accuracy_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
@@ -21,8 +23,14 @@ class AccuracyRow(Row, table="accuracy"):
     """One row per evaluation, in order of time."""
 
     t_s: float = column("when it was")
-    task: int = column("the task whose result was evaluated")
-    site: str = column("the site that evaluated it")
+    of: str = column(
+        "what was evaluated: `average`, `server` or `member`; of programs, `task`: its result"
+    )
+    number: int = column("which evaluation it was, from 1 on; of programs, which task, from 0 on")
+    site: str = column(
+        "the site whose model it was, or the program's site; empty if it was of several sites"
+    )
+    sites: int = column("of how many sites")
     accuracy_percent: float = column("accuracy on held-out samples")
     loss: float = column("mean loss of these samples")
     samples: int = column("number of these samples")
@@ -30,11 +38,17 @@ class AccuracyRow(Row, table="accuracy"):
 
 def tabulate_accuracy(history: History) -> Iterator[AccuracyRow]:
     """One row per evaluation, in order of time."""
-    for event in history.all(Evaluated):
+    for event in history.all(Evaluated, ModelEvaluated):
+        if isinstance(event, ModelEvaluated):
+            number, of, sites = event.number, str(event.of), [e.site for e in event.models]
+        else:
+            number, of, sites = event.task, "task", [event.site]
         yield AccuracyRow(
             t_s=event.t_ns / 1e9,
-            task=event.task,
-            site=event.site,
+            of=of,
+            number=number,
+            site=sites[0] if len(sites) == 1 else "",
+            sites=len(sites),
             accuracy_percent=event.accuracy_percent,
             loss=event.loss,
             samples=event.samples,
@@ -44,8 +58,7 @@ def tabulate_accuracy(history: History) -> Iterator[AccuracyRow]:
 def _write_sections(data: RunData) -> Iterator[Section]:
     found, scenario = data.tables["accuracy"], data.scenario
     if len(found):
-        target = scenario.stop.accuracy_percent
-        drawn = accuracy_section.draw_run(found, target, scenario.clock)
+        drawn = accuracy_section.draw_run(found, _find_target(data), scenario.clock)
         yield Section("accuracy", "Accuracy", [drawn])
 
 
@@ -54,8 +67,14 @@ def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
 
     found, scenario, faults = data.tables["accuracy"], data.scenario, data.history.faults
     if len(found):
-        target = scenario.stop.accuracy_percent
+        target = _find_target(data)
         yield "accuracy", draw_accuracy(found, target, scenario.clock, faults, **width)
+
+
+def _find_target(data: RunData) -> Target:
+    """The target of the scenario, and when the run reached it."""
+    reached = find_reached(data.history.all(ModelEvaluated), data.scenario.stop)
+    return Target(data.scenario.stop, None if reached is None else reached[0].t_ns / 1e9)
 
 
 PART = Part(

@@ -92,6 +92,7 @@ def make_tables(scenario: Scenario, history: History) -> dict[str, pd.DataFrame]
         branches=found.get("branches"),
         samples=scenario.samples,
         counted=counted,
+        stop=scenario.stop,
         logs_payload=logs_payload,
     )
     return {**found, RunRow.table: RunRow.frame([run])}

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
+from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
+from trunkline.harness.record.targets import find_reached
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
@@ -20,6 +22,7 @@ from trunkline.harness.report.tables.worker_table import list_computing
 from trunkline.harness.report.updates import update_tables
 from trunkline.harness.report.updates.server_rates import RatesOfRun, summarize_rates
 from trunkline.harness.report.updates.update_tables import UpdatesOfRun
+from trunkline.harness.scenario.settings import Stop
 
 
 class RunRow(Row, table="run"):
@@ -69,6 +72,11 @@ class RunRow(Row, table="run"):
     accuracy_percent: float | None = column(
         "accuracy of the last evaluation; empty if there was none"
     )
+    target_s: float | None = column(
+        "when the evaluations in a row began that reached the target of `stop`, counted from the "
+        "end of the warm-up; empty without a target, and if it was not reached"
+    )
+    target_reached: int | None = column("1 if that target was reached, else 0; empty without one")
     ended: str = column("why it ended")
     by_hand: str = column(
         "actions of a user during the run, with their times; ending the run counts. At most five, "
@@ -85,11 +93,13 @@ def tabulate_run(
     branches: pd.DataFrame | None = None,
     samples: Callable[[int | None], int] | None = None,
     counted: Counted = WHOLE,
+    stop: Stop | None = None,
     logs_payload: bool = True,
 ) -> RunRow:
     """The whole run in one row; `tasks`, `updates` and so on are the tables of these names.
 
     `samples` gives those of an iteration with this batch, or with the workload's own for None.
+    `stop` has the run's target, if it has one.
 
     The `workers` are the sites that compute. The window begins after the warm-up and ends when the
     run was told to stop: other rounds do not count, and neither do tasks of the warm-up.
@@ -101,7 +111,9 @@ def tabulate_run(
     end_ns = max(begin_ns, history.stop_ns)
     rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
     each = [rounds[site] for site in workers]
-    evaluated = history.all(Evaluated)
+    evaluated = history.all(Evaluated, ModelEvaluated)
+    has_target = stop is not None and stop.has_target
+    reached = find_reached(history.all(ModelEvaluated), stop) if stop and has_target else None
     measured = [task for task in history.tasks[counted.first_task :] if task.outcome == "completed"]
     groups = (task.started.weights for task in measured if task.mixes)
     changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
@@ -136,6 +148,8 @@ def tabulate_run(
         stalls=branch_tables.summarize(branches, history, begin_s),
         bytes_sent=int(tasks["bytes_sent"].sum()) if logs_payload else None,
         accuracy_percent=evaluated[-1].accuracy_percent if evaluated else None,
+        target_s=(reached[0].t_ns - begin_ns) / 1e9 if reached else None,
+        target_reached=int(reached is not None) if has_target else None,
         ended=manual_actions.describe_end(history),
         by_hand=manual_actions.describe_actions(history),
     )

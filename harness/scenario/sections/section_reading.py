@@ -67,6 +67,15 @@ def read_sound(model: Any, given: Mapping[str, Any]) -> tuple[set[str], Any]:
     return set(sound), check(model, sound)[0]
 
 
+ELSEWHERE: Mapping[KeyPath, str] = {
+    ("stop", "for"): "stop: in_a_row",
+    ("stop", "of"): "evaluation: of",
+    ("stop", "every"): "evaluation: every",
+    ("workload", "evaluate_every"): "evaluation: every, a time",
+}
+"""Keys that one may look for in the wrong place, and where they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class SectionReader:
     """Reads parts of a document, and notes in it what is wrong.
@@ -92,10 +101,12 @@ class SectionReader:
         """
         result, refusals = check(annotation, value)
         for refusal in refusals:
-            text = refusal.text
-            if text.startswith(UNKNOWN_KEY) and (owners := find_owners(str(refusal.path[0]))):
+            text, whole = refusal.text, (*path, *refusal.path)
+            if text.startswith(UNKNOWN_KEY) and whole in ELSEWHERE:
+                text = f"{UNKNOWN_KEY}: expected it as {ELSEWHERE[whole]}"
+            elif text.startswith(UNKNOWN_KEY) and (owners := find_owners(str(refusal.path[0]))):
                 text = text.replace(UNKNOWN_KEY, f"{UNKNOWN_KEY} (an option of {owners})", 1)
-            self.source.refuse((*path, *refusal.path), text)
+            self.source.refuse(whole, text)
         return result
 
     def read_component(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from trunkline.agents.policies import random_draws
 from trunkline.harness.config import units
 from trunkline.harness.config.document import MISSING, Document, KeyPath, list_choices
 from trunkline.harness.faults.fault_types import SetLink
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, NetworkOptions
-from trunkline.harness.scenario.scheme_settings import Component
-from trunkline.harness.scenario.settings import Stop, WarmUp
+from trunkline.harness.scenario.scheme_settings import Component, Scheme
+from trunkline.harness.scenario.settings import Evaluations, Stop, WarmUp
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import ELEMENT_BYTES
 from trunkline.workloads.program_roles import find_programs, list_targets
@@ -55,9 +57,11 @@ def check_programs(
     for key in ("scheme", "controller", "clocks", "agents"):
         if key in source.data:
             source.refuse((key,), f"not with workload {kind}, which has no agents")
-    for key in ("rounds", "tasks", "accuracy"):
+    for key in ("rounds", "tasks", "accuracy", "loss"):
         if source.get(("stop", key)) not in (MISSING, None):
             source.refuse(("stop", key), f"expected exit or time with workload {kind}")
+    if source.data.get("evaluation"):
+        source.refuse(("evaluation",), f"not with workload {kind}, which has no agents")
     if source.data.get("warm_up"):
         source.refuse(("warm_up",), "only with a policy and a plan")
     chosen = stop.exit if isinstance(stop, Stop) else None
@@ -99,10 +103,31 @@ def check_stop(
     if stop.exit is not None:
         source.refuse(("stop", "exit"), "only if sites run programs")
     _check_warm_up(source, basics["warm_up"], stop)
-    if workload and stop.accuracy_percent is not None and not workload.module.EVALUATES:
+    if not stop.has_target and stop.in_a_row != Stop(rounds=1).in_a_row:
+        source.refuse(("stop", "in_a_row"), "only with stop: accuracy or loss")
+    if workload and not workload.module.EVALUATES:
         able = [name for name, module in workloads.items() if module.EVALUATES]
         allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
-        source.refuse(("stop", "accuracy"), allowed)
+        for key in ("accuracy", "loss"):
+            if source.get(("stop", key)) not in (MISSING, None):
+                source.refuse(("stop", key), allowed)
+        if basics["evaluation"] != Evaluations():
+            source.refuse(("evaluation",), allowed)
+
+
+def choose_evaluated(
+    source: Document, given: Evaluations, scheme: Scheme, workload: Component
+) -> Evaluations:
+    """Which model is evaluated, by default as the policy has one; nothing without an accuracy."""
+    if not workload.module.EVALUATES:
+        return given
+    uses_servers = random_draws.uses_servers(scheme.policy.module.create)
+    if given.of is None:
+        return replace(given, of="server" if uses_servers else "average")
+    if given.of == "server" and not uses_servers:
+        allowed = f"expected average or member: policy {scheme.policy.kind} uses no servers"
+        source.refuse(("evaluation", "of"), allowed)
+    return given
 
 
 def list_ends_s(basics: Mapping[str, Any]) -> dict[str, float]:
@@ -199,5 +224,5 @@ def _check_warm_up(source: Document, warm_up: WarmUp, stop: Stop) -> None:
     given = {"rounds": stop.rounds, "tasks": stop.tasks, "time": stop.time_s}
     others = [key for key, value in given.items() if value is not None and key != unit]
     if others:
-        allowed = f"only with stop: {unit} or accuracy; stop has {', '.join(others)}"
+        allowed = f"only with stop: {unit}, accuracy or loss; stop has {', '.join(others)}"
         source.refuse(("warm_up", unit), allowed)

@@ -25,7 +25,7 @@ FIGURES: Mapping[str, Figure] = {
             "{name: p-reduce, p: 3, weights: dynamic},{name: p-reduce, p: 5},"
             "{name: p-reduce, p: 5, weights: dynamic}",
         ),
-        "window_s",
+        "target_s",
     ),
     "8": Figure(
         "the time per update grows with the size of groups, and the number of updates falls; the "

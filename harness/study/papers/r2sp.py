@@ -53,7 +53,7 @@ FIGURES: Mapping[str, Figure] = {
         "tuned; here, 70 % of the test samples",
         "paper/r2sp/convergence.yaml",
         ("scheme.batch=null,64",),
-        "window_s",
+        "target_s",
     ),
     "12": Figure(
         "the slower the links, the larger is the gain of R2SP over BSP; here, the larger the model",

@@ -15,6 +15,7 @@ from wan import Wan
 
 from trunkline.agents import registry
 from trunkline.agents.control.controller import Controller
+from trunkline.agents.events.causes import TargetReached
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies import preduce
@@ -26,7 +27,7 @@ from trunkline.agents.wire.framing import ChunkHeader, Stamp, encode, encode_chu
 from trunkline.agents.wire.link import Connection
 from trunkline.agents.wire.messages import FinishedNotice, Report, SiteReady
 from trunkline.workloads import synthetic
-from trunkline.workloads.base import Evaluation, digest
+from trunkline.workloads.base import digest
 
 SITES = ("a", "b", "c", "d", "e")
 CHUNK_BYTES = 4096
@@ -39,7 +40,6 @@ class Integers:
 
     rank: int
     elements: int
-    accuracy: list[float] = field(default_factory=list)
     installed: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self):
@@ -58,7 +58,7 @@ class Integers:
         self.installed.append(result.copy())
 
     def evaluate(self):
-        return Evaluation(self.accuracy.pop(0), 0.0, 1) if self.accuracy else None
+        return None
 
 
 @dataclass
@@ -212,13 +212,16 @@ def test_each_site_does_its_rounds_and_the_last_are_released():
     assert world.of("stopping")[0]["reason"] == "every site has done its rounds"
 
 
-def test_the_run_stops_at_the_accuracy_asked_for():
-    world = World(mesh())
-    for workload in world.workloads.values():
-        workload.accuracy = [10.0, 50.0, 90.0, 90.0, 90.0]
-    world.run("ring", preduce.create(world.sites, p=5), accuracy_percent=80.0)
-    assert [e["accuracy_percent"] for e in world.of("evaluated")] == [10.0, 50.0, 90.0]
-    assert world.of("stopping")[0]["reason"] == "accuracy 90.00 % reached 80 %"
+def test_the_run_stops_for_the_cause_that_its_controller_is_told():
+    async def stop(wan):
+        await asyncio.sleep(2.0)
+        wan.agents["controller"].stop(TargetReached("accuracy", 90.0, 80.0, 1))
+
+    wan = Wan(mesh(), "a2a", preduce.create(SITES, p=2))
+    wan.run(stop)
+    (stopping,) = wan.of("stopping")
+    assert (stopping["t_ns"], stopping["reason"]) == (2 * 10**9, "accuracy 90.00 % reached 80 %")
+    assert len(wan.of("task_started")) == len(wan.of("task_completed")) > 0
 
 
 def test_the_run_stops_when_its_time_is_over():

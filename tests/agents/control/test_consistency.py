@@ -41,7 +41,6 @@ def begin(fabric, models, site, plan):
         scale=1.0,
         contributes=True,
         receives=True,
-        evaluate=False,
         offers={},
         parts=parts_of(plan, site),
     )

@@ -27,6 +27,7 @@ from faults import (
 from overlays import ladder
 from wan import FAILOVER, Wan, mesh, schedule
 
+from trunkline.agents.events.causes import Asked
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.agents.planning.plan_rates import PlanRates
 from trunkline.agents.planning.repair import UsableOverlay, choose_aggregator, move_block
@@ -541,7 +542,7 @@ def test_a_controller_that_was_cut_off_hears_that_another_one_has_stopped_the_ru
         wan.cut("s0", "backup")
         if "time_s" in stop:
             await until(wan, "policy_began", 2)
-            wan.agents["backup"].stop()
+            wan.agents["backup"].stop(Asked())
         await until(wan, "stopping")
         for other in others:
             wan.mend("controller", other)

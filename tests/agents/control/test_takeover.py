@@ -352,7 +352,7 @@ def test_a_backup_acts_although_it_never_reached_the_first_controller():
 
 def test_a_backup_that_was_asked_to_stop_while_it_stood_by_begins_nothing_when_it_acts():
     wan = Wan(mesh(FOUR), "crew", preduce(FOUR, 2), backup=True, time_s=8.0)
-    run(wan, (1.0, lambda wan: wan.agents["backup"].stop()), (1.1, kill("controller")))
+    run(wan, (1.0, lambda wan: wan.agents["backup"].stop(Asked())), (1.1, kill("controller")))
     stopping = wan.of("stopping")[0]
     assert (stopping["site"], stopping["reason"]) == ("backup", str(Asked()))
     assert {event["site"] for event in wan.of("task_started")} == {"controller"}

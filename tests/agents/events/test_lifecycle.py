@@ -42,7 +42,7 @@ def live(said: list[Said], **parts: Part) -> SiteLife:
 
 
 def test_a_round_leads_back_to_where_it_began() -> None:
-    over: list[Said] = [(task_events.TaskFinished, 7), (task_events.Evaluated, 7)]
+    over: list[Said] = [(task_events.TaskFinished, 7)]
     life = live([*JOINS, *over, (round_events.RoundFinished, None)])
     assert life.doing is Doing.IDLE
     assert live([*JOINS, (task_events.TaskDropped, 7)]).doing is Doing.COMPUTED

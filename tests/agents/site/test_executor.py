@@ -251,7 +251,6 @@ def test_a_contribution_that_comes_twice_is_refused():
         scale=1.0,
         contributes=True,
         receives=True,
-        evaluate=False,
         offers={},
         parts=parts_of(plan, "a"),
     )
@@ -291,7 +290,6 @@ def test_a_site_with_the_whole_result_gives_to_blocks_that_move_once_more_before
         scale=1.0,
         contributes=True,
         receives=True,
-        evaluate=False,
         offers={},
         parts=(leaf(0, 0, "b"), leaf(1, 1, "c")),
     )
@@ -316,7 +314,7 @@ def test_chunks_of_a_repair_queue_behind_everything_that_is_scheduled(floor):
         return BlockPart(block, ((chunk, chunk + 1),), ("a",), ("a",), ("a", "b"), (), True)
 
     members = {"group": ("a", "b"), "weights": {"a": 1.0, "b": 1.0}, "scale": 0.5}
-    role = {"contributes": True, "receives": True, "evaluate": False, "offers": {}}
+    role = {"contributes": True, "receives": True, "offers": {}}
     for task in (0, 1):
         start = StartTask(
             task=task, blocks=2, floor=0, left_s=60.0, parts=(leaf(0, 0),), **members, **role
@@ -342,7 +340,7 @@ def test_a_server_that_has_finished_passes_on_chunks_that_it_does_not_hold():
     finished = []
     ends = BlockPart(0, ((0, 1),), ("a",), ("a",), None, (), True)
     members = {"group": ("a", "b", "c"), "weights": {"a": 1.0}, "scale": 1.0}
-    role = {"contributes": False, "receives": True, "evaluate": False, "offers": {}}
+    role = {"contributes": False, "receives": True, "offers": {}}
     start = StartTask(task=0, blocks=1, floor=0, left_s=60.0, parts=(ends,), **members, **role)
     b.start(start, None, finished.append)
 

@@ -101,3 +101,26 @@ def test_an_update_that_no_task_has_taken_is_added_to_the_next_one_or_dropped():
         worker.end(0, taken=False)
         wanted = first + second if accumulates else second
         np.testing.assert_array_equal(worker.contribute(1, lasting=True), wanted)
+
+
+def test_each_new_model_is_published_and_no_update_is():
+    seen = []
+
+    def publish(vector):
+        seen.append(vector.copy())
+
+    worker = model(publish=publish)
+    iterate(worker, 0)
+    worker.merge(result(1, 2, 3, 4), None)
+    worker.merge(result(1, 1, 1, 1), roles())
+    wanted = [np.zeros(ELEMENTS), worker.workload.step, result(1, 2, 3, 4), result(2, 3, 4, 5)]
+    np.testing.assert_array_equal(seen, wanted)
+    seen.clear()
+    learner = model(gives="update", publish=publish)
+    iterate(learner, 0)
+    learner.merge(result(5, 5, 5, 5), None)
+    np.testing.assert_array_equal(seen, [np.zeros(ELEMENTS), result(5, 5, 5, 5)])
+    seen.clear()
+    server = model(shard=((0, 0),), publish=publish)
+    server.merge(result(8, 8, 8, 8), roles())
+    np.testing.assert_array_equal(seen, [np.zeros(ELEMENTS), result(8, 8, 8, 8)])

@@ -29,7 +29,6 @@ from trunkline.agents.events.causes import (
     SiteLost,
     SiteWithdrew,
     TakenOver,
-    TargetReached,
 )
 from trunkline.agents.events.task_events import (
     Contributed,
@@ -88,11 +87,11 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
     assert verdict.problems == ()
     assert {check.name: check.counts for check in verdict.checks} == {
         "every plan is valid": "3 plans judged",
-        "the log is complete": "95 events judged",
+        "the log is complete": "96 events judged",
         "the run matches the scenario": "12 values judged",
         "the run ended as specified": "1 stop judged",
         "every agent exited cleanly": "4 exits judged",
-        "workers followed the protocol": "51 steps judged",
+        "workers followed the protocol": "49 steps judged",
         "controllers followed the protocol": "1 term judged",
         "policy decisions match their replay": "no answers",
         "plans match the scenario": "no plans",
@@ -131,7 +130,8 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "interface counters match the payload": "6 links judged",
         "background traffic matches its schedule": "no flows",
         "the host kept up": "1 run judged",
-        "the target accuracy was reached": "1 target judged",
+        "evaluations are of the sites' models": "3 evaluations judged",
+        "the run stopped at its target": "1 target judged",
     }
 
 
@@ -392,13 +392,6 @@ BAD: dict[str, dict[str, list[Change]]] = {
             " rome -> kyiv: no interface counters; and 1 more"
         ): [altered("run_finished", {"links": []})]
     },
-    "the target accuracy was reached": {
-        "target 85 %, best 41.50 %": [
-            without("evaluated", task=1),
-            altered("stopping", {"cause": asdict(TargetReached(85.1, 85.0))}),
-        ],
-        "target 85 %, but nothing was evaluated": [without("evaluated")],
-    },
 }
 """By check: what it says of a wrong log. More kinds of wrong are in the falsified logs."""
 
@@ -544,11 +537,6 @@ def test_a_capture_that_never_ended_is_doubted() -> None:
     rules = change(RULES, capture=Capture(("kyiv -> oslo",)))
     found = one("captures match the interface counters", rules=rules)
     assert found == ("unknown", "kyiv -> oslo: no end of its capture")
-
-
-def test_a_run_that_another_condition_ended_need_not_have_reached_its_accuracy() -> None:
-    found = one("the target accuracy was reached", without("evaluated", task=1))
-    assert found == ("pass", "target 85 %, best 41.50 %")
 
 
 @pytest.mark.parametrize(("name", "detail", "changes"), list_rows(BAD))
@@ -770,6 +758,8 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "every contribution is exact",
         "server versions form a chain",
         "models follow from results",
+        "evaluations are of the sites' models",
+        "the run stopped at its target",
     }
     assert BAD.keys() | DOUBTED.keys() == CHECKS.keys() - real
 
@@ -1039,12 +1029,6 @@ def test_exact_results_are_compared_where_the_workload_knows_them() -> None:
         "none of 2 results was judged (2 excused: chunks moved to a block that adds in another"
         " order); let the run go on until some can be",
     )
-
-
-def test_no_accuracy_is_missing_where_none_was_asked_for() -> None:
-    rules = change(RULES, stop=Stop(time_s=4.4))
-    name = "the target accuracy was reached"
-    assert one(name, without("evaluated"), rules=rules) == ("none", "no targets")
 
 
 def test_a_verdict_is_its_worst_check_and_tells_failures_first() -> None:

@@ -45,7 +45,7 @@ def check(found: pd.DataFrame, times_s: pd.Series, values: pd.Series) -> None:
 def test_tensorboard_reads_the_values_of_the_tables(agents: RunFiles, tmp_path: Path) -> None:
     found = read_curves(agents, tmp_path)
     accuracy, tasks = agents.tables["accuracy"], agents.tables["tasks"]
-    assert len(accuracy) == 2
+    assert len(accuracy) == 3
     check(found["accuracy/accuracy_percent"], accuracy["t_s"], accuracy["accuracy_percent"])
     check(found["accuracy/loss"], accuracy["t_s"], accuracy["loss"])
     check(found["tasks/duration_s"], tasks["end_s"], tasks["duration_s"])

@@ -218,7 +218,7 @@ def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) ->
 
 def test_a_log_that_cannot_be_read_still_makes_a_page_that_says_so(tmp_path: Path) -> None:
     made = page(tmp_path, LOG.read_text()[:-50], SCENARIO.read_text())
-    assert "the log is readable: events.jsonl:95: cut off" in made.text("li")
+    assert "the log is readable: events.jsonl:96: cut off" in made.text("li")
     assert {"Summary", "Checks", "Scenario"} <= set(made.texts["h2"])
     made = page(tmp_path, "garbage", SCENARIO.read_text())
     assert "the log is readable: events.jsonl:1: " in made.text("li")

@@ -15,12 +15,14 @@ from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
+from trunkline.harness.record.targets import NO_TARGET, Target
 from trunkline.harness.report import plots
 from trunkline.harness.report.faults import fault_layout
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
+from trunkline.harness.scenario.settings import Stop
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -186,18 +188,23 @@ def test_links_that_carried_nothing_say_so() -> None:
     assert texts(axes) == ["not used"] * 4
 
 
-def test_accuracy_is_drawn_with_its_best_and_its_target() -> None:
-    figure = plots.draw_accuracy(AccuracyRow.frame(tabulate_accuracy(history())), 80.0, "virtual")
+def test_accuracy_and_loss_are_drawn_with_their_target() -> None:
+    table = AccuracyRow.frame(tabulate_accuracy(history()))
+    stop = Stop(accuracy_percent=80.0)
+    figure = plots.draw_accuracy(table, Target(stop, 2.9), "virtual")
     upper, lower = figure.axes
     assert lower.get_xlabel() == "virtual time (s)"
     assert upper.get_ylabel() == "test accuracy (%)"
-    assert list(upper.lines[0].get_ydata()) == [41.5, 81.5]
+    assert list(upper.lines[0].get_ydata()) == [41.5, 81.5, 81.5]
+    assert list(lower.lines[0].get_ydata()) == [1.625, 0.5, 0.5]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        "one evaluation", "best so far", "target 80 %, after 2.29 s",
+        "one evaluation", "target 80 %, held from 2.9 s on",
     ]  # fmt: skip
-    (missed,) = plots.draw_accuracy(AccuracyRow.frame(tabulate_accuracy(history())), 90.0).legends
-    assert missed.get_texts()[-1].get_text() == "target 90 %, not reached"
+    (missed,) = plots.draw_accuracy(table, Target(Stop(loss=0.25))).legends
+    assert missed.get_texts()[-1].get_text() == "target 0.25, not reached"
+    reported = table.assign(of="task")
+    assert plots.draw_accuracy(reported).axes[0].lines[0].get_linestyle() == "None"
 
 
 FAULTY = history(
@@ -294,7 +301,7 @@ def test_figures_for_one_column_have_its_width() -> None:
         plots.draw_task_times(table, FAULTY.faults, width_in=3.4),
         plots.draw_links(links, SITES, width_in=3.4),
         plots.draw_accuracy(
-            AccuracyRow.frame(tabulate_accuracy(history())), 80.0, "virtual", width_in=3.4
+            AccuracyRow.frame(tabulate_accuracy(history())), NO_TARGET, "virtual", width_in=3.4
         ),
     ):
         svg = plots.render(figure, "svg").decode()

@@ -2,6 +2,7 @@
 
 import io
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.transfers import Transfer, transfers, union
+from trunkline.harness.record.warm_up import WHOLE
 from trunkline.harness.report.pages import tasks_section
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
@@ -22,6 +24,7 @@ from trunkline.harness.report.tables.task_tables import (
     tabulate_tasks,
 )
 from trunkline.harness.report.tables.worker_table import WorkerRow, tabulate_workers
+from trunkline.harness.scenario.settings import Stop
 
 MS = 1_000_000
 
@@ -174,6 +177,8 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         **dict.fromkeys(NO_SERVERS, pytest.approx(math.nan, nan_ok=True)),
         "bytes_sent": 5_250_000,
         "accuracy_percent": pytest.approx(81.5),
+        "target_s": pytest.approx(math.nan, nan_ok=True),
+        "target_reached": None,
         "ended": "its time of 4.4 s has passed",
         "by_hand": "",
     }
@@ -211,10 +216,40 @@ def test_time_in_which_transfers_overlap_is_busy_once() -> None:
 
 def test_evaluations_are_listed_in_order_of_time() -> None:
     assert csv(AccuracyRow.frame(tabulate_accuracy(history()))) == [
-        "t_s,task,site,accuracy_percent,loss,samples",
-        "1.480,0,oslo,41.500,1.625,10000",
-        "2.290,1,kyiv,81.500,0.500,10000",
+        "t_s,of,number,site,sites,accuracy_percent,loss,samples",
+        "1.450,average,1,,3,41.500,1.625,10000",
+        "2.900,average,2,,3,81.500,0.500,10000",
+        "4.350,average,3,,3,81.500,0.500,10000",
     ]
+    programs = history(
+        without("model_evaluated"),
+        added(2290, "kyiv", "evaluated", task=1, accuracy_percent=9.5, loss=2.0, samples=1000),
+    )
+    assert csv(AccuracyRow.frame(tabulate_accuracy(programs)))[1:] == [
+        "2.290,task,1,kyiv,1,9.500,2.000,1000"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stop", "reached_s", "reached"),
+    [
+        (Stop(accuracy_percent=80.0, in_a_row=2), 2.9, 1),
+        (Stop(loss=1.7, in_a_row=3), 1.45, 1),
+        (Stop(accuracy_percent=80.0), math.nan, 0),
+        (Stop(rounds=3), math.nan, None),
+    ],
+)
+def test_the_time_to_the_target_is_that_of_the_first_evaluation_in_the_row(
+    stop: Stop, reached_s: float, reached: int | None
+) -> None:
+    events = history()
+    tasks = TaskRow.frame(tabulate_tasks(events, forecast))
+    row = RunRow.frame([tabulate_run(events, tasks, SITES, stop=stop)]).iloc[0]
+    assert row["target_s"] == pytest.approx(reached_s, nan_ok=True)
+    assert (None if pd.isna(row["target_reached"]) else row["target_reached"]) == reached
+    later = replace(WHOLE, begin_ns=1_000 * MS)
+    counted = tabulate_run(events, tasks, SITES, stop=stop, counted=later).target_s
+    assert (math.nan if counted is None else counted) == pytest.approx(reached_s - 1, nan_ok=True)
 
 
 def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:

@@ -44,6 +44,7 @@ class Cells:
         trials: the number of trials of all cells.
         remarks: what else there is to say, such as trials that failed.
         metrics: what charts show.
+        curves: the accuracy of each variant over time.
         maps: where the expectations were met.
     """
 
@@ -54,6 +55,7 @@ class Cells:
     trials: int
     remarks: Sequence[str] = ()
     metrics: Sequence[means_section.Metric] = ()
+    curves: Sequence[accuracy_section.Curve] = ()
     maps: Sequence[maps_section.Map] = ()
 
 
@@ -87,17 +89,19 @@ def write_page(
             Section("map", "Expectations", maps_section.write_section(cells.maps)),
             Section("means", "Means", means_section.write_section(cells.metrics)),
             Section("cells", "Table of means", _write_cells(cells)),
+            Section("curves", "Accuracy over time", _draw_curves(cells.curves)),
         ]
     lead = [
         tag("p", description, class_="lead") if description else None,
         tag("p", what, class_="facts"),
         differences.write_warning(runs, givens, varied),
     ]
+    with_curves = bool(cells and cells.curves)
     parts += [
         Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens)),
         Section("times", "Task times", [_draw_times(drawn)]),
         Section("progress", "Progress", [_draw_progress(drawn)]),
-        Section("accuracy", "Accuracy", [_draw_accuracy(drawn)]),
+        Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn)]),
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
@@ -189,7 +193,7 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
     """A table with a row for each run."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", "measured / expected, median", "rounds",
-             "payload",             "best accuracy")  # fmt: skip
+             "payload",             "last accuracy", "time to the target")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
@@ -213,7 +217,6 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
         data.scenario.workload.kind if programs else kind,
     ]
     run = data.tables["run"].to_dict("records")[0]
-    best = data.tables["accuracy"]["accuracy_percent"].max()
     ratio = _compute_ratios(data.tables["tasks"]).median()
     return [
         *what,
@@ -223,7 +226,8 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
         "" if isnan(ratio) else f"{ratio:.3f}",
         "" if programs else charts.format_value(float(run["rounds"])),
         "" if programs else short(int(run["bytes_sent"]), SIZE_BYTES),
-        "" if isnan(best) else f"{best:.1f} %",
+        "" if pd.isna(run["accuracy_percent"]) else f"{run['accuracy_percent']:.1f} %",
+        "" if pd.isna(run["target_s"]) else short(float(run["target_s"]), TIME_S),
     ]
 
 
@@ -295,6 +299,10 @@ def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
 def _draw_accuracy(runs: Mapping[str, RunData]) -> Html | None:
     found = {name: data.tables["accuracy"] for name, data in runs.items()}
     return accuracy_section.draw_runs(found) if any(map(len, found.values())) else None
+
+
+def _draw_curves(curves: Sequence[accuracy_section.Curve]) -> list[Child]:
+    return [accuracy_section.draw_curves(curves[:DRAWN])] if curves else []
 
 
 def _make_legend(all_runs: Mapping[str, Any], known: Mapping[str, Any]) -> Html:

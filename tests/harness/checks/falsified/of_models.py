@@ -12,7 +12,9 @@ from falsified.falsifying import (
     falsification,
     finished_task,
     first,
+    middle,
     of_task,
+    without,
 )
 
 
@@ -97,6 +99,91 @@ def an_iteration_is_contributed_twice(log: Log) -> Log:
 def _evaluated(line: Line, **values: Any) -> Line:
     new = {"event": "evaluated", "task": line["task"], "loss": 0.0, "samples": 1}
     return {"t_ns": line["t_ns"] + 1, "site": line["site"], "accuracy_percent": 9.0, **new} | values
+
+
+def _evaluations(log: Log) -> Log:
+    return every(log, "model_evaluated")
+
+
+@falsification
+def an_evaluation_is_missing(log: Log) -> Log:
+    return without(log, [middle(log, "model_evaluated")])
+
+
+@falsification
+def an_evaluation_is_late(log: Log) -> Log:
+    middle(log, "model_evaluated")["t_ns"] += 1_000
+    return log
+
+
+@falsification
+def an_evaluation_leaves_a_site_out(log: Log) -> Log:
+    for line in _evaluations(log):
+        if len(line["models"]) > 1:
+            line["models"].pop()
+            count = len(line["models"])
+            columns = zip(*(each["fingerprint"] for each in line["models"]), strict=True)
+            line["fingerprint"] = [sum(column) / count for column in columns]
+            return log
+    raise NotHereError("model_evaluated")
+
+
+@falsification
+def an_evaluation_is_of_the_models_before(log: Log) -> Log:
+    before, line, *_ = _evaluations(log)
+    line |= {key: before[key] for key in ("models", "digest", "fingerprint")}
+    return log
+
+
+@falsification
+def an_evaluation_is_of_another_average(log: Log) -> Log:
+    middle(log, "model_evaluated")["fingerprint"][2] += 1.0
+    return log
+
+
+@falsification
+def an_evaluation_is_of_one_member(log: Log) -> Log:
+    for line in _evaluations(log):
+        line["models"] = line["models"][:1]
+        line |= {"of": "member"} | {k: line["models"][0][k] for k in ("digest", "fingerprint")}
+    return log
+
+
+@falsification
+def a_target_is_reached_with_another_value(log: Log) -> Log:
+    stop = first(log, "stopping")
+    if stop["cause"]["type"] != "target_reached":
+        raise NotHereError("target_reached")
+    stop["cause"]["value"] += 0.5
+    return log
+
+
+@falsification
+def the_last_evaluation_misses_the_target(log: Log) -> Log:
+    """So the run stopped too early."""
+    if first(log, "stopping")["cause"]["type"] != "target_reached":
+        raise NotHereError("target_reached")
+    _evaluations(log)[-1]["accuracy_percent"] = 1.0
+    return log
+
+
+@falsification
+def the_evaluation_before_the_row_reaches_the_target(log: Log) -> Log:
+    """So the run stopped too late."""
+    cause = first(log, "stopping")["cause"]
+    if cause["type"] != "target_reached":
+        raise NotHereError("target_reached")
+    _evaluations(log)[-1 - cause["in_a_row"]]["accuracy_percent"] = cause["target"]
+    return log
+
+
+@falsification
+def a_run_goes_on_after_its_target(log: Log) -> Log:
+    for line in every(log, "stopping"):
+        if line["cause"]["type"] != "target_reached":
+            raise NotHereError("target_reached")
+        line["t_ns"] += 1_000_000
+    return log
 
 
 @falsification

@@ -1,0 +1,126 @@
+"""The accuracy of all variants of a comparison over time: one picture for all.
+
+All trials are evaluated at the same times (docs/evaluation.md), so their mean at a time is that of
+equally many evaluations of every variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.report import plots
+from trunkline.harness.report.faults.fault_layout import WIDTH_IN
+from trunkline.harness.report.pages.accuracy_section import Curve, Line
+from trunkline.harness.report.plots import STYLE
+from trunkline.harness.study.comparison import COUNTED, confidence_interval, name_cells
+from trunkline.harness.study.comparison_plots import COLOURS, shorten_names
+
+FIGURE = "accuracy"
+"""The name of the picture's files."""
+
+LEAST = 3
+"""The least trials of an interval: that of two is thirteen times as wide as they differ."""
+
+STYLES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+"""The dashes of lines, one after the other when colours begin again."""
+
+
+def write(
+    output: RunFolder, trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str]
+) -> list[Curve]:
+    """Write the figure of a comparison's curves, if it has any; returns them."""
+    curves = read(output.path, trials, cells, keys)
+    if curves:
+        plots.write(output, FIGURE, draw(curves))
+    return curves
+
+
+def read(
+    folder: Path, trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str]
+) -> list[Curve]:
+    """The curves of a comparison in its folder, of the trials that count."""
+    tables: dict[str, list[pd.DataFrame]] = {name: [] for name in name_cells(cells, keys)}
+    of_cells = [tuple(str(row[key]) for key in keys) for row in cells.to_dict("records")]
+    names = dict(zip(of_cells, tables, strict=True))
+    for row in trials[trials["verdict"].isin(COUNTED)].to_dict("records"):
+        file = folder / str(row["run"]) / "tables" / "accuracy.csv"
+        if row["run"] and file.exists():
+            name = names[tuple(str(row[key]) for key in keys)]
+            tables[name].append(pd.read_csv(file, keep_default_na=False))
+    return make_curves(tables)
+
+
+def make_curves(tables: Mapping[str, Sequence[pd.DataFrame]]) -> list[Curve]:
+    """The curve of each variant with evaluations; `tables` has the tables `accuracy` by variant.
+
+    Programs report when they like, so their reports are no curves.
+    """
+    return [curve for name, each in tables.items() if (curve := _make_curve(name, each))]
+
+
+def _make_curve(name: str, tables: Sequence[pd.DataFrame]) -> Curve | None:
+    known = [table[table["of"] != "task"].set_index("number") for table in tables]
+    known = [table for table in known if len(table)]
+    if not known:
+        return None
+    trials = tuple(_list_points(table["t_s"], table["accuracy_percent"]) for table in known)
+    both = pd.concat([table["accuracy_percent"] for table in known], axis="columns", join="inner")
+    times = pd.concat([table["t_s"] for table in known], axis="columns", join="inner").mean(axis=1)
+    found = [confidence_interval(list(map(float, row))) for row in both.to_numpy()]
+    low, high = (
+        [(t, getattr(each, end)) for t, each in zip(times, found, strict=True)]
+        for end in ("low", "high")
+    )
+    return Curve(
+        name,
+        trials,
+        tuple((float(t), each.mean) for t, each in zip(times, found, strict=True)),
+        tuple(low) if len(known) >= LEAST else (),
+        tuple(high) if len(known) >= LEAST else (),
+    )
+
+
+def _list_points(times: pd.Series[float], values: pd.Series[float]) -> Line:
+    return tuple((float(t), float(value)) for t, value in zip(times, values, strict=True))
+
+
+def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
+    """Draw the mean of each variant with its interval, and its trials as thin lines."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width_in, 0.5 * width_in + 0.4), layout="constrained")
+        axes = figure.subplots()
+        names = shorten_names([curve.name for curve in curves])
+        lines = zip(curves, names, _choose_lines(), strict=False)
+        for curve, name, (colour, style) in lines:
+            for trial in curve.trials:
+                times, values = zip(*trial, strict=True)
+                axes.plot(times, values, color=colour, lw=0.4, alpha=0.6)
+                axes.plot(times[-1:], values[-1:], "o", color=colour, ms=2.5, mew=0)
+            if curve.low:
+                times, low = zip(*curve.low, strict=True)
+                _, high = zip(*curve.high, strict=True)
+                axes.fill_between(times, low, high, color=colour, alpha=0.15, lw=0)
+            times, means = zip(*curve.mean, strict=True)
+            axes.plot(times, means, color=colour, ls=style, lw=1.6, label=name)
+        axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
+        axes.set_xlim(left=0)
+        # Intervals of few trials may be wider than all accuracies: they do not set the scale.
+        every = [value for curve in curves for line in curve.trials for _, value in line]
+        room = 0.05 * (max(every) - min(every)) or 1.0
+        axes.set_ylim(min(every) - room, max(every) + room)
+        axes.grid()
+        figure.legend(loc="outside upper left", ncols=max(1, int(width_in / 2.2)))
+    return figure
+
+
+def _choose_lines() -> Iterator[tuple[str, str | tuple[int, tuple[float, ...]]]]:
+    while True:
+        for style in STYLES:
+            for colour in COLOURS:
+                yield colour, style

@@ -1,0 +1,92 @@
+"""Runs that train and are evaluated at equal times, and stop when their target has held."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from inside import run_all
+
+from trunkline.harness.report import outputs
+from trunkline.harness.scenario.loading import parse, resolve
+
+TEXT = """
+name: small
+topology: {builder: full_mesh, sites: 4, rates: 100 Mbit/s, delays: 5 ms}
+workload: {kind: training, channels: 2, hidden: 16, local_steps: 4, compute: [80 ms, 120 ms]}
+outputs: {plots: false}
+"""
+REDUCE = "scheme: {policy: preduce, plan: ring, p: 2, chunk: 4 KiB}\n"
+SERVERS = "scheme: {name: r2sp, servers: [n1, n2], chunk: 4 KiB}\n"
+
+RUNS = {
+    "often": REDUCE + "stop: {time: 2 s}\nevaluation: {every: 300 ms}\n",
+    "again": REDUCE + "stop: {time: 2 s}\nevaluation: {every: 300 ms}\n",
+    "never": REDUCE + "stop: {time: 2 s}\nevaluation: {every: 1 h}\n",
+    "target": REDUCE
+    + "stop: {accuracy: 60 %, in_a_row: 2, time: 20 s}\nevaluation: {every: 0.3 s}\n",
+    "servers": SERVERS + "stop: {loss: 1.5, in_a_row: 3}\nevaluation: {every: 500 ms}\n",
+    # Connecting takes longer than until the first evaluation.
+    "far": SERVERS + "stop: {time: 1 s}\nevaluation: {every: 100 ms}\n",
+    "killed": REDUCE
+    + "stop: {time: 3 s}\nevaluation: {every: 500 ms, of: member}\nagents: {per_process: all}\n"
+    + "timeline: [{at: 400 ms, do: kill n1 for 700 ms}]\n",
+}
+
+
+def evaluated(lines: list[str]) -> list[dict[str, Any]]:
+    return [event for event in map(json.loads, lines) if event["event"] == "model_evaluated"]
+
+
+def carry_out(embedded, home: Path, *names: str) -> dict[str, list[str]]:
+    """The logs of these runs, all of which pass; they share a guest."""
+    for name in names:
+        (home / name / "log").mkdir(parents=True)
+        text = TEXT.replace("delays: 5 ms", "delays: 100 ms") if name == "far" else TEXT
+        resolved = resolve(parse(text + RUNS[name], "test.yaml"))
+        (home / name / "resolved.yaml").write_text(resolved)
+    done = embedded.call(run_all, str(home), [*names], visible=[home])
+    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+    for name in names:
+        verdict = outputs.build(home / name)
+        assert (verdict.outcome, verdict.problems) == ("pass", ()), name
+    return {name: (home / name / "events.jsonl").read_text().splitlines() for name in names}
+
+
+def test_evaluations_repeat_exactly_and_change_nothing_else(embedded, tmp_path: Path) -> None:
+    """Each run has a guest of its own: one that has run before has read other pages."""
+    often, again, never = (
+        carry_out(embedded, tmp_path, name)[name] for name in ("often", "again", "never")
+    )
+    assert often == again
+    assert [line for line in often if "model_evaluated" not in line] == never
+    assert [(e["number"], e["t_ns"]) for e in evaluated(often)] == [
+        (number, number * 300_000_000) for number in range(1, 7)
+    ]
+
+
+def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: Path) -> None:
+    logs = carry_out(embedded, tmp_path, "target", "servers", "far", "killed")
+    of_target = evaluated(logs["target"])
+    (stop,) = (e for e in map(json.loads, logs["target"]) if e["event"] == "stopping")
+    assert [e["accuracy_percent"] >= 60 for e in of_target[-3:]] == [False, True, True]
+    assert 0 <= stop["t_ns"] - of_target[-1]["t_ns"] < 100_000
+    assert stop["cause"] == {
+        "what": "accuracy", "value": of_target[-1]["accuracy_percent"], "target": 60.0,
+        "in_a_row": 2, "type": "target_reached",
+    }  # fmt: skip
+    table = pd.read_csv(tmp_path / "target" / "tables" / "run.csv")
+    assert table["target_s"][0] * 1e9 == of_target[-2]["t_ns"]
+
+    of_servers = evaluated(logs["servers"])
+    assert {(e["of"], *(m["site"] for m in e["models"])) for e in of_servers} == {
+        ("server", "n1", "n2")
+    }
+    assert [e["loss"] <= 1.5 for e in of_servers[-3:]] == [True] * 3
+    assert of_servers[0]["loss"] > 1.5
+
+    assert [e["number"] for e in evaluated(logs["far"])] == list(range(1, 11))
+    who = [[m["site"] for m in e["models"]] for e in evaluated(logs["killed"])]
+    assert who == [["n1"], ["n2"], ["n1"], ["n1"], ["n1"], ["n1"]]

@@ -1,0 +1,105 @@
+"""The accuracy of all variants over time: means over trials, as long as all of them go on."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from matplotlib.collections import PolyCollection
+
+from trunkline.harness.report.pages import accuracy_section
+from trunkline.harness.report.plots import render
+from trunkline.harness.study import accuracy_curves
+
+
+def table(*values: float, of: str = "average", every_s: float = 2.0) -> pd.DataFrame:
+    """The table `accuracy` of a run that was evaluated every two seconds."""
+    numbers = range(1, len(values) + 1)
+    return pd.DataFrame(
+        {
+            "t_s": [every_s * n for n in numbers],
+            "of": of,
+            "number": list(numbers),
+            "accuracy_percent": list(values),
+        }
+    )
+
+
+TABLES = {
+    "fast": [table(20.0, 60.0, 80.0), table(30.0, 80.0), table(25.0, 70.0, 70.0, 75.0)],
+    "slow": [
+        table(10.0, 20.0, 30.0, 80.0),
+        table(20.0, 30.0, 40.0, 80.0),
+        table(15.0, 25.0, 35.0, 80.0),
+    ],
+    "twice": [table(10.0, 20.0), table(20.0, 30.0)],
+    "alone": [table(15.0, 25.0)],
+    "programs": [table(1.0, 2.0, of="task")],
+    "none passed": [],
+}
+
+
+def test_a_mean_is_of_the_same_evaluations_of_all_trials_until_the_first_of_them_ends() -> None:
+    fast, slow, twice, alone = accuracy_curves.make_curves(TABLES)
+    assert (fast.name, slow.name, twice.name, alone.name) == ("fast", "slow", "twice", "alone")
+    assert fast.mean == ((2.0, 25.0), (4.0, 70.0))
+    assert fast.trials[:2] == (
+        ((2.0, 20.0), (4.0, 60.0), (6.0, 80.0)), ((2.0, 30.0), (4.0, 80.0)),
+    )  # fmt: skip
+    # Student's t of two degrees of freedom: 4.303 times the standard error.
+    assert fast.low[0] == (2.0, pytest.approx(25 - 4.3027 * 5 / 3**0.5, rel=1e-4))
+    assert fast.high[1] == (4.0, pytest.approx(70 + 4.3027 * 10 / 3**0.5, rel=1e-4))
+    assert [t for t, _ in slow.mean] == [2.0, 4.0, 6.0, 8.0]
+    assert slow.high[-1] == (8.0, 80.0)
+    assert (alone.low, alone.high, twice.low, twice.high) == ((), (), (), ())
+
+
+def test_only_trials_that_count_are_read_by_their_variants(tmp_path) -> None:
+    rows = []
+    for scheme, trial, verdict in (
+        ("a", 0, "pass"), ("a", 1, "fail"), ("b", 0, "pass"), ("b", 1, "missing"),
+    ):  # fmt: skip
+        run = f"runs/{scheme}{trial}" if verdict != "missing" else ""
+        if run:
+            (tmp_path / run / "tables").mkdir(parents=True)
+            file = tmp_path / run / "tables" / "accuracy.csv"
+            table(10.0 + trial, 20.0).to_csv(file, index=False)
+        rows.append({"scheme": scheme, "trial": trial, "verdict": verdict, "run": run})
+    cells = pd.DataFrame({"scheme": ["a", "b"]})
+    found = accuracy_curves.read(tmp_path, pd.DataFrame(rows), cells, ("scheme",))
+    assert [(curve.name, len(curve.trials)) for curve in found] == [("a", 1), ("b", 1)]
+    assert found[0].mean == ((2.0, 10.0), (4.0, 20.0))
+
+
+def test_all_variants_are_in_one_picture_with_means_bands_and_trials() -> None:
+    figure = accuracy_curves.draw(accuracy_curves.make_curves(TABLES))
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("time (s)", "test accuracy (%)")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["fast", "slow", "twice", "alone"]
+    assert axes.get_ylim() == (pytest.approx(6.5), pytest.approx(83.5))  # of the trials
+    assert sum(isinstance(each, PolyCollection) for each in axes.collections) == 2
+    named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    assert list(named[0].get_ydata()) == [25.0, 70.0]
+    ends = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [line.get_xdata()[0] for line in ends] == [6.0, 4.0, 8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0]
+    for kind in ("png", "pdf", "svg"):
+        assert render(figure, kind)
+    page = str(accuracy_section.draw_curves(accuracy_curves.make_curves(TABLES)))
+    assert page.count('class="band') == 2
+    assert all(name in page for name in ("fast", "slow", "alone"))
+
+
+def test_names_of_variants_are_as_short_as_in_other_figures() -> None:
+    tables = {"{name: a}": [table(10.0, 20.0)], "{name: b, p: 2}": [table(20.0, 30.0)]}
+    (legend,) = accuracy_curves.draw(accuracy_curves.make_curves(tables)).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b, p: 2"]
+
+
+def test_more_variants_than_colours_have_other_dashes() -> None:
+    many = {f"v{number:02}": [table(10.0, 20.0)] for number in range(16)}
+    axes = accuracy_curves.draw(accuracy_curves.make_curves(many)).axes[0]
+    named = [line for line in axes.lines if str(line.get_label()).startswith("v")]
+    assert [named[n].get_color() == named[0].get_color() for n in (7, 14, 15)] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert [named[n].is_dashed() for n in (0, 6, 7, 13, 14)] == [False, False, True, True, True]
