@@ -84,11 +84,7 @@ class Reader:
             section_rules.check_virtual_time(self._source, basics)
         else:
             section_rules.check_stop(self._source, basics, workload, kinds)
-            if scheme:
-                size = workload_section.model_bytes(self._reader, workload)
-                section_rules.check_chunk(self._source, scheme.chunk_bytes, size)
-            if sites and workload and scheme and self._source.is_sound("scheme", "workload"):
-                scheme_section.check_updates(self._reader, scheme, workload, sites)
+            self._check_scheme(scheme, workload, sites)
         if not (topology and workload and scheme):
             return None
         if not programs:
@@ -113,6 +109,16 @@ class Reader:
         if not programs and self._source.is_sound("scheme", "workload"):
             scheme_section.check_plan(self._reader, scenario)
         return None if self._source.problems else scenario
+
+    def _check_scheme(
+        self, scheme: Scheme | None, workload: Component | None, sites: Sequence[str]
+    ) -> None:
+        """Check what a scheme asks of the workload."""
+        if scheme:
+            size = workload_section.model_bytes(self._reader, workload)
+            section_rules.check_chunk(self._source, scheme.chunk_bytes, size)
+        if sites and workload and scheme and self._source.is_sound("scheme", "workload"):
+            scheme_section.check_updates(self._reader, scheme, workload, sites)
 
     def _find_targets(self, sites: Sequence[str], workload: Component | None) -> tuple[str, ...]:
         """What faults may stop in a run of programs; nothing if it is not known."""
