@@ -111,7 +111,7 @@ class Reader:
         return None if self._source.problems else scenario
 
     def _check_scheme(
-        self, scheme: Scheme | None, workload: Component | None, sites: Sequence[str]
+        self, scheme: Scheme | None, workload: Component | None, sites: tuple[str, ...]
     ) -> None:
         """Check what a scheme asks of the workload."""
         if scheme:
