@@ -132,12 +132,12 @@ def parse(
         source.refuse((), "expected a mapping (key: value lines)", shown)
     if source.problems:
         raise ScenarioErrors(source.problems)
+    tables.expand(source, ("topology", "links"))
     _expand_names(source.data)
     for assignment in overrides:
         source.set(assignment)
         _expand_names(source.data)
     _expand_scheme(source.data)
-    tables.expand(source, ("topology", "links"))
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)

@@ -42,6 +42,11 @@ def test_a_user_may_write_links_as_a_table():
     ]
 
 
+def test_a_value_of_a_table_can_be_set():
+    (link, _) = parse(TABLE, "x.yaml", ["topology.links[0].rate=7 Mbit/s"]).topology.links
+    assert link.rate_mbps == 7.0
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
