@@ -248,7 +248,7 @@ BUGS = {
             "                await self._connect_to_first()\n",
         ),
         "a backup does not remember that the run is to stop": (
-            "        self._asked_to_stop = True\n",
+            "        self._told_to_stop = cause\n",
             "",
         ),
     },
