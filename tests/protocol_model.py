@@ -367,7 +367,7 @@ class Model:
         for name in self.names:
             process = self.processes[name]
             if process.agent is not None and process.listens:
-                process.context.run(process.agent.stop)
+                process.context.run(process.agent.stop, Asked())
 
     def _undo_some(self) -> None:
         for undo in list(self.undos):

@@ -7,7 +7,8 @@ the largest group for a number of sites, are checked by `harness.scenario.loadin
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, WithJsonSchema
@@ -19,6 +20,7 @@ from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.sections.section_reading import NETWORK, choose, merge
 from trunkline.harness.scenario.settings import Basics, TimelineEntry
 from trunkline.harness.scenario.user_code import SUFFIX
+from trunkline.topologies.links import Link
 
 FILE = f"{re.escape(SUFFIX)}$"
 """A pattern for the name of a user's file."""
@@ -43,7 +45,7 @@ def _topology(known: Extensions) -> Any:
         {
             name: make_model(
                 f"topology {name}",
-                (choose("builder", name), *read_options(module.build), *NETWORK),
+                (choose("builder", name), *_read_topology(module.build), *NETWORK),
                 summarize(module),
             )
             for name, module in known.topologies.items()
@@ -51,6 +53,14 @@ def _topology(known: Extensions) -> Any:
         Annotated[str, Field(pattern=FILE)],
         _own_file("builder"),
     )
+
+
+def _read_topology(build: Callable[..., Any]) -> Iterator[Option]:
+    """The options of a builder. A list of links may also be a table, a text of several lines."""
+    for option in read_options(build):
+        is_list = option.annotation == list[Link]
+        table = list[Link] | Annotated[str, Field(pattern="\\n")]
+        yield replace(option, annotation=table) if is_list else option
 
 
 def _workload(known: Extensions) -> Any:

@@ -83,7 +83,7 @@ def judge_programs(expected: Expectation, events: Sequence[Event] = OF_PROGRAMS)
         ({"rounds": 1}, "pass", ""),
         ({"rounds": 9, "sites": ("oslo",)}, "fail", "oslo finished 1"),
         ({"accuracy_percent": 81.5}, "pass", "the best was 81.50 %"),
-        ({"accuracy_percent": 81.6}, "fail", "the best of 2 evaluations was 81.50 %"),
+        ({"accuracy_percent": 81.6}, "fail", "the best of 3 evaluations was 81.50 %"),
         ({"accuracy_percent": 10.0, "by_s": 0.1}, "fail", "nothing was evaluated"),
     ],
 )
