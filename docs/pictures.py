@@ -245,8 +245,8 @@ COMMANDS = {
         "runs/fidelity-grid/plots/fidelity.png",
     ),
     "scale.png": (
-        "python benchmarks/scale.py --shape full_mesh --forms 1 --sites 5 10 20 40 60 80 --rounds 2 "
-        "--plot docs/scale.png",
+        "python benchmarks/scale.py --shape full_mesh --forms 1 --sites 5 10 20 40 60 80 --rounds "
+        "2 --plot docs/scale.png",
         "",
     ),
 }
