@@ -16,6 +16,7 @@ from trunkline.agents.events.causes import TargetReached
 from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.checks.model_checks import check_linear, models_when_evaluated
@@ -83,7 +84,9 @@ def targets_reached(history: History, rules: Rules) -> Iterator[Finding]:
         if later.number > last.number:
             yield fail(f"{cause} at {format_time(last.t_ns)}, but {_name(later)} came later")
     changed = any(event.who in rules.controllers for event in history.all(AgentChanged))
-    late_ns = last.t_ns + Tolerances.of(history).follow_ns
+    # A controller hears of the target when all agents are connected, and they compute at once then.
+    begun_ns = min((event.t_ns for event in history.all(ComputeStarted)), default=0)
+    late_ns = max(last.t_ns, begun_ns) + Tolerances.of(history).follow_ns
     if stops and history.stop_ns > late_ns and not changed:
         when = format_time(history.stop_ns)
         yield fail(f"{cause} at {format_time(last.t_ns)}, but the run went on until {when}")

@@ -114,6 +114,14 @@ def test_a_run_stops_when_its_target_has_held_for_long_enough(reached_ms: float)
     assert one(AT_TARGET, stop, rules=TWICE) == ("pass", said)
 
 
+def test_a_target_that_is_reached_before_agents_are_connected_ends_the_run_then() -> None:
+    none = [without("compute_started"), altered("stopping", {"cause": REACHED})]
+    late = added(4400, "kyiv", "compute_started", iteration=0)
+    said = "accuracy 81.50 % reached 80 %, for 2 evaluations in a row, from 2.900 s on"
+    assert one(AT_TARGET, *none, late, rules=TWICE) == ("pass", said)
+    assert one(AT_TARGET, *none, rules=TWICE)[0] == "fail"
+
+
 def test_a_run_that_another_condition_ended_need_not_have_reached_its_target() -> None:
     said = "not reached: best accuracy 81.50 %, least loss 0.5"
     assert one(AT_TARGET) == ("pass", said)
