@@ -119,10 +119,11 @@ def _judge_reports(task: Task, losses: Losses, follow_ns: int) -> Iterator[Findi
         reports[event.site].append(event)
     ends = [*task.all(TaskCompleted, TaskAbandoned)]
     for site, said in reports.items():
-        told_ns = before_ns = said[0].t_ns
+        told_ns = before_ns = last_ns = said[0].t_ns
         for event in said:
-            if event.t_ns > told_ns + follow_ns:
+            if event.t_ns > last_ns + follow_ns:  # a line of another report, not the next one
                 before_ns, told_ns = told_ns, event.t_ns
+            last_ns = event.t_ns
             if told_ns > before_ns and event.end_ns < before_ns - CLOCK_NS:
                 late = f"{(event.t_ns - before_ns) / 1e6:.3f} ms after its report"
                 yield fail(f"{task}: {site} reported its traffic until {event.end_ns} ns {late}")
