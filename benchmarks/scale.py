@@ -161,7 +161,8 @@ def main() -> None:
             if form == "1" and sites * PROCESS_MB > find_memory_mb():
                 say(f"| {sites} | | 1 | needs {sites * PROCESS_MB / 1e3:.3g} GB |")
                 continue
-            row = measure(list_changes(arguments.shape, sites, form, arguments.rounds))
+            changes = list_changes(arguments.shape, sites, form, arguments.rounds)
+            row = measure(arguments.shape, form, changes)
             rows.append(row)
             say(f"| {' | '.join(map(describe, asdict(row).values()))} |")
             if arguments.plot:
@@ -175,10 +176,10 @@ def say(line: str) -> None:
 
 
 def list_changes(shape: str, sites: int, form: str, rounds: int | None) -> Sequence[str]:
-    """The changes that make a shape's scenario one of so many sites, after the shape's name."""
+    """The changes that make a shape's scenario one of so many sites."""
     memory_gb = 4 + sites * (PROCESS_MB / 1e3 if form == "1" else 3e-3)
     changes = [
-        *(shape, f"topology.sites={sites + (shape == 'star')}", f"agents.per_process={form}"),
+        *(f"topology.sites={sites + (shape == 'star')}", f"agents.per_process={form}"),
         *("outputs.plots=false", f"limits.memory={memory_gb:.0f} GiB"),
     ]
     return [*changes, *([] if rounds is None else [f"stop.rounds={rounds}"])]
@@ -195,9 +196,8 @@ def describe(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-def measure(shape_and_changes: Sequence[str]) -> Row:
+def measure(shape: str, form: str, changes: Sequence[str]) -> Row:
     """Carry out one run. Raises RuntimeError if it does not pass."""
-    shape, *changes = shape_and_changes
     meter = Meter()
     moments = Moments(meter)
     with measuring(meter), tempfile.TemporaryDirectory() as folder:
@@ -218,7 +218,7 @@ def measure(shape_and_changes: Sequence[str]) -> Row:
     return Row(
         sites=len(scenario.topology.site_names),
         links=len(scenario.topology.links) // 2,
-        form=changes[1].partition("=")[2],
+        form=form,
         network_s=network_s,
         ready_s=ready_s,
         whole_s=whole_s,
