@@ -29,7 +29,12 @@ from trunkline.harness.study import soak_runs
 
 FOLDER = Path("soaks/schemes")
 
-OVERLAYS = {"mesh": "mesh.yaml", "Internet2": "internet2.yaml", "rounds": "rounds.yaml"}
+OVERLAYS = {
+    "mesh": "mesh.yaml",
+    "Internet2": "internet2.yaml",
+    "rounds": "rounds.yaml",
+    "star": "star.yaml",
+}
 
 CHURNS = (
     None,
@@ -50,6 +55,7 @@ SCHEMES: tuple[Mapping[str, object], ...] = (
     {"plan": "ring", "pipelined": False},
     {"plan": "crew", "weights": "dynamic"},
     {"plan": "ring", "group_filter": True},
+    {"plan": "ring", "group_filter": True, "filter": "repair"},
     {"plan": "fapt", "discipline": "C1"},
     {"plan": "crew", "discipline": "fair"},
     {"name": "allreduce"},
@@ -66,10 +72,30 @@ SCHEMES: tuple[Mapping[str, object], ...] = (
     {"name": "ps-asp", "plan": "fapt", "servers": ["n1", "n2"]},
     {"name": "r2sp"},
     {"name": "r2sp", "servers": ["n1", "n2"]},
+    {"name": "r2sp-literal"},
     {"name": "fl-r2sp", "groups": 2},
     {"name": "safa"},
 )
 """What `scheme` has besides the size of a chunk; the policy is partial reduce if none is named."""
+
+STAR_SCHEMES: tuple[Mapping[str, object], ...] = (
+    {"name": "fl-r2sp", "groups": 4},
+    {"name": "fl-r2sp", "mix": "delta"},
+    {"name": "fl-r2sp", "mix": "delta", "wait": "pull"},
+    {"name": "fl-bsp"},
+    {"name": "safa"},
+    {"name": "r2sp"},
+    {"name": "r2sp-literal"},
+    {"name": "r2sp", "strict": True},
+    {"name": "ps-asp"},
+    {"name": "ps-bsp"},
+    {"name": "ps-ssp"},
+    {"name": "ps-bk"},
+)
+"""What `scheme` has on the star, besides the size of a chunk and its server n1."""
+
+FORMS = (1, 3, "all")
+"""Agents per process."""
 
 JUDGED = {
     "results judged": "every result is the weighted sum",
@@ -90,20 +116,27 @@ class Draw:
     overlay: str
     faults: str
     scheme: Mapping[str, object]
+    per_process: int | str
 
     @classmethod
     def of(cls, seed: int) -> Draw:
         """Draw a run."""
         dice = random.Random(seed)
         overlay, churn = dice.choice(list(OVERLAYS)), dice.randrange(len(CHURNS))
-        return cls(seed, overlay, f"churn {churn}" if churn else "", dice.choice(SCHEMES))
+        scheme = dice.choice(STAR_SCHEMES if overlay == "star" else SCHEMES)
+        if overlay == "star":
+            scheme = {**scheme, "servers": ["n1"]}
+        return cls(seed, overlay, f"churn {churn}" if churn else "", scheme, dice.choice(FORMS))
 
     def job(self) -> Job:
         """Make the job of this run."""
         named = self.scheme if "name" in self.scheme else {"policy": "preduce", **self.scheme}
         if named.get("policy") == "preduce":
             named = {**named, "p": 5 if self.overlay == "Internet2" else 3}
-        changes = [f"scheme={json.dumps({**named, 'chunk': '8 KiB'})}"]
+        changes = [
+            f"scheme={json.dumps({**named, 'chunk': '8 KiB'})}",
+            f"agents.per_process={self.per_process}",
+        ]
         churn = CHURNS[int(self.faults.removeprefix("churn ") or 0)]
         file = SCENARIOS / "soak" / OVERLAYS[self.overlay]
         return soak_runs.plan(file, 1, changes, self.seed, churn).job(self.seed)
@@ -135,7 +168,12 @@ def soak(draws: list[Draw], folder: Path, at_once: int) -> pd.DataFrame:
     def on_finished(result: Finished) -> None:
         draw = drawn[result.job.seed]
         scheme = json.dumps(dict(draw.scheme))
-        about = {"overlay": draw.overlay, "faults": draw.faults, "scheme": scheme}
+        about = {
+            "overlay": draw.overlay,
+            "faults": draw.faults,
+            "scheme": scheme,
+            "per_process": draw.per_process,
+        }
         rows.append({**soak_runs.describe_run(result), **about, **_count_judged(result)})
         if result.outcome == "pass" and result.run_dir is not None:
             RunFolder(result.run_dir).remove()
