@@ -23,7 +23,7 @@ INSTALL = --torch-index='$(TORCH_INDEX)' --pip-flags='$(PIP_FLAGS)'
 HAS_KERNEL = $(or $(KERNEL_WHEEL),$(wildcard .venv/lib/python3*/site-packages/trunkline_kernel/linux))
 PACKAGES = $(shell sed $(if $(HAS_KERNEL),'/^. The embedded kernel/$(COMMA)/^$$/d; s/\#.*//','s/\#.*//') debian-packages.txt)
 INSTALLED := .venv/.installed
-REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md
+REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md events:docs/reference/events.md
 COMMA := ,
 
 .PHONY: help

@@ -7,7 +7,7 @@ place. A key that is not a field of the event is ignored, so that programs may r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -61,7 +61,7 @@ _WORDS = {
 _RECORDS = {
     LinkTotals: "objects",
     LinkCapture: "objects",
-    LinkBytes: "lists",
+    LinkBytes: "objects",
     LinkRate: "lists",
     SiteDatagrams: "objects",
 }
@@ -118,7 +118,7 @@ class _NamedEvent:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        choices = {name: handler.generate_schema(kind) for name, kind in _KINDS.items()}
+        choices = {name: handler.generate_schema(kind) for name, kind in KINDS.items()}
         return core_schema.tagged_union_schema(choices, discriminator="event")
 
 
@@ -129,7 +129,9 @@ def _find_kinds() -> Iterator[type[Event]]:
                 yield value
 
 
-_KINDS = {event_name(kind): kind for kind in _find_kinds()}
+KINDS: Mapping[str, type[Event]] = {event_name(kind): kind for kind in _find_kinds()}
+"""The name of each type of event -> its class, in the order of the modules."""
+
 _ADAPTER: TypeAdapter[Event] = TypeAdapter(Annotated[Event, _NamedEvent])
 
 
@@ -149,13 +151,13 @@ def _problem(values: Any, error: ErrorDetails) -> str:
     if not isinstance(values, dict):
         return f"{_short(str(values))}: expected a JSON object"
     name = values.get("event")
-    if not isinstance(name, str) or name not in _KINDS:
-        return f"event: {name!r}: expected one of {', '.join(_KINDS)}"
+    if not isinstance(name, str) or name not in KINDS:
+        return f"event: {name!r}: expected one of {', '.join(KINDS)}"
     _, key, *place = error["loc"]
     if error["type"] == "missing" and not place:
-        needed = ", ".join(field.name for field in fields(_KINDS[name]))
+        needed = ", ".join(field.name for field in fields(KINDS[name]))
         return f"{key}: missing: {name} needs {needed}"
-    record, *_ = *get_args(get_type_hints(_KINDS[name])[str(key)]), None
+    record, *_ = *get_args(get_type_hints(KINDS[name])[str(key)]), None
     allowed = _WORDS.get(error["type"], error["msg"])
     if error["type"] == "literal_error":
         allowed = error["ctx"]["expected"]

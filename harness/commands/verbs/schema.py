@@ -8,6 +8,7 @@ PAGES = {
     "keys": "print every key of a scenario instead",
     "commands": "print every command instead",
     "tables": "print the meaning of the columns of a run's tables instead",
+    "events": "print every line that an event log may have instead",
 }
 """Option -> its help."""
 
@@ -33,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema of scenario files, or a page of the docs."""
-    from trunkline.harness.commands import main, reference
+    from trunkline.harness.commands import event_reference, main, reference
     from trunkline.harness.report.parts import table_reference
     from trunkline.harness.scenario.extensions import discover
 
@@ -44,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(reference.write_commands(main.make_parser()), end="")
         case "tables":
             print(table_reference.write_page(), end="")
+        case "events":
+            print(event_reference.write_page(), end="")
         case _:
             import json
 
