@@ -323,7 +323,7 @@ def describe(
     for number, fault in going:
         start_ns = state.faults[number].t_ns if number in state.faults else now_ns
         lasts_s = (now_ns - start_ns) / 1e9
-        lines.append((f"fault {number}", f"{write(fault)}, since {lasts_s:.1f} s"))
+        lines.append((f"fault {number}", f"{write(fault)}, active for {lasts_s:.1f} s"))
     sites = state.topology.site_names
     lines += [(who, how) for who, how in state.stopped.items() if who not in sites]
     lines += [

@@ -2,7 +2,10 @@
 
 It is a process of its own, forked from `trunkline shell`, so that reading keys and carrying out the
 run do not wait for each other; a pair of sockets connects it with the `control_socket`. On a
-terminal it has a history and completes words; from a pipe it reads lines until they end.
+terminal it has a history and completes words; from a pipe it reads lines until they end, and shows
+them with their prompts.
+
+`AttachedShell` does the same for a run of another terminal, which goes on when the lines end.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from trunkline.harness.config import units
 from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.live.channel import Channel, RunOverError, save
+from trunkline.harness.live.control_socket import OVER
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
 from trunkline.harness.network import mininet_cli
@@ -53,6 +57,9 @@ SHELL_VERBS = {
 }
 """The shell's own verbs and their help."""
 
+
+ECHOED = 500
+"""So many letters of a line from a pipe are shown."""
 
 CLEAR = "\r\x1b[K"
 """Clears the line of a terminal."""
@@ -91,6 +98,9 @@ def front_end(scenario: Scenario) -> Iterator[socket.socket]:
 class Shell(cmd.Cmd):
     """Reads lines and lets the session carry them out."""
 
+    LEAVING = "exit ends the run"
+    """What Ctrl-C says."""
+
     def __init__(self, scenario: Scenario, channel: Channel) -> None:
         super().__init__()
         self.scenario = scenario
@@ -110,23 +120,11 @@ class Shell(cmd.Cmd):
             while "open" not in (said := self.channel.receive()):
                 pass
             self.holds = said["hold"]
-            view = View(self.scenario, time.monotonic, self.holds)
-            log = Follower(Path(said["run_dir"]) / "events.jsonl")
-            self.glance = PromptView(view, log, Console(highlight=False))
-            self._watch_channel()
-            if self.interactive:
-                self._set_up_readline()
-            self._wait_for_prompt()
-            while self._one_line():
-                pass
+            self._read_lines(Path(said["run_dir"]))
             while True:
                 self._receive()
         except RunOverError:
             self._complain_of_the_rest()
-        finally:
-            if self.interactive:
-                with contextlib.suppress(OSError):
-                    readline.write_history_file(HISTORY.expanduser())
 
     def onecmd(self, line: str) -> bool:
         """Carry out one line; True when it was the last one."""
@@ -192,6 +190,23 @@ class Shell(cmd.Cmd):
 
     # -- lines ----------------------------------------------------------------------------------
 
+    def _read_lines(self, run_dir: Path) -> None:
+        """Read and carry out lines until the last one. Raises RunOverError."""
+        view = View(self.scenario, time.monotonic, self.holds)
+        log = Follower(run_dir / "events.jsonl")
+        self.glance = PromptView(view, log, Console(highlight=False))
+        self._watch_channel()
+        if self.interactive:
+            self._set_up_readline()
+        try:
+            self._wait_for_prompt()
+            while self._one_line():
+                pass
+        finally:
+            if self.interactive:
+                with contextlib.suppress(OSError):
+                    readline.write_history_file(HISTORY.expanduser())
+
     def _one_line(self) -> bool:
         """Read and carry out one line; False when it was the last one."""
         try:
@@ -199,8 +214,8 @@ class Shell(cmd.Cmd):
             return not self.onecmd(line)
         except KeyboardInterrupt:
             if not self.interactive:
-                return not self.onecmd("exit")
-            self._show("\n(exit ends the run)\n")
+                return not self.onecmd("EOF")
+            self._show(f"\n({self.LEAVING})\n")
             return True
 
     def _read(self) -> str:
@@ -209,7 +224,9 @@ class Shell(cmd.Cmd):
             self._check_messages()
             if self.interactive:
                 return input(self.prompt)
-            return sys.stdin.buffer.readline().decode(errors="replace") or "EOF"
+            line = sys.stdin.buffer.readline().decode(errors="replace")
+            self._show(f"{self.prompt}{line.rstrip()[:ECHOED]}\n" if line else "")
+            return line or "EOF"
         except EOFError:
             self._show("\n")
             return "EOF"
@@ -225,7 +242,7 @@ class Shell(cmd.Cmd):
         os.set_blocking(0, True)
         for line in filter(None, (line.partition("#")[0].strip() for line in rest.splitlines())):
             if line not in ("exit", "quit"):
-                self._complain(f"{line}: not done: the run is over")
+                self._complain(f"{line}: not done: {OVER}")
 
     def _check_messages(self, *_: Any) -> None:
         """Handle messages that are not answers, such as the run's end, while a line is read."""
@@ -355,6 +372,27 @@ class Shell(cmd.Cmd):
         sys.stdout.flush()
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+
+
+class AttachedShell(Shell):
+    """A prompt of a run that goes on in another terminal, or without one.
+
+    `exit` ends the run; Ctrl-D, and the end of lines from a pipe, leave it as it is.
+    """
+
+    LEAVING = "exit ends the run; Ctrl-D leaves it"
+
+    def attach(self, run_dir: Path) -> None:
+        """Carry out lines until they or the run end."""
+        try:
+            self._read_lines(run_dir)
+        except RunOverError:
+            self._show(f"{OVER}\n")
+            self._complain_of_the_rest()
+
+    def onecmd(self, line: str) -> bool:
+        """See `Shell`; the end of the lines does not end the run."""
+        return line == "EOF" or super().onecmd(line)
 
 
 def _run_front_end(scenario: Scenario, sock: socket.socket, ctrl_c_is_ignored: bool) -> NoReturn:

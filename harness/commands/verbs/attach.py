@@ -1,4 +1,4 @@
-"""pick up a run on another machine whose connection broke."""
+"""open a prompt on a run in progress, or pick up a run on another machine."""
 
 from __future__ import annotations
 
@@ -9,18 +9,30 @@ from trunkline.harness.commands import terminal
 
 EPILOG = """\
 examples:
+  trunkline attach quickstart
+  echo 'outage tokyo seoul for 5 s' | trunkline attach runs/outage/20260301-120000
   trunkline attach ada@gpu.example.org
   trunkline attach ada@gpu.example.org quickstart-20261121-221530
 
-It continues as if `trunkline run --on` had not been interrupted: Ctrl-C ends the run.
+For a run on this machine you get the prompt of `trunkline shell`: each line takes effect at once,
+as with `trunkline inject`. `exit` ends the run; Ctrl-D leaves it as it is. A run on another machine
+whose connection broke continues as if `run --on` had not been interrupted: Ctrl-C ends it.
 """
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the machine, the run, and the folder of runs."""
-    parser.add_argument("host", metavar="HOST", help="[USER@]HOST[:PORT], as for run --on")
+    """Add the run or its machine, and the folder of runs."""
     parser.add_argument(
-        "run", metavar="RUN", nargs="?", help="the run's name; needed if several runs are there"
+        "where",
+        metavar="RUN|HOST",
+        help="a run's folder, the name of a scenario with one current run, or "
+        "[USER@]HOST[:PORT], as for run --on",
+    )
+    parser.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="the run's name on HOST; needed if several runs are there",
     )
     terminal.add_runs(parser)
     terminal.add_quiet(parser)
@@ -28,17 +40,26 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Follow the run to its end, fetch it, and print its verdict."""
+    """Open a prompt on a run here; or follow one to its end, fetch it, and print its verdict."""
+    from trunkline.harness.commands import current_runs
     from trunkline.harness.runs.remote import client
 
-    if (Path(arguments.host) / "resolved.yaml").exists() or any(
-        Path(arguments.runs, arguments.host).glob("*/resolved.yaml")
-    ):
-        raise terminal.UsageError(
-            f"{arguments.host}: this run is on this machine, expected another one: "
-            f"`trunkline inject {arguments.host} status` asks it, or changes it"
-        )
-    host = terminal.make_host(arguments.host, arguments)
+    runs_dir = Path(arguments.runs)
+    if arguments.run is None and current_runs.is_name(arguments.where, runs_dir):
+        return _open_prompt(current_runs.find(arguments.where, runs_dir))
+
+    host = terminal.make_host(arguments.where, arguments)
     with terminal.follow(arguments.quiet) as (show, tell):
-        result = client.attach(host, arguments.run, Path(arguments.runs), show, tell)
+        result = client.attach(host, arguments.run, runs_dir, show, tell)
     return terminal.show_result(result, arguments.quiet)
+
+
+def _open_prompt(run_dir: Path) -> int:
+    from trunkline.harness.commands import current_runs
+    from trunkline.harness.live.channel import Channel
+    from trunkline.harness.live.prompt import AttachedShell
+    from trunkline.harness.scenario.loading import load
+
+    with current_runs.connect(run_dir) as sock:
+        AttachedShell(load(run_dir / "resolved.yaml"), Channel(sock)).attach(run_dir)
+    return 0

@@ -30,11 +30,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send the command to the run, and print its answer."""
+    from trunkline.harness.commands import current_runs
     from trunkline.harness.live import control_socket
     from trunkline.harness.live.channel import Channel, RunOverError, save
     from trunkline.harness.scenario.loading import load
 
-    run_dir = _find_run(arguments.run, Path(arguments.runs))
+    run_dir = current_runs.find(arguments.run, Path(arguments.runs))
     text = " ".join(arguments.text)
     verb, _, rest = text.partition(" ")
     file = rest.strip()
@@ -44,15 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if verb == "save" and not file:
         raise terminal.UsageError("save: expected save FILE")
-    try:
-        with control_socket.connect(run_dir) as sock:
+    with current_runs.connect(run_dir) as sock:
+        try:
             said = Channel(sock).ask("save" if verb == "save" else text, _show)
-    except RunOverError:
-        said = {"done": False, "text": control_socket.OVER}
-    except PermissionError:
-        raise terminal.UsageError(f"{run_dir}: allowed only for the user who started it") from None
-    except OSError:
-        raise terminal.UsageError(f"{run_dir}: this run has ended") from None
+        except RunOverError:
+            said = {"done": False, "text": control_socket.OVER}
     if "saved" in said:
         refusal = save(load(run_dir / "resolved.yaml"), Path(file), said["saved"])
         if refusal:
@@ -66,19 +63,3 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(text: str) -> None:
     sys.stdout.write(text)
-
-
-def _find_run(name: str, runs_dir: Path) -> Path:
-    """The folder of a running run. It may still turn out to have ended."""
-    from trunkline.harness.live import control_socket
-
-    if (Path(name) / "resolved.yaml").exists():
-        return Path(name)
-    going = sorted(link.parent for link in runs_dir.glob(f"{name}/*/{control_socket.LINK}"))
-    if len(going) == 1:
-        return going[0]
-    which = f"these are running: {', '.join(map(str, going))}" if going else "none is running"
-    raise terminal.UsageError(
-        f"{name}: expected a run's folder, or the name of a scenario with exactly one current "
-        f"run in {runs_dir}; {which}"
-    )

@@ -100,7 +100,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
-    assert said["fault 0"].startswith("outage n1 n2 both blackhole, since 0.")
+    assert said["fault 0"].startswith("outage n1 n2 both blackhole, active for 0.")
     assert said["n1 -> n2"] == "blackhole"
     assert said["time"].startswith("1.0")
     assert (held, wrong, kept) == (0, 64, 0)
@@ -108,7 +108,9 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
-    assert f"available nodes are: \nn1 n2 n3 n4\n{tmp_path}\n" in out
+    assert "> nodes\navailable nodes are: \nn1 n2 n3 n4\n" in out
+    assert f"> sh pwd\n{tmp_path}\n" in out
+    assert max(map(len, out.splitlines())) < 1000
     assert (
         len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
         == 2
@@ -149,7 +151,8 @@ def test_on_the_host_nothing_that_was_typed_at_a_site_lives_on(tmp_path):
             "step 1 s\nports\nlink n1 n2 up\nexit\n"
         )
     assert "64 bytes from 10.0.0.2" in out
-    assert "outage n1 n2 both carrier\nmend n1 n2\n" in out
+    assert "> link n1 n2 down\noutage n1 n2 both carrier\n" in out
+    assert "> link n1 n2 up\nmend n1 n2\n" in out
     assert "step: the clock runs: only a virtual clock stands still" in err
     assert "ports: there are no switches" in err
     commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
@@ -169,7 +172,8 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
         )
     ended = "site n1: the shell has ended; the next command there starts another one"
     quotes = "bash: unexpected EOF while looking for matching `\"'"
-    assert [line for line in out.splitlines() if line != "exit"][:6] == [
+    said = [line for line in out.splitlines() if not line.startswith("trunkline> ")]
+    assert [line for line in said if line != "exit"][:6] == [
         "before 10.0.0.2", ended, quotes, "after", "from the file", ended,
     ]  # fmt: skip
     assert err.splitlines() == [
@@ -462,8 +466,8 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("sites", "not begun: n1, n2"),
         ("sites", "waiting for a group: n3 (2.0 s)"),
         ("sites", "dead: n4"),
-        ("fault 0", "setlink n1 n2 one-way rate=5Mbit/s, since 2.0 s"),
-        ("fault 1", "outage n3 n4 one-way blackhole, since 0.0 s"),
+        ("fault 0", "setlink n1 n2 one-way rate=5Mbit/s, active for 2.0 s"),
+        ("fault 1", "outage n3 n4 one-way blackhole, active for 0.0 s"),
         ("4", "dead"),
         ("n1 -> n2", f"rate 5 Mbit/s (as built {topology.link('n1', 'n2').rate_mbps:g} Mbit/s)"),
         ("n3 -> n4", "blackhole"),

@@ -1,0 +1,44 @@
+"""`trunkline attach` to a run on this machine: a prompt from another terminal."""
+
+from command_line import command
+
+SMALL = """
+topology: {builder: full_mesh, sites: 3, rates: n2, delays: 20 ms}
+workload: {kind: synthetic, model: 200 kB, compute: 0.1 s}
+scheme: {name: allreduce, chunk: 64 KiB}
+stop: {time: 30 s}
+outputs: {plots: false}
+"""
+
+
+def attach(folder, lines: str) -> tuple[int, str, str]:
+    with command(folder, "attach", "small") as process:
+        out, err = process.communicate(lines, timeout=120)
+    return process.returncode, out, err
+
+
+def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embedded, tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("step 1 s\nstatus\n")
+        process.stdin.flush()
+        shown = [process.stdout.readline() for _ in range(3)]
+        code, out, err = attach(tmp_path, "outage n1 n2\n\nbogus\nhelp step\nstatus\n")
+        assert code == 0
+        assert "trunkline> outage n1 n2\noutage n1 n2 both blackhole\n" in out
+        assert "trunkline> help step\nLets a virtual clock run" in out
+        assert "fault 0   outage n1 n2 both blackhole, active for 0.0 s\n" in out
+        assert err == "bogus: unknown: expected a verb (see: help) or a site: n1, n2, n3\n"
+        assert process.poll() is None  # the end of the lines is not the end of the run
+        code, out, err = attach(tmp_path, "exit\nstatus\n")
+        assert code == 0
+        assert out.splitlines()[0] == "trunkline> exit"
+        said, _ = process.communicate("", timeout=120)
+    assert process.returncode == 0
+    assert shown[0] == "0 s> step 1 s\n"
+    assert "the run is ending: a stop was requested" in said
+    code, _, err = attach(tmp_path, "status\n")
+    assert code == 64
+    assert "none is running" in err
