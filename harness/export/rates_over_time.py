@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.record.transfers import union
-from trunkline.harness.report.link_load import count_bytes, count_counted_bytes
+from trunkline.harness.report.overlay.link_load import count_bytes, count_counted_bytes
 
 STEPS = 200
 """The steps of a run if no length is asked for."""

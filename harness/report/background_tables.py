@@ -17,7 +17,7 @@ from trunkline.agents.events.background_events import (
 )
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.record.history import History
-from trunkline.harness.report.link_load import Loads
+from trunkline.harness.report.overlay.link_load import Loads
 from trunkline.harness.report.tables.row import Row, column
 from trunkline.topologies.model import Topology
 

@@ -13,13 +13,16 @@ examples:
   trunkline report quickstart                         the latest run of that scenario
   trunkline report runs/quickstart/20261121-210427
   trunkline report quickstart --width 3.4             its figures for one column of a paper
+  trunkline report quickstart --gif                   its map as an animated picture, for talks
   trunkline report runs/a/latest runs/b/latest --out a-and-b.html --label before --label after
 
 With one RUN, its report.html, tables, plots and verdict are written again from its event log, and
-the exit code is that of the verdict. With several, only the page of the comparison is written.
+the exit code is that of the verdict. With --gif, only plots/map.gif is written. With several, only
+the page of the comparison is written.
 """
 
 COMPARISON = "comparison.html"
+MAP = "plots/map.gif"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the width of the figures of one run, such as 3.4 for one column of a paper "
         "(default: 7.16, both columns)",
     )
+    parser.add_argument(
+        "--gif",
+        action="store_true",
+        help="write the map of one run as an animated picture: loads, what sites do, faults",
+    )
     terminal.add_labels(parser, "of several runs")
     terminal.add_quiet(parser)
     terminal.add_runs(parser)
@@ -53,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     for folder in filter(listings.is_running, folders):
         raise terminal.UsageError(f"{folder}: this run is running: expected one that has ended")
     if len(folders) > 1:
+        if arguments.gif:
+            raise terminal.UsageError("--gif: only with one run")
         if arguments.width:
             raise terminal.UsageError(f"--width {arguments.width:g}: only with one run")
         if arguments.out and Path(arguments.out).suffix != ".html":
@@ -65,9 +75,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(
             f"--out {arguments.out}: only with several runs; one run's page is its report.html"
         )
+    if arguments.gif:
+        return _write_gif(folders[0])
     return terminal.show_verdict(
         folders[0], judge_run(folders[0], arguments.width), arguments.quiet
     )
+
+
+def _write_gif(folder: Path) -> int:
+    from trunkline.harness.record.run_folder import RunFolder
+    from trunkline.harness.report import outputs
+    from trunkline.harness.report.overlay import map_animation
+
+    try:
+        shown = map_animation.render(*outputs.read_history(folder))
+    except ValueError as error:
+        raise terminal.UsageError(f"--gif: {folder}: {error}") from None
+    RunFolder(folder).write_bytes(MAP, shown)
+    print(folder / MAP)
+    return 0
 
 
 def _parse_inches(text: str) -> float:

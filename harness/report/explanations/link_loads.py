@@ -19,7 +19,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer
-from trunkline.harness.report.spreading import find_pace_mbps
+from trunkline.harness.report.overlay.spreading import find_pace_mbps
 
 BUSY = 0.9
 """A link was busy all the time if it was for this share of it."""

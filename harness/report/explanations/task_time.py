@@ -36,7 +36,7 @@ from trunkline.harness.report.explanations.tcp_limits import (
     TcpLimits,
     Trouble,
 )
-from trunkline.harness.report.spreading import spread
+from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
 Cause = Literal[

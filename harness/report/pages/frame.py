@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trunkline.harness.report.overlay.overlay_section import SCRIPT
 from trunkline.harness.report.pages.markup import Child, Html, join, tag
-from trunkline.harness.report.pages.overlay_section import SCRIPT
 
 STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 

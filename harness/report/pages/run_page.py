@@ -16,11 +16,11 @@ from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.explanations import explanations_section
 from trunkline.harness.report.explanations.explanation import explain_latest
-from trunkline.harness.report.link_load import compute_counted_loads, compute_loads
+from trunkline.harness.report.overlay import overlay_section
+from trunkline.harness.report.overlay.link_load import compute_counted_loads, compute_loads
 from trunkline.harness.report.pages import (
     charts,
     frame,
-    overlay_section,
     programs_section,
     rates_section,
     sites_section,

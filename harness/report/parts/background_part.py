@@ -11,7 +11,8 @@ from trunkline.harness.report.background_tables import (
     compute_flow_loads,
     tabulate_background,
 )
-from trunkline.harness.report.pages import charts, frame, overlay_section
+from trunkline.harness.report.overlay import overlay_section
+from trunkline.harness.report.pages import charts, frame
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.markup import make_table, tag
 from trunkline.harness.report.parts.part import Part, Width

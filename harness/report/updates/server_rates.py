@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from trunkline.harness.record.history import History
-from trunkline.harness.report.link_load import count_bytes
+from trunkline.harness.report.overlay.link_load import count_bytes
 from trunkline.harness.report.tables.row import Columns, Row, column
 from trunkline.topologies.model import Topology
 

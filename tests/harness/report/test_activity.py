@@ -8,7 +8,7 @@ from three_sites import added, history
 
 from trunkline.harness.report import activity
 from trunkline.harness.report.activity import Bar
-from trunkline.harness.report.link_load import Loads
+from trunkline.harness.report.overlay.link_load import Loads
 
 WINDOW_S = (0.0, 4.0)
 

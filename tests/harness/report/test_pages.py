@@ -29,14 +29,13 @@ from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.link_load import compute_loads
+from trunkline.harness.report.overlay import overlay_section, site_layout
+from trunkline.harness.report.overlay.link_load import compute_loads
 from trunkline.harness.report.pages import (
     charts,
     frame,
     markup,
-    overlay_section,
     run_page,
-    site_layout,
     sites_section,
 )
 from trunkline.harness.report.pages.charts import Frame, Scale

@@ -25,7 +25,7 @@ from trunkline.agents.events.run_events import (
 from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.report import outputs, plots
-from trunkline.harness.report.link_load import compute_counted_loads
+from trunkline.harness.report.overlay.link_load import compute_counted_loads
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load, parse
 

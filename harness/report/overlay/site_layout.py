@@ -73,6 +73,23 @@ def place_sites(
     return _round(circle), "Positions have no meaning: all delays are about equal."
 
 
+def bend_link(a: Place, b: Place) -> tuple[Place, tuple[Place, Place, Place]]:
+    """The line of the link from a to b, which bends to the right of its direction.
+
+    Returns the control point of its quadratic curve, and the corners of an arrow head past its
+    middle.
+    """
+    (ax, ay), (bx, by) = a, b
+    length = math.hypot(bx - ax, by - ay)
+    ux, uy = (bx - ax) / length, (by - ay) / length
+    bend = min(0.16 * length, 60.0)
+    cx, cy = (ax + bx) / 2 - uy * bend, (ay + by) / 2 + ux * bend
+    mx, my = (ax + 2 * cx + bx) / 4 + ux * 7, (ay + 2 * cy + by) / 4 + uy * 7
+    left = (mx - 13 * ux - 6 * uy, my - 13 * uy + 6 * ux)
+    right = (mx - 13 * ux + 6 * uy, my - 13 * uy - 6 * ux)
+    return (cx, cy), ((mx, my), left, right)
+
+
 def find_gateways(topology: Topology) -> dict[str, str]:
     """The gateway of each site that has one -> the site."""
     gateways = ((f"{name}{GATEWAY}", name) for name in topology.site_names)

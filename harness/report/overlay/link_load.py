@@ -16,7 +16,7 @@ from trunkline.agents.events.run_events import LinksCounted, RunFinished
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions, Spell
-from trunkline.harness.report.spreading import spread
+from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
 

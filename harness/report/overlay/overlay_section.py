@@ -18,16 +18,17 @@ from trunkline.agents.events.lifecycle import Doing
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report import activity
-from trunkline.harness.report.link_load import Loads
-from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
-from trunkline.harness.report.pages.markup import Child, Html, number, tag
-from trunkline.harness.report.pages.site_layout import (
+from trunkline.harness.report.overlay.link_load import Loads
+from trunkline.harness.report.overlay.site_layout import (
     Place,
+    bend_link,
     find_gateways,
     has_regions,
     place_sites,
 )
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.markup import Child, Html, number, tag
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -270,18 +271,11 @@ def _write_title(link: Link, share: float) -> Html:
 
 
 def _draw_link(a: Place, b: Place) -> tuple[Html, Html]:
-    """The line of a link, bent to the right, and an arrow head past its middle."""
+    """The line of a link and its arrow head."""
     (ax, ay), (bx, by) = a, b
-    length = math.hypot(bx - ax, by - ay)
-    ux, uy = (bx - ax) / length, (by - ay) / length
-    bend = min(0.16 * length, 60.0)
-    cx, cy = (ax + bx) / 2 - uy * bend, (ay + by) / 2 + ux * bend
-    mx, my = (ax + 2 * cx + bx) / 4 + ux * 7, (ay + 2 * cy + by) / 4 + uy * 7
+    (cx, cy), corners = bend_link(a, b)
     path = f"M{ax:.1f} {ay:.1f}Q{cx:.1f} {cy:.1f} {bx:.1f} {by:.1f}"
-    head = (
-        f"M{mx:.1f} {my:.1f}L{mx - 13 * ux - 6 * uy:.1f} {my - 13 * uy + 6 * ux:.1f}"
-        f"L{mx - 13 * ux + 6 * uy:.1f} {my - 13 * uy - 6 * ux:.1f}z"
-    )
+    head = f"M{'L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}z"
     return tag("path", d=path), tag("path", d=head, class_="head")
 
 

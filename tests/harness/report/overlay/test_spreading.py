@@ -26,8 +26,8 @@ from trunkline.agents.planning.plan import Block, Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.link_load import compute_loads
-from trunkline.harness.report.spreading import spread
+from trunkline.harness.report.overlay.link_load import compute_loads
+from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
