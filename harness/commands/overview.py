@@ -26,7 +26,7 @@ from trunkline.harness.config.units import (
 from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.scenario import planning
+from trunkline.harness.scenario import plan_dry_run, planning
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.formats.network_file import NOTED, list_some
@@ -50,7 +50,7 @@ def describe_scenario(scenario: Scenario) -> Table:
     rows = {
         "scenario": f"{scenario.name}: {scenario.description}".rstrip(": "),
         "where": f"{scenario.backend} kernel, {scenario.clock} clock, seed {scenario.seed}",
-        **({"notes": "\n".join(scenario.notes)} if scenario.notes else {}),
+        **({"notes": "\n".join(notes)} if (notes := plan_dry_run.list_notes(scenario)) else {}),
         "workload": _format_component(scenario.workload),
         **(_describe_programs(scenario) or _describe_scheme(scenario)),
         "network": _format_pairs(render(scenario.network, None)),

@@ -272,7 +272,10 @@ def follow(
 
 
 def make_console(stderr: bool = False, quiet: bool = False) -> Console:
-    """Make a console for tables and progress; without a terminal it is PLAIN_WIDTH wide."""
+    """Make a console for tables and progress.
+
+    Without a terminal it is as wide as the environment's COLUMNS say, else PLAIN_WIDTH.
+    """
     from rich.console import Console
     from rich.text import Text
 
@@ -288,7 +291,7 @@ def make_console(stderr: bool = False, quiet: bool = False) -> Console:
             raise
 
     made = Piped(stderr=stderr, quiet=quiet, highlight=False)
-    if not made.is_terminal:
+    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
         made.width = PLAIN_WIDTH
     return made
 

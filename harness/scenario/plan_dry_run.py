@@ -6,13 +6,13 @@ option cannot express that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from trunkline.agents.control.decision_rules import DecisionError
 from trunkline.agents.control.driver import Action, NewTask
-from trunkline.agents.planning.plan import PlanError
+from trunkline.agents.planning.plan import PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
@@ -60,6 +60,35 @@ def find_refusal(scenario: Scenario) -> Refusal | None:
     except (DecisionError, UserCodeError) as error:
         return Refusal("policy", str(error))
     return None
+
+
+def list_notes(scenario: Scenario) -> tuple[str, ...]:
+    """All notes of a scenario: those on its files, and on a user's plan that a loss would break."""
+    return (*scenario.notes, *_note_losses(scenario))
+
+
+def _note_losses(scenario: Scenario) -> Iterator[str]:
+    """A note if a user's plan is wrong for the first group without one of its members."""
+    kind = scenario.scheme.plan.kind
+    if scenario.runs_programs or not kind.endswith(SUFFIX):
+        return
+    task = first_task(scenario)
+    if task is None or task.start.receivers is not None or len(task.start.group) < 3:
+        return
+    planner = planning.create_driver(scenario).planner
+    for lost in task.start.group:
+        weights = {site: each for site, each in task.start.weights.items() if site != lost}
+        group = tuple(site for site in task.start.group if site != lost)
+        try:
+            planner.plan(replace(task.start, group=group, weights=weights), task.number)
+        except WrongPlanError as error:
+            yield (
+                f"{kind}: without {lost}, the plan for the group {', '.join(group)} is wrong: "
+                f"{error}; a run that loses a site would fail"
+            )
+            return
+        except PlanError:
+            continue  # no plan for this group: it is tried again when the site is back
 
 
 def first_task(scenario: Scenario) -> NewTask | None:

@@ -10,16 +10,15 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import matplotlib
 import pandas as pd
 import pytest
-from command_line import command
 from inside import run_all
 from matplotlib import pyplot
+from sessions import TYPED, Fence, carry_out, find_commands, find_fences
 from three_sites import LOG, SCENARIO
 
 from trunkline.agents.control.replay import replay
@@ -59,30 +58,8 @@ stop: {rounds: 1}
 """What a fragment of a scenario is put into."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """A fenced block: what it says it is, its text, the line where it begins."""
-
-    kind: str
-    text: str
-    line: int
-
-    @property
-    def file(self) -> str | None:
-        """The name of the file that it shows, if it says one."""
-        named = re.match(r"# ([\w./-]+\.(?:yaml|py|csv|gml|graphml))\n", self.text)
-        return named[1] if named else None
-
-
 def fences(page: Path) -> Iterator[Fence]:
-    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
-        yield Fence(found[1], found[2], page.read_text()[: found.start()].count("\n") + 1)
-
-
-def typed(text: str) -> Iterator[tuple[str, str]]:
-    """The lines of a console after `$`, with those that they go on in, and what they print."""
-    for found in re.finditer(r"^\$ ((?:.*\\\n)*.*)\n((?:[^$].*\n)*)", text, re.MULTILINE):
-        yield found[1].replace("\\\n", " "), found[2]
+    return find_fences(page.read_text())
 
 
 @pytest.fixture
@@ -138,7 +115,7 @@ def check(fence: Fence, place: Path, capsys: pytest.CaptureFixture[str]) -> None
     elif fence.kind == "sh":
         check_reports(fence.text)
     elif fence.kind == "console":
-        for line, shown in typed(fence.text):
+        for line, shown in find_commands(fence.text):
             capsys.readouterr()
             carried_out = check_line(shlex.split(line, comments=True), bool(shown))
             if shown and carried_out:
@@ -216,27 +193,34 @@ def test_what_help_shows_are_lines_that_are_understood(capsys) -> None:
     assert found > 30
 
 
-def test_the_tutorials_network_plan_and_outage_work_together(embedded, tmp_path: Path) -> None:
-    """One run of the tutorial's own files, with what it types at the prompt."""
-    session = ""
-    for fence in fences(TUTORIAL):
-        if fence.file:
-            (tmp_path / fence.file).write_text(fence.text)
-        if "trunkline shell" in fence.text:
-            session = fence.text
-    ((line, shown),) = typed(session)
-    said = re.findall(r"^[\d.]+ s> (.*)$", shown, re.MULTILINE)
-    process = command(tmp_path, *shlex.split(line)[1:], "--set", "outputs.plots=false")
-    try:
-        output, errors = process.communicate("\n".join(said) + "\n", timeout=600)
-    finally:
-        process.terminate()
-    assert process.returncode == 0, errors
-    assert re.search(r"verdict +pass", output)
-    entries = loading.load(tmp_path / "broken.yaml").timeline
-    assert [entry.fault.VERB for entry in entries] == ["outage", "mend"]
-    log = (tmp_path / "runs" / "mine" / "latest" / "events.jsonl").read_text()
-    assert '"plan": "nearest.py"' in log
+def test_the_tutorials_runs_and_its_outage_by_hand_print_what_it_shows(embedded, tmp_path) -> None:
+    text = TUTORIAL.read_text()
+    assert carry_out(text, tmp_path) == text
+    broken = tmp_path / "broken.yaml"
+    assert [entry.fault.VERB for entry in loading.load(broken).timeline] == ["outage", "mend"]
+
+
+def test_sessions_carry_out_what_has_output_and_type_what_stands_at_prompts(tmp_path) -> None:
+    page = """```yaml
+# x.yaml
+topology: {builder: full_mesh, sites: 2}
+workload: {kind: synthetic}
+scheme: {name: allreduce}
+stop: {tasks: 1, tusks: 2}
+```
+
+```console
+$ trunkline show x.yaml
+an older message
+$ trunkline run x.yaml
+$ other show x.yaml
+```
+"""
+    said = "x.yaml:5: stop.tusks: 2: unknown key: did you mean tasks? expected one of "
+    found = carry_out(page, tmp_path)
+    assert found.startswith(page.partition("an older")[0] + said)
+    assert found.endswith("\n$ trunkline run x.yaml\n$ other show x.yaml\n```\n")
+    assert TYPED.findall("0 s> step 2 s\nsaid\n16.07 s> exit\n") == ["step 2 s", "exit"]
 
 
 def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
@@ -245,7 +229,7 @@ def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, t
     for fence in fences(OWN):
         if fence.file:
             (tmp_path / fence.file).write_text(fence.text)
-        for line, text in typed(fence.text) if fence.kind == "console" else ():
+        for line, text in find_commands(fence.text) if fence.kind == "console" else ():
             arguments = main.make_parser().parse_args(shlex.split(line)[1:])
             if "set" in arguments and "runs" in arguments:
                 shown[f"run{len(shown)}"] = text

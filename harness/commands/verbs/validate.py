@@ -13,7 +13,8 @@ examples:
   trunkline validate quickstart --set scheme.p=4
 
 Every problem is one line, FILE:LINE: KEY: VALUE: expected values. The exit code is 64 if there are
-problems. A note says how a file of the network was read; it is not a problem.
+problems. A note is not a problem: it says how a file of the network was read, or that a plan of
+yours would fail if a site were lost.
 """
 
 
@@ -37,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     from trunkline.harness.config.document import ScenarioErrors
+    from trunkline.harness.scenario import plan_dry_run
     from trunkline.harness.scenario.loading import load
 
     code = 0
@@ -48,6 +50,6 @@ def _validate(arguments: argparse.Namespace) -> int:
             code = terminal.BAD_USAGE
         else:
             print(f"{file}: ok")
-            for note in scenario.notes:
+            for note in plan_dry_run.list_notes(scenario):
                 print(f"{file}: note: {note}")
     return code

@@ -3,9 +3,10 @@
 import pytest
 
 from trunkline.agents import registry
+from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.scenario.loading import load, parse
-from trunkline.harness.scenario.plan_dry_run import first_task
+from trunkline.harness.scenario.plan_dry_run import first_task, list_notes
 
 SCENARIO = """\
 topology: {{builder: full_mesh, sites: 5, rates: 50 Mbit/s}}
@@ -74,6 +75,21 @@ def test_a_wrong_plan_is_refused_where_the_command_names_it(tmp_path):
     said = str(refused.value)
     assert said.startswith("--set scheme.plan=mine.py: scheme.plan: mine.py: block 0 at n")
     assert ": its sum lacks n" in said
+
+
+def test_a_plan_that_a_loss_would_break_has_a_note(tmp_path, capsys):
+    file = write_plan(tmp_path)
+    assert list_notes(load(file)) == ()
+    star = (tmp_path / "mine.py").read_text()
+    whole = star.replace("for site in request.group if", "for site in request.sites if")
+    (tmp_path / "mine.py").write_text(whole)
+    note = (
+        "mine.py: without n1, the plan for the group n2, n3, n4, n5 is wrong: block 0 at n2: "
+        "n1 is in the in-tree and has nothing to send; a run that loses a site would fail"
+    )
+    assert list_notes(load(file)) == (note,)
+    assert main.main(["validate", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}: ok\n{file}: note: {note}\n"
 
 
 def test_every_plan_is_rehearsed_without_complaint():
