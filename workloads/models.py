@@ -39,10 +39,30 @@ def cnn(channels: int, hidden: int, seed: int) -> torch.nn.Module:
             nn.Conv2d(1, channels, KERNEL, stride=2, padding=KERNEL // 2),
             nn.ReLU(),
             nn.Flatten(),
-            nn.Linear(channels * SIDE * SIDE, hidden),
+            make_linear(channels * SIDE * SIDE, hidden),
             nn.ReLU(),
-            nn.Linear(hidden, CLASSES),
+            make_linear(hidden, CLASSES),
         )
+
+
+def make_linear(inputs: int, outputs: int) -> torch.nn.Linear:
+    """Make a fully connected layer that evaluates three times as fast as torch's own one.
+
+    Without gradients, it is computed by oneDNN, which uses the same fast routines on every
+    processor. Of MKL's routines only slow ones round alike everywhere (`harness.processes`).
+    """
+    import torch
+
+    class Linear(torch.nn.Linear):
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            if torch.is_grad_enabled() or not torch.backends.mkldnn.is_available():
+                return super().forward(inputs)
+            found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+                inputs, self.weight, self.bias, "none", [], ""
+            )
+            return found
+
+    return Linear(inputs, outputs)
 
 
 def list_tensors(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:

@@ -666,3 +666,20 @@ print(json.dumps([json.loads(os.read(ends[0], 1000)), train()]))
     child, parent = run(source)
     assert child == parent
     assert child[1] == 1
+
+
+def test_evaluations_compute_the_same_as_layers_of_torch():
+    fast = models.cnn(4, 32, seed=3)
+    plain = torch.nn.Sequential(
+        *[
+            torch.nn.Linear(each.in_features, each.out_features)
+            if isinstance(each, torch.nn.Linear)
+            else each
+            for each in fast
+        ]
+    )
+    plain.load_state_dict(fast.state_dict())
+    images = torch.randn(50, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert torch.allclose(fast(images), plain(images), atol=1e-5)
+    assert torch.equal(fast(images), plain(images))  # with gradients
