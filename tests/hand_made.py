@@ -7,7 +7,8 @@ from typing import Any
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.scheme_settings import Auxiliary
-from trunkline.harness.scenario.settings import Limits, Scenario, Stop
+from trunkline.harness.scenario.sections.limits import Limits
+from trunkline.harness.scenario.settings import Scenario, Stop
 from trunkline.topologies.model import Topology
 
 WRITTEN = load(Path(__file__).parent / "data/three_sites.yaml")

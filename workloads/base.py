@@ -71,6 +71,8 @@ class Workload(Protocol):
     - optionally `layers(*, <options>) -> LayeredModel`, if its workloads are `WorkloadInLayers`
       (`workloads/layered/model.py`); its `compute_times` then also have `layers(iteration, batch)`,
     - optionally `GIVES_CHANGES = True`, if its workloads are `WorkloadWithChanges`,
+    - optionally `try_out(*, <options>) -> list[OptionError]`, what goes wrong if this machine tries
+      it; `validate` and commands that run a scenario ask this before anything starts,
     - optionally `files(*, <options>) -> list[Path]`, further files that its results depend on,
     - optionally `expected` and `is_exact`, as in `synthetic`, for results that can be predicted.
 

@@ -1,4 +1,4 @@
-"""A small CNN on Fashion-MNIST: local SGD at every site, models averaged between them.
+"""A small CNN on Fashion-MNIST, or a model of one's own: local SGD at every site.
 
 As in P-Reduce (Algorithm 2), a site takes SGD steps on its own shard and contributes the updated
 model. The result of the synchronization replaces that model. Momentum stays local.
@@ -8,21 +8,25 @@ and the model may change while they are taken: then the change is added to it, a
 et al., "Asynchronous decentralized parallel stochastic gradient descent", ICML 2018, Algorithm 1).
 
 The work is real, but its duration is modelled (`compute_time`), so that runs repeat exactly.
-Batches are drawn from (seed, rank, iteration), the initial model from the seed, and torch uses one
-thread.
+Batches, and what a model itself draws, are drawn from (seed, rank, iteration), the initial model
+from the seed, and torch uses one thread.
+
+`own_models` makes this workload of a user's file with a model.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trunkline.workloads import compute_time, datasets, models
+from trunkline.workloads import compute_time, datasets, models, schedules
 from trunkline.workloads import shards as shard_rules
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
@@ -38,6 +42,7 @@ from trunkline.workloads.option_rules import (
     reject,
     whole,
 )
+from trunkline.workloads.schedules import Schedule
 from trunkline.workloads.shards import Indexes, Kind, Outliers, deal
 
 if TYPE_CHECKING:
@@ -51,9 +56,16 @@ PIXEL_MEAN = 72.94
 PIXEL_DEVIATION = 90.02
 """Mean and standard deviation of the training set's pixels (0 .. 255)."""
 
+COLOUR_MEANS = np.array((125.31, 122.95, 113.87), np.float32)[:, None, None]
+COLOUR_DEVIATIONS = np.array((62.99, 62.09, 66.70), np.float32)[:, None, None]
+"""The same of CIFAR-10's red, green and blue."""
+
 EVALUATION_BATCH = 500
-SHARDS, BATCHES = 0, 1
-"""The first words of the seeds of two independent streams of random numbers."""
+SHARDS, BATCHES, DRAWS = 0, 1, 3
+"""The first words of the seeds of independent streams of random numbers; `shards` has another."""
+
+Model: TypeAlias = Literal["cnn"] | Annotated[str, "*.py"]
+"""The network that sites train: the CNN, or that of a file beside the scenario."""
 
 RULES: Mapping[str, Rule] = {
     "channels": whole(1, 256),
@@ -78,30 +90,71 @@ class Sgd:
     learning_rate: float
     momentum: float
     weight_decay: float
+    schedule: Schedule | None = None
+
+    def rate(self, iteration: int) -> float:
+        """The learning rate of an iteration."""
+        share = 1.0 if self.schedule is None else self.schedule.share(iteration)
+        return share * self.learning_rate
+
+
+class Task(Protocol):
+    """What a model learns: the samples, and how good its outputs are."""
+
+    def loss(self, module: torch.nn.Module, samples: Indexes) -> torch.Tensor:
+        """Return the mean loss of a module on these training samples."""
+
+    def evaluate(self, module: torch.nn.Module) -> Evaluation:
+        """Return accuracy and loss on all held-out samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Images with labels: the task of the CNN."""
+
+    data: Dataset
+
+    def loss(self, module: torch.nn.Module, samples: Indexes) -> torch.Tensor:
+        """Return the mean cross entropy of a module on these training samples."""
+        from torch.nn.functional import cross_entropy
+
+        data = self.data
+        images, labels = to_tensors(data.train_images[samples], data.train_labels[samples])
+        return cross_entropy(module(images), labels)
+
+    def evaluate(self, module: torch.nn.Module) -> Evaluation:
+        """Return accuracy and loss on the whole test set."""
+        return evaluate(module, self.data.test_images, self.data.test_labels)
 
 
 class Training:
-    """One site's model, momentum and shard."""
+    """One site's model, momentum and shard.
+
+    The model has all of `models.list_tensors`. Only parameters are stepped; the module itself
+    changes the state of batch normalization, beside the model like everything else of a step.
+    """
 
     def __init__(
         self,
         module: torch.nn.Module,
-        data: Dataset,
+        task: Task,
         shard: Indexes,
         sgd: Sgd,
         times: ComputeTime,
     ) -> None:
-        self._module = module
+        self._module = module.eval()
         self._model: Vector = models.flatten(module).numpy()
-        self._stepped_module = copy.deepcopy(module)
+        self._stepped_module = copy.deepcopy(module).train()
         self._stepped: Vector = models.flatten(self._stepped_module).numpy()
         self._change: Vector = allocate(self._model.size)
         # An `install` while the model is copied in another thread would mix two models.
         self._copying = threading.Lock()
         self._is_installed_since = False
-        self._parameters = list(self._stepped_module.parameters())
+        self._parameters = [
+            each for each in self._stepped_module.parameters() if each.requires_grad
+        ]
         self._velocities = [parameter.detach() * 0 for parameter in self._parameters]
-        self._data = data
+        self._task = task
         self._shard = shard
         self._sgd = sgd
         self._times = times
@@ -113,10 +166,13 @@ class Training:
             np.copyto(self._stepped, self._model)
             self._is_installed_since = False
         np.copyto(self._change, self._stepped)
-        rng = np.random.default_rng((BATCHES, self._times.seed, self._times.rank, iteration))
+        place = (self._times.seed, self._times.rank, iteration)
+        rng = np.random.default_rng((BATCHES, *place))
         size = (self._sgd.local_steps, batch or self._sgd.batch)
-        for samples in self._shard[rng.integers(self._shard.size, size=size)]:
-            self._step(samples)
+        rate = self._sgd.rate(iteration)
+        with seeded(int(np.random.default_rng((DRAWS, *place)).integers(2**63))):
+            for samples in self._shard[rng.integers(self._shard.size, size=size)]:
+                self._step(samples, rate)
         np.subtract(self._stepped, self._change, out=self._change)
         return time_s
 
@@ -136,22 +192,19 @@ class Training:
         return self._model
 
     def install(self, result: Vector) -> None:
-        """Overwrite the parameters; momentum stays as it is."""
+        """Overwrite the model; momentum stays as it is."""
         with self._copying:
             np.copyto(self._model, result)
             self._is_installed_since = True
 
     def evaluate(self) -> Evaluation:
-        """Return accuracy and loss on the whole test set."""
-        return evaluate(self._module, self._data.test_images, self._data.test_labels)
+        """Return accuracy and loss on all held-out samples."""
+        return self._task.evaluate(self._module)
 
-    def _step(self, samples: Indexes) -> None:
+    def _step(self, samples: Indexes, rate: float) -> None:
         import torch
-        from torch.nn.functional import cross_entropy
 
-        data = self._data
-        images, labels = to_tensors(data.train_images[samples], data.train_labels[samples])
-        loss = cross_entropy(self._stepped_module(images), labels)
+        loss = self._task.loss(self._stepped_module, samples)
         gradients = torch.autograd.grad(loss, self._parameters)
         with torch.no_grad():
             for parameter, velocity, gradient in zip(
@@ -160,7 +213,7 @@ class Training:
                 velocity.mul_(self._sgd.momentum).add_(gradient)
                 if self._sgd.weight_decay:
                     velocity.add_(parameter, alpha=self._sgd.weight_decay)
-                parameter.sub_(velocity, alpha=self._sgd.learning_rate)
+                parameter.sub_(velocity, alpha=rate)
 
 
 def build(
@@ -168,6 +221,7 @@ def build(
     sites: Sites,
     seed: int,
     *,
+    model: Model = "cnn",
     channels: int = 8,
     hidden: int = 640,
     batch: int = 32,
@@ -175,6 +229,7 @@ def build(
     learning_rate: float = 0.05,
     momentum: float = 0.9,
     weight_decay: float = 0.0,
+    schedule: Schedule | None = None,
     shards: Kind = "iid",
     alpha: float = 1.0,
     outliers: Outliers = 0.0,
@@ -188,6 +243,8 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
     Options:
+        model: the network: `cnn`, or a file of your own, NAME.py, relative to the scenario
+            (docs/own_model.md). Then the options of its model take the place of the next two.
         channels: output channels of the CNN's convolution.
         hidden: units of its fully connected layer.
         batch: samples in one step of SGD.
@@ -195,6 +252,8 @@ def build(
         learning_rate: the learning rate of SGD.
         momentum: the momentum of SGD.
         weight_decay: the weight decay of SGD.
+        schedule: how the learning rate changes by iteration: `{step: {every: 100, factor: 0.1}}`,
+            `milestones`, `exponential`, `cosine` or `linear`, and `warm_up`; by default it stays.
         shards: how samples are shared among the sites: `iid`, `dirichlet` (the sites' shares of
             each class are drawn; sites have different numbers of samples), `even-dirichlet` (the
             mix of classes of each site is drawn; all sites have the same number of samples, and no
@@ -218,20 +277,36 @@ def build(
         name: value for name, value in locals().items() if name not in ("rank", "sites", "seed")
     }
     reject(problems(sites, **given))
+    if model != "cnn":
+        raise OptionError("model", model, "cnn, or a file that the scenario is read with")
     preload(data=data)
-    loaded = datasets.load(data)
-    alphas = np.full(sites if isinstance(sites, int) else len(sites), alpha)
-    alphas[list(shard_rules.find_outliers(outliers, sites, seed))] = outlier_alpha
-    dealt = deal(shards, loaded.train_labels, alphas, np.random.default_rng((SHARDS, seed)))
-    return Training(
-        models.cnn(channels, hidden, seed),
-        loaded,
-        dealt[rank],
-        Sgd(batch, local_steps, learning_rate, momentum, weight_decay),
-        compute_time.for_site(
-            rank, sites, seed, compute_s, compute_factor, slowdown, batch, delay_s
-        ),
-    )
+    loaded = datasets.load_grey(data)
+    return assemble(
+        rank, sites, seed, models.cnn(channels, hidden, seed), Images(loaded), loaded.train_labels,
+        **given,
+    )  # fmt: skip
+
+
+def assemble(
+    rank: int,
+    sites: Sites,
+    seed: int,
+    module: torch.nn.Module,
+    task: Task,
+    labels: NDArray[Any],
+    **options: Any,
+) -> Training:
+    """Return the workload of the site `rank` with this model and task, by the options of `build`.
+
+    `labels` are the classes of the training samples, by which they are shared among the sites.
+    """
+    alphas = np.full(sites if isinstance(sites, int) else len(sites), options["alpha"])
+    outliers = shard_rules.find_outliers(options["outliers"], sites, seed)
+    alphas[list(outliers)] = options["outlier_alpha"]
+    dealt = deal(options["shards"], labels, alphas, np.random.default_rng((SHARDS, seed)))
+    names = ("batch", "local_steps", "learning_rate", "momentum", "weight_decay", "schedule")
+    sgd = Sgd(**{name: options[name] for name in names})
+    return Training(module, task, dealt[rank], sgd, compute_times(rank, sites, seed, **options))
 
 
 def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
@@ -242,19 +317,35 @@ def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
     """Return everything that is wrong with the given options; absent ones have their defaults."""
     found = find_broken(RULES, options) + compute_time.problems(sites, options)
+    found += schedules.problems(options.get("schedule"))
     return found + shard_rules.problems(sites, options)
 
 
 def preload(*, data: str = datasets.FASHION_MNIST, **_: Any) -> None:
     """Import torch, with one thread, and read the data set, so that forked workers share both."""
-    import torch
-
-    torch.set_num_threads(1)
+    use_one_thread()
     datasets.load(data)
 
 
+def use_one_thread() -> None:
+    """Import torch, with one thread: the order of a sum must not depend on how many share it."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed what torch draws in this block; afterwards its state is as before."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluation:
-    """Return the model's accuracy and mean loss on uint8 images of shape (samples, 28, 28)."""
+    """Return the model's accuracy and mean loss on uint8 images, grey or in colours."""
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -270,8 +361,14 @@ def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluatio
 
 
 def to_tensors(images: Bytes, labels: Bytes) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return normalized images of shape (samples, 1, 28, 28), and labels as whole numbers."""
+    """Return normalized images, and labels as whole numbers.
+
+    Grey images become (samples, 1, 28, 28), colour images (samples, 3, 32, 32).
+    """
     import torch
 
-    pixels = (images[:, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION
+    if images.ndim == 3:
+        pixels = (images[:, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION
+    else:
+        pixels = (images.astype(np.float32) - COLOUR_MEANS) / COLOUR_DEVIATIONS
     return torch.from_numpy(pixels), torch.from_numpy(labels.astype(np.int64))

@@ -186,7 +186,7 @@ def build(
     }
     reject(problems(sites, **given))
     preload(data=data)
-    loaded = datasets.load(data)
+    loaded = datasets.load_grey(data)
     count = sites if isinstance(sites, int) else len(sites)
     shards = iid(loaded.train_labels.size, count, np.random.default_rng((training.SHARDS, seed)))
     return TrainingInLayers(

@@ -86,7 +86,7 @@ def targets_reached(history: History, rules: Rules) -> Iterator[Finding]:
     changed = any(event.who in rules.controllers for event in history.all(AgentChanged))
     # A controller hears of the target when all agents are connected, and they compute at once then.
     begun_ns = min((event.t_ns for event in history.all(ComputeStarted)), default=0)
-    late_ns = max(last.t_ns, begun_ns) + Tolerances.of(history).follow_ns
+    late_ns = max(last.t_ns, begun_ns) + Tolerances.of(history).target_ns
     if stops and history.stop_ns > late_ns and not changed:
         when = format_time(history.stop_ns)
         yield fail(f"{cause} at {format_time(last.t_ns)}, but the run went on until {when}")

@@ -117,6 +117,8 @@ class Document:
             self.problems.append(Problem(option, None, "", "", form))
             return
         value = read(text, option)
+        above = [path[:length] for length in range(1, len(path))]
+        made = [each for each in above if self.get(each) is MISSING]
         if value.problems:
             self.problems.extend(
                 Problem(option, None, "", p.value, shorten_words(p.allowed)) for p in value.problems
@@ -127,7 +129,7 @@ class Document:
         else:
             for known in [known for known in self.places if known[: len(path)] == path]:
                 del self.places[known]
-            self.places[path] = (option, None)
+            self.places |= dict.fromkeys([*made, path], (option, None))
 
 
 def read(text: str, file: str) -> Document:

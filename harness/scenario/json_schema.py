@@ -19,7 +19,7 @@ from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
 from trunkline.harness.scenario.sections.section_reading import NETWORK, choose, merge
 from trunkline.harness.scenario.settings import Basics, TimelineEntry
-from trunkline.harness.scenario.user_code import SUFFIX
+from trunkline.harness.scenario.user_code import SUFFIX, TRAINING
 from trunkline.topologies.links import Link
 
 FILE = f"{re.escape(SUFFIX)}$"
@@ -75,6 +75,7 @@ def _workload(known: Extensions) -> Any:
         },
         Annotated[str, Field(pattern=FILE)],
         _own_file("kind"),
+        _own_file("model", kind={"const": TRAINING}),
     )
 
 
@@ -110,12 +111,15 @@ def _default(key: str, name: str) -> Any:
     return name if DEFAULT_SCHEME[key] == name else REQUIRED
 
 
-def _own_file(key: str) -> Any:
-    """A mapping that names a user's file. Its options are unknown before the file is read."""
+def _own_file(key: str, **others: Any) -> Any:
+    """A mapping that names a user's file. Its options are unknown before the file is read.
+
+    `others` are forms of other keys that it must have.
+    """
     form = {
         "type": "object",
-        "properties": {key: {"type": "string", "pattern": FILE}},
-        "required": [key],
+        "properties": {key: {"type": "string", "pattern": FILE}, **others},
+        "required": [key, *others],
     }
     return Annotated[dict[str, Any], WithJsonSchema(form)]
 

@@ -41,7 +41,7 @@ MAX_FILE_BYTES = 100_000_000
 
 
 Here = Collection[str]
-"""What this machine carries out: `programs` at sites of the scenario, `checks` of `expect:`."""
+"""What this machine carries out: `programs` or agents at sites, and `checks` of `expect:`."""
 
 
 class CannotRunError(RuntimeError):
@@ -153,6 +153,8 @@ def parse(
     _check_folders(anchored, source)
     for path, problem in _list_missing(anchored, here):
         source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
+    if not source.problems and "programs" in here:
+        _try_out(anchored, source)
     if source.problems:
         raise ScenarioErrors(source.problems)
     return anchored
@@ -307,6 +309,23 @@ def _list_missing(
         elif expected.check:
             for problem in missing_words("check", expected.check, folder, search_path()):
                 yield ("expect", index, "check"), problem
+
+
+def _try_out(scenario: Scenario, source: Document) -> None:
+    """Note what goes wrong if this machine tries the workload, for those kinds that can be tried.
+
+    Loading a scenario does not try it, so that reports need neither its data nor the time.
+    """
+    workload = scenario.workload
+    if not hasattr(workload.module, "try_out"):
+        return
+    try:
+        with limited_calls():
+            for problem in workload.module.try_out(**workload.options):
+                path = ("workload", *problem.key.split("."))
+                source.refuse(path, f"expected {problem.allowed}", document.show(problem.value))
+    except ValueError as error:  # from a user's file
+        source.refuse(("workload",), str(error), "")
 
 
 def _expand_names(data: dict[str, Any]) -> None:

@@ -24,8 +24,9 @@ from trunkline.harness.scenario.sections import (
     topology_section,
     workload_section,
 )
+from trunkline.harness.scenario.sections.limits import Limits
 from trunkline.harness.scenario.sections.section_reading import SectionReader
-from trunkline.harness.scenario.settings import Basics, Clock, Limits, Scenario, Stop
+from trunkline.harness.scenario.settings import Basics, Clock, Scenario, Stop
 from trunkline.workloads.program_roles import list_targets
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)

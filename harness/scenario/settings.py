@@ -19,7 +19,9 @@ from trunkline.harness.faults import trace_notes
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.scheme_settings import PROGRAMS, Component, Count, Duration, Scheme
+from trunkline.harness.scenario.sections import evaluation_notes
 from trunkline.harness.scenario.sections.expectations import Expectation
+from trunkline.harness.scenario.sections.limits import Limits
 from trunkline.topologies.model import Topology
 from trunkline.workloads.base import tensor_bytes_of
 from trunkline.workloads.layered.model import LayeredModel
@@ -125,31 +127,6 @@ class WarmUp:
     def unit(self) -> str | None:
         """The key of `stop` that counts in the same unit; None without a warm-up."""
         return "tasks" if self.tasks is not None else "time" if self.time_s is not None else None
-
-
-def _check_memory(size_bytes: int) -> int:
-    if not 2**29 <= size_bytes <= 2**40:
-        raise ValueError("expected 512 MiB to 1 TiB")
-    return size_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Budgets on the scenario's clock, and of memory.
-
-    Options:
-        task_s: a task that takes longer is abandoned; the default is at most the budget of the run.
-        run_s: a run that takes longer is ended and fails.
-        recovery_s: at the end of a run with a timeline, all faults are undone; then all agents must
-            finish within this time.
-        memory_bytes: the memory of the embedded kernel, of which the host provides only what the
-            run touches; 512 MiB to 1 TiB. Large models need more: each site holds several copies.
-    """
-
-    task_s: Duration = 600.0
-    run_s: Duration = 3600.0
-    recovery_s: Duration = 600.0
-    memory_bytes: Annotated[int, AfterValidator(_check_memory)] = 6 * 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +299,11 @@ class Scenario:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the files of networks and traces."""
+        """What a user should know about files of networks, traces and targets."""
         ends = {"limits.run": self.limits.run_s, "stop.time": self.whole_stop.time_s}
-        return (*self.topology.notes, *trace_notes.list_notes(self.timeline, ends))
+        of_traces = trace_notes.list_notes(self.timeline, ends)
+        of_evaluations = evaluation_notes.list_notes(self.stop, self.evaluation, ends)
+        return (*self.topology.notes, *of_traces, *of_evaluations)
 
     @cached_property
     def workers(self) -> tuple[str, ...]:
@@ -396,7 +375,7 @@ class Controller:
     site: str | None = None
 
 
-_NETWORK = NetworkOptions()
+_NETWORK, _LIMITS = NetworkOptions(), Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +419,7 @@ class Basics:
     controller: Controller = Controller()
     failover: Failover = Failover()
     agents: Agents = Agents()
-    limits: Limits = Limits()
+    limits: Limits = _LIMITS
     background: tuple[Background, ...] = ()
     files: Files = Files()
     outputs: Outputs = Outputs()

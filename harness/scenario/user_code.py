@@ -2,7 +2,8 @@
 
 `plan: mine.py` is the file `mine.py` beside the scenario. It has a function `build` or `create`,
 like a file in `agents/plans`, `agents/policies`, `workloads` or `topologies`. A topology may also
-be a file of Mininet (`topologies.formats.mininet_file`). The scenario keeps
+be a file of Mininet (`topologies.formats.mininet_file`), and the workload `training` may have a
+`model: mine.py`, a file with a network (`workloads.own_models`). The scenario keeps
 the text of its files under `code:`, so the resolved scenario in a run's folder needs no other file.
 It does not keep the code of a topology, because the resolved scenario has all sites and links.
 
@@ -86,6 +87,10 @@ WORKLOAD = Place(
     "workload", "kind", "workloads", "build(rank, sites, seed, *, ...)", Workload, UserCodeError
 )
 
+TRAINING = "training"
+MODEL = Place("workload", "model", "workloads", "model(*, ...)", Workload, UserCodeError)
+"""A network for the workload TRAINING, which then is another one."""
+
 
 def find(known: Extensions, source: Document, read: Read) -> Extensions:
     """Run the files that a scenario names, and add them to the extensions.
@@ -103,10 +108,12 @@ def find(known: Extensions, source: Document, read: Read) -> Extensions:
     named: list[str] = []
     kept: dict[str, Any] = {}
     failed = False
-    for place in (TOPOLOGY, WORKLOAD, POLICY, PLAN):
+    for place in (TOPOLOGY, WORKLOAD, MODEL, POLICY, PLAN):
         path = (place.section, place.key)
         name = source.get(path)
         if not isinstance(name, str) or not name.endswith(SUFFIX):
+            continue
+        if place is MODEL and source.get(("workload", "kind")) != TRAINING:
             continue
         named.append(name)
         try:
@@ -116,13 +123,15 @@ def find(known: Extensions, source: Document, read: Read) -> Extensions:
             source.refuse(path, str(reason).removeprefix(f"{name}: "))
             failed = True
             continue
-        known = replace(known, **{place.kind: ChainMap({name: made}, getattr(known, place.kind))})
+        called = TRAINING if place is MODEL else name
+        found = ChainMap({called: made}, getattr(known, place.kind))
+        known = replace(known, **{place.kind: found})
         if place is not TOPOLOGY:
             kept[name] = text
     if failed:
         raise ScenarioErrors(source.problems)
     for name in code.keys() - named:
-        allowed = "expected what workload.kind, scheme.plan or scheme.policy names"
+        allowed = "expected what workload.kind or model, scheme.plan or policy names"
         source.refuse(("code", name), allowed, "")
     if isinstance(source.data.get("code", {}), dict):
         source.data["code"] = kept
@@ -157,12 +166,28 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
         other = ", or a class of mininet.topo.Topo" if place is TOPOLOGY else ""
         raise UserFileError(f"expected a file with a function {place.form}{other}")
     options = _read_options(place, function)
+    if place is MODEL:
+        place, made = WORKLOAD, _make_kind(made, name)
+        function = made.build
+        options = _read_options(place, function)
     setattr(made, place.entry, check_results(function, name, instance_of(place.value), place.error))
     if place is WORKLOAD:
         complete_workload(made, name, options)
     if place is POLICY:
         complete_policy(made, name)
     return made
+
+
+def _make_kind(made: ModuleType, name: str) -> ModuleType:
+    """The kind of workload that trains a user's model. Raises UserFileError."""
+    from trunkline.workloads import own_models  # few scenarios need it
+
+    if own_models.has_data(made):
+        _read_options(replace(MODEL, form="data(*, ...)"), made.data)
+    try:
+        return own_models.make_kind(made, name)
+    except own_models.ModelError as error:
+        raise UserFileError(str(error)) from None
 
 
 def _check_topology(text: str) -> None:

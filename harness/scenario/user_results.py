@@ -318,5 +318,6 @@ _FUNCTIONS = {
     "problems": ("problems(sites, *, ...)", Result(_are_problems, "a list of OptionError")),
     "preload": ("preload(*, ...)", _ANYTHING),
     "files": ("files(*, ...)", _ANYTHING),
+    "try_out": ("try_out(*, ...)", Result(_are_problems, "a list of OptionError")),
 }
 """The functions that take the options of `build`: their forms and allowed results."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import matplotlib as mpl
 import pandas as pd
@@ -16,8 +17,9 @@ from matplotlib.figure import Figure
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report import plots
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.pages.accuracy_section import Curve, Line
-from trunkline.harness.report.plots import STYLE
+from trunkline.harness.report.pages import accuracy_section
+from trunkline.harness.report.pages.accuracy_section import Curve, Line, list_targets
+from trunkline.harness.report.plots import BLACK, STYLE
 from trunkline.harness.study.comparison import COUNTED, confidence_interval, name_cells
 from trunkline.harness.study.comparison_plots import COLOURS, shorten_names
 
@@ -32,17 +34,28 @@ STYLES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 
 
 def write(
-    output: RunFolder, trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str]
+    output: RunFolder,
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: Sequence[str],
+    targets: Sequence[float | None],
 ) -> list[Curve]:
-    """Write the figure of a comparison's curves, if it has any; returns them."""
-    curves = read(output.path, trials, cells, keys)
+    """Write the figure of a comparison's curves, if it has any; returns them.
+
+    `targets` are the accuracies at which the runs of each cell stop, None without one.
+    """
+    curves = read(output.path, trials, cells, keys, targets)
     if curves:
         plots.write(output, FIGURE, draw(curves))
     return curves
 
 
 def read(
-    folder: Path, trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str]
+    folder: Path,
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: Sequence[str],
+    targets: Sequence[float | None] = (),
 ) -> list[Curve]:
     """The curves of a comparison in its folder, of the trials that count."""
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in name_cells(cells, keys)}
@@ -53,18 +66,24 @@ def read(
         if row["run"] and file.exists():
             name = names[tuple(str(row[key]) for key in keys)]
             tables[name].append(pd.read_csv(file, keep_default_na=False))
-    return make_curves(tables)
+    return make_curves(tables, dict(zip(tables, targets, strict=False)))
 
 
-def make_curves(tables: Mapping[str, Sequence[pd.DataFrame]]) -> list[Curve]:
+def make_curves(
+    tables: Mapping[str, Sequence[pd.DataFrame]],
+    targets: Mapping[str, float | None] = MappingProxyType({}),
+) -> list[Curve]:
     """The curve of each variant with evaluations; `tables` has the tables `accuracy` by variant.
 
     Programs report when they like, so their reports are no curves.
     """
-    return [curve for name, each in tables.items() if (curve := _make_curve(name, each))]
+    found = (_make_curve(name, each, targets.get(name)) for name, each in tables.items())
+    return [curve for curve in found if curve is not None]
 
 
-def _make_curve(name: str, tables: Sequence[pd.DataFrame]) -> Curve | None:
+def _make_curve(
+    name: str, tables: Sequence[pd.DataFrame], target_percent: float | None
+) -> Curve | None:
     known = [table[table["of"] != "task"].set_index("number") for table in tables]
     known = [table for table in known if len(table)]
     if not known:
@@ -83,6 +102,8 @@ def _make_curve(name: str, tables: Sequence[pd.DataFrame]) -> Curve | None:
         tuple((float(t), each.mean) for t, each in zip(times, found, strict=True)),
         tuple(low) if len(known) >= LEAST else (),
         tuple(high) if len(known) >= LEAST else (),
+        tuple(dict.fromkeys(of for table in known for of in table["of"])),
+        target_percent,
     )
 
 
@@ -95,7 +116,8 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, 0.5 * width_in + 0.4), layout="constrained")
         axes = figure.subplots()
-        names = shorten_names([curve.name for curve in curves])
+        short = shorten_names([curve.name for curve in curves])
+        names, targets = accuracy_section.name_curves(curves, short), list_targets(curves)
         lines = zip(curves, names, _choose_lines(), strict=False)
         for curve, name, (colour, style) in lines:
             for trial in curve.trials:
@@ -108,10 +130,14 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
                 axes.fill_between(times, low, high, color=colour, alpha=0.15, lw=0)
             times, means = zip(*curve.mean, strict=True)
             axes.plot(times, means, color=colour, ls=style, lw=1.6, label=name)
+        for target in targets:
+            label = accuracy_section.describe_targets(targets) if target == targets[0] else "_"
+            axes.axhline(target, color=BLACK, lw=0.8, ls=(0, (1, 3)), zorder=0, label=label)
         axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
         axes.set_xlim(left=0)
         # Intervals of few trials may be wider than all accuracies: they do not set the scale.
         every = [value for curve in curves for line in curve.trials for _, value in line]
+        every += targets
         room = 0.05 * (max(every) - min(every)) or 1.0
         axes.set_ylim(min(every) - room, max(every) + room)
         axes.grid()

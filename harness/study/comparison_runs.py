@@ -282,7 +282,9 @@ def run(
         trials, summary = _write_tables(spec, output, errors)
         shown = spec.name_variants(trials, summary)
         _write_figures(output, *shown)
-        _write_page(spec, output, *shown, accuracy_curves.write(output, *shown))
+        jobs = {trial.cell: trial.job for trial in spec.trials}  # of each cell, in their order
+        targets = [job.load().stop.accuracy_percent for job in jobs.values()]
+        _write_page(spec, output, *shown, accuracy_curves.write(output, *shown, targets))
     return trials
 
 

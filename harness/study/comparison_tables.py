@@ -70,7 +70,7 @@ def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], l
 
 def _format_verdicts(row: Mapping[Any, Any]) -> str:
     """`10` if all trials passed, otherwise `10: 8 pass, 2 fail`."""
-    if sum(row.get(verdict, 0) for verdict in COUNTED) == row["trials"]:
+    if _count_passed(row) == row["trials"]:
         return str(row["trials"])
     return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
 
@@ -132,7 +132,8 @@ def make_mean_formatter(column: str) -> Writer:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean = row[column]
-        return "-" if np.isnan(mean) else format_interval(mean, row[f"{column}_high"] - mean)
+        half = row[f"{column}_high"] - mean
+        return "-" if np.isnan(mean) else format_interval(mean, half, _count_passed(row))
 
     return text
 
@@ -142,9 +143,14 @@ def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}{kind}{end}"] for end in ("", "_low", "_high"))
-        return "-" if np.isnan(mean) else format_ratio(mean, low, high)
+        return "-" if np.isnan(mean) else format_ratio(mean, low, high, _count_passed(row))
 
     return text
+
+
+def _count_passed(row: Mapping[Any, Any]) -> int:
+    """The number of trials of a cell that are averaged."""
+    return sum(int(row.get(verdict, 0)) for verdict in COUNTED)
 
 
 def _format_target(row: Mapping[Any, Any]) -> str:
@@ -152,7 +158,7 @@ def _format_target(row: Mapping[Any, Any]) -> str:
 
     The mean is then over those that did: it says nothing of the others.
     """
-    passed = sum(int(row.get(verdict, 0)) for verdict in COUNTED)
+    passed = _count_passed(row)
     reached = 0.0 if np.isnan(row["target_reached"]) else row["target_reached"]
     text = make_mean_formatter("target_s")(row) if reached else "not reached"
     some = f" in {round(reached * passed)} of {passed}" if 0 < reached < 1 else ""

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -288,6 +289,44 @@ def test_impossible_outliers_are_refused(options, said):
     given = {"shards": "even-dirichlet", **options}
     (problem,) = training.problems(["paris", "tokyo"], **given)
     assert str(problem) == f"workload.outliers: {said}"
+
+
+def make_cifar(folder, ending):
+    """The files of CIFAR-10 with a sample each, for C (`.bin`) or for Python."""
+    for number, name in enumerate([*datasets.CIFAR_PARTS, "test_batch"]):
+        image = np.arange(3072, dtype=np.uint8) + np.uint8(number)
+        if ending:
+            data = bytes([number]) + image.tobytes()
+        else:
+            data = pickle.dumps({b"data": image[None], b"labels": [number]}, protocol=2)
+        (folder / f"{name}{ending}").write_bytes(data)
+
+
+@pytest.mark.parametrize("ending", ["", ".bin"])
+def test_a_folder_with_the_files_of_cifar_10_is_found_by_them(tmp_path, ending):
+    make_cifar(tmp_path, ending)
+    found = datasets.load(str(tmp_path))
+    assert (found.train_images.shape, found.test_images.shape) == ((5, 3, 32, 32), (1, 3, 32, 32))
+    assert (found.train_labels.tolist(), found.test_labels.tolist()) == ([0, 1, 2, 3, 4], [5])
+    assert found.train_images[1, 0, 0, :3].tolist() == [1, 2, 3]
+    assert found.train_images[0, 1, 0, 0] == 1024 % 256
+    pixels, labels = training.to_tensors(found.train_images, found.train_labels)
+    assert pixels.shape == (5, 3, 32, 32) and labels.tolist() == [0, 1, 2, 3, 4]
+    assert float(pixels[0, 2, 0, 5]) == pytest.approx((2053 % 256 - 113.87) / 66.70, rel=1e-5)
+    with pytest.raises(
+        DatasetError, match=r"colour images: expected grey ones, or model: FILE\.py"
+    ):
+        training.build(0, 3, 1, **SMALL, data=str(tmp_path))
+
+
+def test_a_pickle_that_could_run_code_is_no_file_of_cifar_10(tmp_path):
+    make_cifar(tmp_path, "")
+    (tmp_path / "data_batch_3").write_bytes(pickle.dumps({b"data": Path("x")}, protocol=2))
+    with pytest.raises(DatasetError, match=r"data_batch_3: has pathlib.*, which no file of CIFAR"):
+        datasets.load(str(tmp_path))
+    (tmp_path / "data_batch_3").unlink()
+    with pytest.raises(DatasetError, match=r"data_batch_3: No such file.*: all files of CIFAR-10"):
+        datasets.load(str(tmp_path))
 
 
 # -- the model ------------------------------------------------------------------------------
@@ -627,3 +666,20 @@ print(json.dumps([json.loads(os.read(ends[0], 1000)), train()]))
     child, parent = run(source)
     assert child == parent
     assert child[1] == 1
+
+
+def test_evaluations_compute_the_same_as_layers_of_torch():
+    fast = models.cnn(4, 32, seed=3)
+    plain = torch.nn.Sequential(
+        *[
+            torch.nn.Linear(each.in_features, each.out_features)
+            if isinstance(each, torch.nn.Linear)
+            else each
+            for each in fast
+        ]
+    )
+    plain.load_state_dict(fast.state_dict())
+    images = torch.randn(50, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert torch.allclose(fast(images), plain(images), atol=1e-5)
+    assert torch.equal(fast(images), plain(images))  # with gradients

@@ -26,6 +26,11 @@ class Curve:
     """The accuracy of a variant over time: every trial, their mean, and its 95 % interval.
 
     The mean ends with the first trial that ends; of few trials there is no interval.
+
+    Attributes:
+        of: the models that were evaluated, `average`, `server` or `member`; several if a user's
+            change of the scenario evaluates another one in some trials.
+        target_percent: the accuracy at which the variant's runs stop, if they have one.
     """
 
     name: str
@@ -33,19 +38,40 @@ class Curve:
     mean: Line
     low: Line = ()
     high: Line = ()
+    of: tuple[str, ...] = ()
+    target_percent: float | None = None
 
+
+MODELS: Mapping[str, str] = {
+    "average": "the average of the workers' models",
+    "server": "the servers' model",
+    "member": "the first worker's model",
+}
+"""The models that are evaluated, in words."""
 
 SERIES = ("blue", "orange", "green", "fault", "sky", "purple", "grey", "ink")
 """The colours of several runs in one picture; the ninth run starts again, dashed."""
 
 
-def draw_run(table: pd.DataFrame, target: Target, clock: str) -> Html:
-    """Draw every evaluation of one run, and its target; `table` is `accuracy`."""
+def draw_run(
+    table: pd.DataFrame,
+    target: Target,
+    clock: str,
+    timeline_s: float | None = None,
+    begin: str = "first task",
+) -> Html:
+    """Draw every evaluation of one run, and its target; `table` is `accuracy`.
+
+    `timeline_s` is when the clock of the run's timeline began, with the start of the `begin`.
+    """
     x = Scale(0.0, float(table["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
     shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
     parts: list[Html] = []
     entries = [("stroke-blue", "accuracy of one evaluation"), ("stroke-orange", "its loss")]
     words = f"{len(table)} evaluations; the last one: {table['accuracy_percent'].iloc[-1]:.1f} %."
+    words += " Times count from the start of the run"
+    later = f"; the timeline counts from the start of the {begin}, {timeline_s or 0.0:.3f} s later"
+    words += f"{'' if timeline_s is None else later}."
     rows: tuple[tuple[Quantity, str, float, float, str, str], ...] = (
         ("accuracy", "accuracy_percent", 270, 24, "test accuracy (%)", "blue"),
         ("loss", "loss", 420, 312, "test loss", "orange"),
@@ -61,9 +87,7 @@ def draw_run(table: pd.DataFrame, target: Target, clock: str) -> Html:
         parts.append(charts.draw_dots(points, f"small stroke-{colour}"))
         if wanted is not None:
             y, text = frame.y(wanted[0]), wanted[1]
-            parts.append(
-                tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_="line dashed stroke-fault")
-            )
+            parts.append(tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_=TARGET))
             words += f" {text[0].upper()}{text[1:]}."
     if target.stop.has_target:
         entries.append(("stroke-fault", "target"))
@@ -97,13 +121,18 @@ def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
 
 
 def draw_curves(curves: Sequence[Curve]) -> Html:
-    """Draw the mean accuracy of each variant over time, its interval, and its trials."""
+    """Draw the mean accuracy of each variant over time, its interval, its trials, and targets."""
     every = [point for curve in curves for line in curve.trials for point in line]
+    targets = list_targets(curves)
     x = Scale(0.0, max(t for t, _ in every) * 1.02, 64, WIDTH - 8)
-    frame = Frame(x, charts.fit_scale([value for _, value in every], 330, 24, zero=False))
+    levels = [*targets, *(value for _, value in every)]
+    frame = Frame(x, charts.fit_scale(levels, 330, 24, zero=False))
     lines: list[Html] = []
     entries = []
-    for number, curve in enumerate(curves):
+    for target in targets:
+        ends = [(x.start, frame.y(target)), (x.end, frame.y(target))]
+        lines.append(charts.draw_line(ends, TARGET))
+    for (number, curve), name in zip(enumerate(curves), name_curves(curves), strict=True):
         class_ = choose_class(number)
         edge = [*curve.low, *reversed(curve.high)]
         if edge:
@@ -116,15 +145,47 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
             lines.append(charts.draw_dots(points[-1:], f"small {class_}"))
         means = ((x(t), frame.y(value)) for t, value in curve.mean)
         lines.append(charts.draw_line(means, f"line {class_}"))
-        entries.append((f"line {class_}", curve.name))
+        entries.append((f"line {class_}", name))
+    if targets:
+        entries.append((TARGET, describe_targets(targets)))
     picture = charts.draw_picture(
         378,
         "The accuracy of every variant over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
     )
-    return charts.make_figure(picture, CURVES, charts.make_legend(entries, "line"))
+    words = f"{describe_models(curves)} {CURVES}"
+    return charts.make_figure(picture, words, charts.make_legend(entries, "line"))
 
+
+def list_targets(curves: Sequence[Curve]) -> list[float]:
+    """The accuracies at which runs of these variants stop, each once, in ascending order."""
+    return sorted({each.target_percent for each in curves if each.target_percent is not None})
+
+
+def describe_targets(targets: Sequence[float]) -> str:
+    """Targets in words: `target 80 %`."""
+    return f"target{'s' * (len(targets) > 1)} {', '.join(f'{each:g} %' for each in targets)}"
+
+
+def name_curves(curves: Sequence[Curve], names: Sequence[str] = ()) -> list[str]:
+    """The names of curves, by default their own; with the model if not all are of the same one."""
+    shown = list(names) or [curve.name for curve in curves]
+    if len({curve.of for curve in curves}) < 2:
+        return shown
+    return [f"{name} ({', '.join(c.of)})" for name, c in zip(shown, curves, strict=True)]
+
+
+def describe_models(curves: Sequence[Curve]) -> str:
+    """A sentence about which models were evaluated."""
+    found = {of: MODELS.get(of, of) for curve in curves for of in curve.of}
+    if len(found) < 2:
+        return f"Evaluated: {''.join(found.values())}."
+    return f"Evaluated: {'; '.join(f'{of}, {words}' for of, words in found.items())}."
+
+
+TARGET = "line dashed stroke-fault"
+"""The CSS class of a target."""
 
 CURVES = (
     "Thick: the mean over the trials that passed, with its 95 % interval, until the first of them "

@@ -12,11 +12,13 @@ SHOWN = 100
 """The most faults that the page lists; the table has all."""
 
 
-def write_faults(found: pd.DataFrame, programs: bool) -> list[Child]:
-    """List the faults of the table of that name; nothing if it is empty."""
+def write_faults(found: pd.DataFrame, begin: str) -> list[Child]:
+    """List the faults of the table of that name; nothing if it is empty.
+
+    The timeline's clock starts with the `begin`.
+    """
     if not len(found):
         return []
-    begin = "programs" if programs else "first task"
     heads = (
         "fault", "what", f"from (s after the {begin})", f"until (s after the {begin})",
         "from (s of the run)", "until (s of the run)", "targets",
@@ -35,9 +37,11 @@ def write_faults(found: pd.DataFrame, programs: bool) -> list[Child]:
                 "did not begin: the run ended before" if missed else targets,
             )
         )
+    offsets_s = (found["start_s"] - found["at_s"]).dropna()
+    later = f", {offsets_s.iloc[0]:.3f} s after that of the run" if len(offsets_s) else ""
     clocks = (
-        f"A timeline and the shell count from the start of the {begin}; "
-        "charts and tables count from the start of the run."
+        f"A timeline and the shell count from the start of the {begin}{later}; "
+        "charts, evaluations and tables count from the start of the run."
     )
     more = f"The first {SHOWN} of {len(found)}; tables/faults.csv has all."
     return [

@@ -9,11 +9,12 @@ from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import Target, find_reached
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns, name_begin
 from trunkline.harness.report.pages import accuracy_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData
-from trunkline.harness.report.tables.row import Row, column
+from trunkline.harness.report.tables.row import Row, column, to_s
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +59,10 @@ def tabulate_accuracy(history: History) -> Iterator[AccuracyRow]:
 def _write_sections(data: RunData) -> Iterator[Section]:
     found, scenario = data.tables["accuracy"], data.scenario
     if len(found):
-        drawn = accuracy_section.draw_run(found, _find_target(data), scenario.clock)
+        zero_ns = find_timeline_start_ns(data.history) if len(data.tables["faults"]) else None
+        drawn = accuracy_section.draw_run(
+            found, _find_target(data), scenario.clock, to_s(zero_ns), name_begin(scenario)
+        )
         yield Section("accuracy", "Accuracy", [drawn])
 
 

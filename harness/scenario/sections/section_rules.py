@@ -29,6 +29,18 @@ MTU_BYTES = range(576, 9001)
 INITIAL_WINDOW_PACKETS = range(1, 1001)
 CONNECTIONS = range(1, 17)
 
+ROUNDING = 1e-12
+"""Relative: 0.3 s divided by 0.1 s is 3, but for the rounding of floats."""
+
+OWN_EVALUATIONS = "programs evaluate their models themselves, and report evaluated"
+"""Why nothing evaluates the models of programs."""
+
+INSTEAD_OF_STOP: Mapping[str, str] = {
+    "accuracy": "They can exit at it; expect: {accuracy: ...} judges what they reported",
+    "loss": "They can exit at it",
+}
+"""What to do in a run of programs in place of a target of `stop`."""
+
 
 def check_sites(source: Document, sites: Sequence[str]) -> None:
     """Note sites that other sections name, and that do not exist."""
@@ -57,11 +69,15 @@ def check_programs(
     for key in ("scheme", "controller", "clocks", "agents"):
         if key in source.data:
             source.refuse((key,), f"not with workload {kind}, which has no agents")
-    for key in ("rounds", "tasks", "accuracy", "loss"):
+    for key in ("rounds", "tasks"):
         if source.get(("stop", key)) not in (MISSING, None):
             source.refuse(("stop", key), f"expected exit or time with workload {kind}")
-    if source.data.get("evaluation"):
-        source.refuse(("evaluation",), f"not with workload {kind}, which has no agents")
+    for key in ("accuracy", "loss"):
+        if source.get(("stop", key)) not in (MISSING, None):
+            allowed = f"expected exit or time with workload {kind}: {OWN_EVALUATIONS}"
+            source.refuse(("stop", key), f"{allowed}. {INSTEAD_OF_STOP[key]}")
+    if "evaluation" in source.data:
+        source.refuse(("evaluation",), f"not with workload {kind}: {OWN_EVALUATIONS}")
     if source.data.get("warm_up"):
         source.refuse(("warm_up",), "only with a policy and a plan")
     chosen = stop.exit if isinstance(stop, Stop) else None
@@ -103,7 +119,10 @@ def check_stop(
     if stop.exit is not None:
         source.refuse(("stop", "exit"), "only if sites run programs")
     _check_warm_up(source, basics["warm_up"], stop)
-    if not stop.has_target and stop.in_a_row != Stop(rounds=1).in_a_row:
+    given = source.data["stop"]
+    # A resolved scenario has all keys, and the default in a row.
+    is_resolved = {"accuracy", "loss"} <= {*given} and stop.in_a_row == Stop(rounds=1).in_a_row
+    if "in_a_row" in given and not (stop.has_target or is_resolved):
         source.refuse(("stop", "in_a_row"), "only with stop: accuracy or loss")
     if workload and not workload.module.EVALUATES:
         able = [name for name, module in workloads.items() if module.EVALUATES]
@@ -111,8 +130,29 @@ def check_stop(
         for key in ("accuracy", "loss"):
             if source.get(("stop", key)) not in (MISSING, None):
                 source.refuse(("stop", key), allowed)
-        if basics["evaluation"] != Evaluations():
+        if "evaluation" in source.data:
             source.refuse(("evaluation",), allowed)
+    elif stop.has_target:
+        _check_target(source, stop, basics)
+
+
+def _check_target(source: Document, stop: Stop, basics: Mapping[str, Any]) -> None:
+    """Note a target that cannot be reached: there are fewer evaluations than must reach it."""
+    ends_s, every_s = list_ends_s(basics), basics["evaluation"].every_s
+    key = min(ends_s, key=ends_s.__getitem__)
+    end, every = (units.render(each, units.TIME_S) for each in (ends_s[key], every_s))
+    count = math.floor(ends_s[key] / every_s * (1 + ROUNDING))
+    if not count and source.get(("evaluation", "every")) is MISSING:
+        path = tuple(key.partition(" ")[0].split("."))
+        allowed = f"expected {every} or more, or evaluation: every less: no target is evaluated"
+        source.refuse(path, allowed, end)
+    elif not count:
+        allowed = f"expected up to {end}: a target is never evaluated before {key}"
+        source.refuse(("evaluation", "every"), allowed)
+    elif count < stop.in_a_row:
+        made = f"with evaluation: every {every}, there are {count} until {key}, {end}"
+        allowed = f"expected as many evaluations before the end of the run: {made}"
+        source.refuse(("stop", "in_a_row"), allowed, str(stop.in_a_row))
 
 
 def choose_evaluated(

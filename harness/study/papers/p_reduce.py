@@ -44,6 +44,24 @@ FIGURES: Mapping[str, Figure] = {
         ),
         "update_s",
     ),
+    "levels": Figure(
+        "does the gain of partial reduce over all-reduce grow with the heterogeneity? Level 1: no "
+        "slow worker; 2: two workers share a GPU, and take 1.5 times as long; 3: three share one, "
+        "and take twice as long, as in table 1",
+        "paper/p-reduce/table1.yaml",
+        (
+            "scheme={name: allreduce},{name: p-reduce, p: 3}",
+            "workload.slowdown=null,{n6: 1, n7: 1.5, n8: 1.5},{n6: 2, n7: 2, n8: 2}",
+        ),
+        "target_s",
+    ),
+    "workers": Figure(
+        "does partial reduce gain from more workers for longer than all-reduce does? Compute times "
+        "are those of figure 9, whose slowest worker is the slower, the more there are",
+        "paper/p-reduce/fig9.yaml",
+        ("scheme={name: allreduce},{name: p-reduce, p: 3}", "topology.sites=4,8,16,32"),
+        "target_s",
+    ),
     "frozen": Figure(
         "two sites may average only with each other, and the other two as well; the group filter "
         "connects them (section 4)",

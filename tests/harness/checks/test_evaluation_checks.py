@@ -107,7 +107,8 @@ def test_a_site_that_is_down_is_left_out_of_the_average() -> None:
     assert one(OF_SITES, *gone, alone) == ("pass", "2 evaluations judged")
 
 
-@pytest.mark.parametrize("reached_ms", [4350.0, 4350.05])
+# Torch reads the clock while it evaluates: 46 times 256 ns for a batch of a small residual network.
+@pytest.mark.parametrize("reached_ms", [4350.0, 4350.05, 4350.237, 4359.9])
 def test_a_run_stops_when_its_target_has_held_for_long_enough(reached_ms: float) -> None:
     stop = altered("stopping", {"t_ns": round(reached_ms * 1e6), "cause": REACHED})
     said = "accuracy 81.50 % reached 80 %, for 2 evaluations in a row, from 2.900 s on"

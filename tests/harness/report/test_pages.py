@@ -571,7 +571,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
-    words = ("CREW", "1.50 ± 0.10", "ring", "no trial passed", "torch", "no task time")
+    words = ("CREW", "1.50 ± 0.10 (2 trials)", "ring", "no trial passed", "torch", "no task time")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]

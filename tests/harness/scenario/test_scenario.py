@@ -27,7 +27,8 @@ from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.named_schemes import SCHEMES
 from trunkline.harness.scenario.scheme_settings import Awareness, Component, Scheme
 from trunkline.harness.scenario.sections import timeline_section
-from trunkline.harness.scenario.settings import Capture, Limits, Outputs, Stop
+from trunkline.harness.scenario.sections.limits import Limits
+from trunkline.harness.scenario.settings import Capture, Outputs, Stop
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

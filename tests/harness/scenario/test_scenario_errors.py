@@ -118,6 +118,21 @@ def test_a_problem_of_an_override_points_to_the_override(assignment, message, kn
     assert lines == [f"{place}: {message}"]
 
 
+PROGRAMS = """\
+topology: {builder: full_mesh, sites: 3, rates: 50 Mbit/s}
+workload: {kind: program, command: [python3, train.py]}
+"""
+
+
+def test_a_section_that_only_an_override_has_points_to_it(known):
+    (line,) = messages(known, PROGRAMS, ["evaluation.every=2 s"])
+    assert line.startswith("--set evaluation.every=2 s: evaluation: {every: 2 s}: not with")
+    (line,) = messages(known, GOOD, ["evaluation.every=2 s"])
+    assert line.startswith("--set evaluation.every=2 s: evaluation: {every: 2 s}: only with")
+    (line,) = messages(known, PROGRAMS + "evaluation: {of: average}\n", ["evaluation.every=2 s"])
+    assert line.startswith("x.yaml:3: evaluation: {of: average, every: 2 s}: not with")
+
+
 def test_a_problem_of_the_seed_points_to_its_option(known):
     assert messages(known, GOOD, (), -1) == ["--seed -1: seed: -1: expected 0 or more"]
 

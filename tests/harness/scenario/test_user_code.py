@@ -500,7 +500,7 @@ def test_a_topology_that_fails_is_refused_with_its_line(file):
 
 def test_code_that_nothing_names_is_refused(file):
     file.write_text(f"{SCENARIO}code: {{other.py: ''}}\n")
-    named = "workload.kind, scheme.plan or scheme.policy"
+    named = "workload.kind or model, scheme.plan or policy"
     assert problems(file) == [f"code.other.py: expected what {named} names"]
 
 

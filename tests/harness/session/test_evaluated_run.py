@@ -35,6 +35,34 @@ RUNS = {
     + "timeline: [{at: 400 ms, do: kill n1 for 700 ms}]\n",
 }
 
+NET = """
+from torch import nn
+
+def model(*, width: int):
+    return nn.Sequential(
+        nn.Conv2d(1, width, 5, stride=4), nn.BatchNorm2d(width), nn.ReLU(), nn.Flatten(),
+        nn.Dropout(0.1), nn.Linear(36 * width, 10),
+    )
+"""
+OWN = """
+name: small
+topology: {builder: full_mesh, sites: 4, rates: 100 Mbit/s, delays: 5 ms}
+workload:
+  kind: training
+  model: net.py
+  width: 4
+  local_steps: 4
+  schedule: {cosine: {iterations: 30, to: 0.1}, warm_up: 3}
+  compute: [80 ms, 120 ms]
+outputs: {plots: false}
+"""
+RUNS |= {
+    "own": REDUCE + "stop: {accuracy: 65 %, in_a_row: 2, time: 20 s}\nevaluation: {every: 0.3 s}\n",
+    # Servers add up what iterations change, in running means and variances, too.
+    "changes": SERVERS + "stop: {time: 3 s}\nevaluation: {every: 1 s}\n",
+}
+RUNS["own again"] = RUNS["own"]
+
 
 def evaluated(lines: list[str]) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] == "model_evaluated"]
@@ -45,7 +73,9 @@ def carry_out(embedded, home: Path, *names: str) -> dict[str, list[str]]:
     for name in names:
         (home / name / "log").mkdir(parents=True)
         text = TEXT.replace("delays: 5 ms", "delays: 100 ms") if name == "far" else TEXT
-        resolved = resolve(parse(text + RUNS[name], "test.yaml"))
+        text = OWN if name in ("own", "own again", "changes") else text
+        (home / name / "net.py").write_text(NET)
+        resolved = resolve(parse(text + RUNS[name], str(home / name / "small.yaml")))
         (home / name / "resolved.yaml").write_text(resolved)
     done = embedded.call(run_all, str(home), [*names], visible=[home])
     assert done == {"codes": dict.fromkeys(names, 0), "left": []}
@@ -90,3 +120,13 @@ def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: P
     assert [e["number"] for e in evaluated(logs["far"])] == list(range(1, 11))
     who = [[m["site"] for m in e["models"]] for e in evaluated(logs["killed"])]
     assert who == [["n1"], ["n2"], ["n1"], ["n1"], ["n1"], ["n1"]]
+
+
+def test_a_model_of_ones_own_trains_by_all_schemes_and_repeats_exactly(embedded, tmp_path) -> None:
+    own, again = (carry_out(embedded, tmp_path, name)[name] for name in ("own", "own again"))
+    assert own == again
+    found = [e["accuracy_percent"] for e in evaluated(own)]
+    assert min(found[-2:]) >= 65 > found[0]
+    of_changes = evaluated(carry_out(embedded, tmp_path, "changes")["changes"])
+    assert [e["of"] for e in of_changes] == ["server"] * 3
+    assert of_changes[-1]["loss"] < of_changes[0]["loss"]

@@ -65,7 +65,11 @@ def test_only_trials_that_count_are_read_by_their_variants(tmp_path) -> None:
             table(10.0 + trial, 20.0).to_csv(file, index=False)
         rows.append({"scheme": scheme, "trial": trial, "verdict": verdict, "run": run})
     cells = pd.DataFrame({"scheme": ["a", "b"]})
-    found = accuracy_curves.read(tmp_path, pd.DataFrame(rows), cells, ("scheme",))
+    targets = (80.0, None)
+    found = accuracy_curves.read(tmp_path, pd.DataFrame(rows), cells, ("scheme",), targets)
+    assert [(curve.of, curve.target_percent) for curve in found] == [
+        (("average",), 80.0), (("average",), None),
+    ]  # fmt: skip
     assert [(curve.name, len(curve.trials)) for curve in found] == [("a", 1), ("b", 1)]
     assert found[0].mean == ((2.0, 10.0), (4.0, 20.0))
 
@@ -103,3 +107,35 @@ def test_more_variants_than_colours_have_other_dashes() -> None:
         True, True, False,
     ]  # fmt: skip
     assert [named[n].is_dashed() for n in (0, 6, 7, 13, 14)] == [False, False, True, True, True]
+
+
+def test_targets_are_drawn_and_named_once_each() -> None:
+    tables = {"a": [table(10.0, 20.0)], "b": [table(20.0, 30.0)], "c": [table(5.0, 8.0)]}
+    curves = accuracy_curves.make_curves(tables, {"a": 80.0, "b": 80.0, "c": None})
+    figure = accuracy_curves.draw(curves)
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert [t.get_text() for t in legend.get_texts()] == ["a", "b", "c", "target 80 %"]
+    (line,) = [each for each in axes.lines if each.get_label() == "target 80 %"]
+    assert list(line.get_ydata()) == [80.0, 80.0]
+    assert axes.get_ylim()[1] > 80.0
+    page = str(accuracy_section.draw_curves(curves))
+    assert page.count("dashed stroke-fault") == 2  # the line, and its entry in the legend
+    assert page.count("target 80 %") == 1
+    several = accuracy_curves.make_curves(tables, {"a": 80.0, "b": 70.0})
+    (legend,) = accuracy_curves.draw(several).legends
+    assert [t.get_text() for t in legend.get_texts()] == ["a", "b", "c", "targets 70 %, 80 %"]
+    assert "target" not in str(accuracy_section.draw_curves(accuracy_curves.make_curves(tables)))
+
+
+def test_the_model_is_named_in_the_legend_if_variants_have_different_ones() -> None:
+    alike = accuracy_curves.make_curves({"a": [table(10.0)], "b": [table(20.0)]})
+    page = str(accuracy_section.draw_curves(alike))
+    assert "Evaluated: the average of the workers" in page
+    assert "a (average)" not in page
+    mixed = {"a": [table(10.0, of="server")], "b": [table(20.0)]}
+    curves = accuracy_curves.make_curves(mixed)
+    (legend,) = accuracy_curves.draw(curves).legends
+    assert [t.get_text() for t in legend.get_texts()] == ["a (server)", "b (average)"]
+    page = str(accuracy_section.draw_curves(curves))
+    assert "a (server)" in page and "b (average)" in page
+    assert "Evaluated: server, the servers" in page

@@ -156,9 +156,9 @@ def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(tri
     assert lines == [
         "scheme.plan scheme.p trials task time, s ratio of task times rounds per worker "
         "ratio of rounds",
-        "crew 5 2 1.5 ± 6.4 1 8 ± 32 1",
+        "crew 5 2 1.5 ± 6.4 (2 trials) 1 8 ± 32 (2 trials) 1",
         "crew 10 2 3 1 3.33 1",
-        "ring 5 2 6 ± 25 4 1.9 ± 7.9 0.25",
+        "ring 5 2 6 ± 25 (2 trials) 4 1.9 ± 7.9 (2 trials) 0.25",
         "ring 10 2: 1 pass, 1 fail 6 2 1.67 0.5",
         "the same in all: estimate + latency, s: 1",
     ]
@@ -176,7 +176,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert lines[0] == "scheme.plan scheme.p trials task time, s ratio of task times"
     assert lines[3:] == [
-        "ring 5 2 6 ± 25 4",
+        "ring 5 2 6 ± 25 (2 trials) 4",
         "ring 10 2: 1 pass, 1 fail 6 2",
         "the same in all: timeline: []; estimate + latency, s: 1",
     ]
@@ -314,6 +314,15 @@ def test_a_figure_names_values_as_a_reader_would(trials):
 )
 def test_a_mean_has_all_digits_that_its_interval_has_up_to_five(mean, half, text):
     assert format_interval(mean, half) == text
+
+
+def test_an_interval_of_two_trials_says_that_there_are_two():
+    assert format_interval(5.0, 16.0, 2) == "5 ± 16 (2 trials)"
+    assert format_interval(5.0, 16.0, 3) == "5 ± 16"
+    assert format_interval(5.0, math.nan, 1) == "5"
+    assert format_ratio(1.3, 0.2, 9.1, 2) == "1.30 (0.20 to 9.10; 2 trials)"
+    assert format_ratio(1.0, 1.0, 1.0, 2) == "1"
+    assert format_ratio(1.5, math.nan, math.nan, 1) == "1.5"
 
 
 @pytest.mark.parametrize(

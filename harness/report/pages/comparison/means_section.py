@@ -19,6 +19,9 @@ LONGEST = 50
 MAX_ROWS = 60
 """The most cells of a chart; the table has all."""
 
+FEW = 3
+"""An interval of fewer trials has their number beside it: it is wide, whatever they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mean:
@@ -98,32 +101,35 @@ def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iter
 def _format(each: Mean, label: str) -> str:
     if not isfinite(each.mean):
         return f"no {label.partition(' (')[0]}" if each.passed else "no trial passed"
-    return format_interval(each.mean, each.high - each.mean)
+    return format_interval(each.mean, each.high - each.mean, len(each.trials))
 
 
-def format_interval(mean: float, half: float) -> str:
+def format_interval(mean: float, half: float, trials: int = FEW) -> str:
     """A mean and half of its interval, with equally many decimals: `0.23392 ± 0.00071`.
 
     The interval has two digits. The mean has at most five, and an interval below the fifth, or that
-    is NaN, is left out.
+    is NaN, is left out. Fewer trials than FEW are counted beside it: `8 ± 32 (2 trials)`.
     """
     if not isfinite(half):
         return format_number(mean)
     places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
     if round(half, places) == 0:
         return format_number(mean)
-    return f"{mean:.{places}f} ± {half:.{places}f}"
+    count = f" ({trials} trials)" if 0 < trials < FEW else ""
+    return f"{mean:.{places}f} ± {half:.{places}f}{count}"
 
 
-def format_ratio(ratio: float, low: float, high: float) -> str:
+def format_ratio(ratio: float, low: float, high: float, trials: int = FEW) -> str:
     """A ratio and its interval, with equally many decimals: `1.27 (1.24 to 1.30)`.
 
-    The largest has three digits. An interval of one value, or that is NaN, is left out.
+    The largest has three digits. An interval of one value, or that is NaN, is left out. Fewer
+    trials than FEW are counted beside it: `1.3 (0.2 to 9.1; 2 trials)`.
     """
     if not isfinite(low) or format_number(low) == format_number(high):
         return format_number(ratio)
     places = max(0, 2 - _find_exponent(high))
-    return f"{ratio:.{places}f} ({low:.{places}f} to {high:.{places}f})"
+    count = f"; {trials} trials" if 0 < trials < FEW else ""
+    return f"{ratio:.{places}f} ({low:.{places}f} to {high:.{places}f}{count})"
 
 
 def format_number(value: float) -> str:
