@@ -6,7 +6,7 @@ equally many evaluations of every variant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -77,12 +77,15 @@ def make_curves(
 
     Programs report when they like, so their reports are no curves.
     """
-    found = (_make_curve(name, each, targets.get(name)) for name, each in tables.items())
+    found = (
+        _make_curve(name, number, each, targets.get(name))
+        for number, (name, each) in enumerate(tables.items())
+    )
     return [curve for curve in found if curve is not None]
 
 
 def _make_curve(
-    name: str, tables: Sequence[pd.DataFrame], target_percent: float | None
+    name: str, number: int, tables: Sequence[pd.DataFrame], target_percent: float | None
 ) -> Curve | None:
     known = [table[table["of"] != "task"].set_index("number") for table in tables]
     known = [table for table in known if len(table)]
@@ -104,6 +107,7 @@ def _make_curve(
         tuple(high) if len(known) >= LEAST else (),
         tuple(dict.fromkeys(of for table in known for of in table["of"])),
         target_percent,
+        number,
     )
 
 
@@ -118,8 +122,8 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
         axes = figure.subplots()
         short = shorten_names([curve.name for curve in curves])
         names, targets = accuracy_section.name_curves(curves, short), list_targets(curves)
-        lines = zip(curves, names, _choose_lines(), strict=False)
-        for curve, name, (colour, style) in lines:
+        for curve, name in zip(curves, names, strict=True):
+            colour, style = _choose_line(curve.number)
             for trial in curve.trials:
                 times, values = zip(*trial, strict=True)
                 axes.plot(times, values, color=colour, lw=0.4, alpha=0.6)
@@ -145,8 +149,6 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
     return figure
 
 
-def _choose_lines() -> Iterator[tuple[str, str | tuple[int, tuple[float, ...]]]]:
-    while True:
-        for style in STYLES:
-            for colour in COLOURS:
-                yield colour, style
+def _choose_line(number: int) -> tuple[str, str | tuple[int, tuple[float, ...]]]:
+    """The colour and the dashes of the variant with this number, from 0."""
+    return COLOURS[number % len(COLOURS)], STYLES[number // len(COLOURS) % len(STYLES)]

@@ -257,7 +257,12 @@ def list_metrics(
             values = () if group is None else tuple(map(float, group[metric].dropna()))
             mean, low, high = (float(row[f"{metric}{end}"]) for end in ("", "_low", "_high"))
             counted = sum(int(row.get(verdict, 0)) for verdict in COUNTED)
-            means.append(Mean(name, mean, low, high, values, counted))
+            marks = (
+                float(row.get("estimate_s", np.nan)) + float(row.get("latency_s", np.nan)),
+                float(row.get("bound_s", np.nan)),
+            )
+            of_task = marks if metric == "task_s" else ()
+            means.append(Mean(name, mean, low, high, values, counted, *of_task))
         yield Metric(METRICS[metric], means)
 
 
@@ -274,9 +279,14 @@ def has_only_missed(trials: pd.DataFrame) -> bool:
 def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     """A line for every trial that did not pass: its outcome, cell, seed, and reason or folder.
 
-    If several keys vary, trials that missed an expectation are in maps, and only counted.
+    If several keys vary, trials that missed an expectation are in maps, and only counted. So are
+    trials that have not been carried out.
     """
     bad = trials[~trials["verdict"].isin(COUNTED)]
+    if missing := int((bad["verdict"] == "missing").sum()):
+        which = f"{missing} of {count_of(len(trials), 'trial')}"
+        yield f"{which} have not ended: the same command continues"
+        bad = bad[bad["verdict"] != "missing"]
     if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
         missed = bad[EXPECTATIONS] == MISSED
         if missed.any():

@@ -235,7 +235,8 @@ def run(
     The first trials of all cells come before the second ones. Once all cells have two, and if more
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
 
-    Returns the table of trials. If it is interrupted, finished runs stay for the next time. Raises
+    Returns the table of trials. If it is interrupted, finished runs stay for the next time, and the
+    page shows them. Raises
     StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
     machine lacks something.
     """
@@ -277,7 +278,8 @@ def run(
                 carry_out(missing.values(), folder / "runs", at_once, on_finished, on_running)
         except KeyboardInterrupt:
             tries.forget_running()
-            _write_tables(spec, output, errors)
+            shown = spec.name_variants(*_write_tables(spec, output, errors))
+            _write_page(spec, output, *shown, [])
             raise
         trials, summary = _write_tables(spec, output, errors)
         shown = spec.name_variants(trials, summary)
@@ -430,6 +432,7 @@ def _write_page(
             list(comparison.list_metrics(trials, summary, keys, names)),
             curves,
             list(expectation_maps.list_maps(summary, keys)),
+            names,
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 

@@ -234,9 +234,7 @@ def _describe_kept(kept: int, total: int, folder: Path) -> str:
     """What there is after Ctrl-C."""
     if not kept:
         return f"none of the {total} trials has finished yet; the same command starts them again"
-    means = (
-        f"{kept} of {total} trials are kept in {folder}; its tables show the means of these trials"
-    )
+    means = f"{kept} of {total} trials are kept in {folder}; its page and tables show these trials"
     return f"{means}; the same command continues"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from PIL import Image
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History
 from trunkline.harness.report import plots
+from trunkline.harness.report.faults.fault_layout import shorten
 from trunkline.harness.report.overlay.link_load import (
     Loads,
     compute_counted_loads,
@@ -211,15 +211,11 @@ def _draw_legend(axes: Axes, doing: set[str], cut: bool) -> None:
     )
 
 
-_LONG = re.compile(r"\d+\.\d{4,}")
-"""A drawn number."""
-
-
 def _list_faults(history: History, loads: Loads, step: int) -> str:
     """The faults that are active in a step, in words."""
     start_ns, end_ns = (edge * loads.step_s * 1e9 for edge in (step, step + 1))
     active = [
-        _LONG.sub(lambda found: f"{float(found[0]):.3g}", fault.started.text)
+        shorten(fault.started.text)
         for fault in history.faults
         if fault.started.t_ns < end_ns
         and (fault.end_ns is None or fault.end_ns > start_ns)

@@ -31,6 +31,7 @@ class Curve:
         of: the models that were evaluated, `average`, `server` or `member`; several if a user's
             change of the scenario evaluates another one in some trials.
         target_percent: the accuracy at which the variant's runs stop, if they have one.
+        number: the variant's place in the comparison, which decides its colour.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Curve:
     high: Line = ()
     of: tuple[str, ...] = ()
     target_percent: float | None = None
+    number: int = 0
 
 
 MODELS: Mapping[str, str] = {
@@ -97,16 +99,19 @@ def draw_run(
     return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))
 
 
-def draw_runs(tables: Mapping[str, pd.DataFrame]) -> Html:
-    """Draw the accuracy of several runs over time; `tables` maps run names to `accuracy`."""
+def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) -> Html:
+    """Draw the accuracy of several runs over time; `tables` maps run names to `accuracy`.
+
+    `classes` are the CSS classes of their lines.
+    """
     both = pd.concat(list(tables.values()))
     x = Scale(0.0, float(both["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
     frame = Frame(x, charts.fit_scale(both["accuracy_percent"], 330, 24, zero=False))
     lines, entries = [], []
-    for number, (name, table) in enumerate(tables.items()):
+    for name, table in tables.items():
         if len(table):
             shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
-            class_ = f"line {choose_class(number)}"
+            class_ = f"line {classes[name]}"
             lines.append(charts.draw_line(_list_points(shown, "accuracy_percent", frame), class_))
             entries.append((class_, name))
     picture = charts.draw_picture(
@@ -132,8 +137,8 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
     for target in targets:
         ends = [(x.start, frame.y(target)), (x.end, frame.y(target))]
         lines.append(charts.draw_line(ends, TARGET))
-    for (number, curve), name in zip(enumerate(curves), name_curves(curves), strict=True):
-        class_ = choose_class(number)
+    for curve, name in zip(curves, name_curves(curves), strict=True):
+        class_ = choose_class(curve.number)
         edge = [*curve.low, *reversed(curve.high)]
         if edge:
             inside = ((x(t), frame.y(min(max(v, frame.y.low), frame.y.high))) for t, v in edge)
@@ -194,7 +199,7 @@ CURVES = (
 
 
 def choose_class(number: int) -> str:
-    """The CSS class of the lines of the run with this number, from 0."""
+    """The CSS class of the lines of the run or variant with this number, from 0."""
     dashed = " dashed" if number >= len(SERIES) else ""
     return f"stroke-{SERIES[number % len(SERIES)]}{dashed}"
 

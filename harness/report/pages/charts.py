@@ -6,8 +6,9 @@ Many bars or dots become one SVG path: an element for each would make pages many
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -175,6 +176,16 @@ def draw_dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
     return tag("path", d=path, class_=f"dots {class_}")
 
 
+MARKS: Mapping[str, str] = {"cross": "m-4 -4l8 8m0 -8l-8 8", "tick": "m0 -7v14"}
+"""The path of a mark, from its middle on."""
+
+
+def draw_marks(points: Iterable[tuple[float, float]], mark: str, class_: str) -> Html:
+    """Draw marks of MARKS as one element."""
+    path = "".join(f"M{number(x)} {number(y)}{MARKS[mark]}" for x, y in points)
+    return tag("path", d=path, class_=f"line {class_}")
+
+
 def format_value(value: float) -> str:
     """A number with four significant digits; from 10 000 on whole, with thin spaces."""
     return f"{value:.4g}" if abs(value) < 10_000 else f"{value:,.0f}".replace(",", "\u202f")
@@ -210,6 +221,7 @@ def _draw_key(class_: str, shape: str) -> Html:
         "bar": lambda: tag("rect", x=1, y=1, width=16, height=10, class_=class_),
         "dot": lambda: tag("path", d="M9 6h0", class_=f"dots {class_}"),
         "line": lambda: tag("path", d="M1 6h16", class_=class_),
+        **{mark: partial(draw_marks, [(9, 6)], mark, class_) for mark in MARKS},
     }
     return tag("svg", shapes[shape](), viewBox="0 0 18 12", class_="key", aria_hidden="true")
 

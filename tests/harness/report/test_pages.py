@@ -580,6 +580,32 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert f"fail: {NASTY}" in made.text("li")
 
 
+def test_a_variant_has_one_colour_in_all_pictures_and_marks_beside_its_mean(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    means = [
+        Mean("ring", 2.0, 1.9, 2.1, (1.9, 2.1), estimate=1.8, bound=0.5),
+        Mean("crew", 1.5, 1.4, 1.6, (1.4, 1.6)),
+    ]
+    rows = [["ring", "2"], ["crew", "2"]]
+    metrics = [Metric("task time (s)", means)]
+    cells = Cells("three", ["scheme.plan", "trials"], rows, ["scheme.plan"], 4, (), metrics)
+    cells = replace(cells, names=["ring", "crew"])
+    outputs.compare([tmp_path], tmp_path / "page.html", cells, ["crew"])  # ring's first run is lost
+    made = (tmp_path / "page.html").read_text()
+    drawn, times = (re.search(f'<section id="{name}".*?</section>', made, re.DOTALL)
+                    for name in ("means", "times"))  # fmt: skip
+    assert drawn is not None
+    assert times is not None
+    assert re.findall(r'class="dots (stroke-\w+)"', drawn[0])[-2:] == [
+        "stroke-blue",
+        "stroke-orange",
+    ]
+    assert set(re.findall(r'class="line (stroke-\w+)"', times[0])) == {"stroke-orange"}
+    crosses, ticks = (drawn[0].count(shape) for shape in charts.MARKS.values())
+    assert (crosses, ticks) == (2, 2)  # each in the legend and beside one mean
+    assert "bound: no plan is faster" in made
+
+
 @pytest.mark.parametrize(
     ("text", "whole"),
     [

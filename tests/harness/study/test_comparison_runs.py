@@ -23,7 +23,7 @@ from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
 from trunkline.harness.scenario.loading import parse
-from trunkline.harness.study import comparison_runs, comparison_shares, earlier_tables
+from trunkline.harness.study import comparison, comparison_runs, comparison_shares, earlier_tables
 from trunkline.harness.study.grid import GridError, read_axes
 
 ROOT = Path(__file__).parents[3]
@@ -337,7 +337,10 @@ def test_an_error_is_tried_again_and_a_failure_is_not(scenario, started):
     assert [line.split()[-1] for line in started()] == ["scheme.plan=ps"]
 
 
-def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
+def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started, monkeypatch):
+    pages = []
+    monkeypatch.setattr(comparison_runs, "_write_page", lambda *shown: pages.append(shown))
+
     def interrupt(sweep):
         if sweep.done == 1 and sweep.share >= 0.75:  # the other one says that it goes on
             raise KeyboardInterrupt
@@ -348,6 +351,9 @@ def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started):
     assert time.monotonic() - began_s < run_pool.GRACE_S
     table = pd.read_csv(scenario.parent / "out" / "tables" / "trials.csv")
     assert list(table["verdict"]) == ["pass", "missing"]
+    [(_, _, trials, *_)] = pages
+    problems = list(comparison.list_problems(trials, ["scheme.plan"]))
+    assert problems == ["1 of 2 trials have not ended: the same command continues"]
     started()
     assert comparison_runs.find_finished(
         comparison_runs.plan(scenario, read_axes(["scheme.plan=crew,a2a"]), 1),
@@ -377,7 +383,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     code, _, err = command(*arguments, "--out", tmp_path / "out", capsys=capsys)
     assert code == 130
     assert err.splitlines()[-2:] == [
-        f"1 of 4 trials are kept in {tmp_path}/out; its tables show the means of these trials; the "
+        f"1 of 4 trials are kept in {tmp_path}/out; its page and tables show these trials; the "
         "same command continues",
         "trunkline: interrupted",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -46,6 +46,7 @@ class Cells:
         metrics: what charts show.
         curves: the accuracy of each variant over time.
         maps: where the expectations were met.
+        names: the names of the cells, whose places decide their colours.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Cells:
     metrics: Sequence[means_section.Metric] = ()
     curves: Sequence[accuracy_section.Curve] = ()
     maps: Sequence[maps_section.Map] = ()
+    names: Sequence[str] = ()
 
 
 def write_page(
@@ -67,13 +69,20 @@ def write_page(
 ) -> str:
     """The page of the runs in these folders; the first run is the baseline.
 
-    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs.
+    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs. A run
+    has the same colour in all pictures, which is that of its cell.
     """
     found = [RunInputs.of(data) for data in each]
     names = _name_runs(folders, each, found, labels)
     runs = dict(zip(names, each, strict=True))
     givens = dict(zip(names, found, strict=True))
     drawn = dict(list(runs.items())[:DRAWN])
+    places = (
+        [cells.names.index(label) for label in labels]
+        if cells and cells.names
+        else [*range(len(runs))]
+    )
+    classes = dict(zip(names, map(accuracy_section.choose_class, places), strict=True))
     left = len(runs) - len(drawn)
     note = f" Pictures show the first {DRAWN}; {left} more are in the tables." if left else ""
     what = f"{len(runs)} runs, compared with the first of them.{note}"
@@ -99,9 +108,9 @@ def write_page(
     with_curves = bool(cells and cells.curves)
     parts += [
         Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens)),
-        Section("times", "Task times", [_draw_times(drawn)]),
-        Section("progress", "Progress", [_draw_progress(drawn)]),
-        Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn)]),
+        Section("times", "Task times", [_draw_times(drawn, classes)]),
+        Section("progress", "Progress", [_draw_progress(drawn, classes)]),
+        Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn, classes)]),
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
@@ -241,7 +250,7 @@ def _select_completed(data: RunData) -> pd.DataFrame:
     return tasks[tasks["outcome"] == "completed"]
 
 
-def _draw_times(runs: Mapping[str, RunData]) -> Html | None:
+def _draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
     """Draw each run's distribution of task times: the share of completed tasks within a time."""
     values = {name: np.sort(_select_completed(data)["duration_s"]) for name, data in runs.items()}
     known = {name: found for name, found in values.items() if len(found)}
@@ -250,15 +259,11 @@ def _draw_times(runs: Mapping[str, RunData]) -> Html | None:
     x = charts.fit_scale(np.concatenate(list(known.values())), 64, WIDTH - 8)
     frame_ = Frame(x, Scale(0, 100, 330, 24))
     lines = []
-    for number, (name, found) in enumerate(values.items()):
-        if name not in known:
-            continue
+    for name, found in known.items():
         shares = 100 * np.arange(1, len(found) + 1) / len(found)
         start = (x(float(found[0])), frame_.y(0))
         points = [start, *((x(t), frame_.y(s)) for t, s in _thin(found, shares))]
-        lines.append(
-            charts.draw_line(points, f"line {accuracy_section.choose_class(number)}", steps=True)
-        )
+        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
     picture = charts.draw_picture(
         378,
         "The distribution of task times of every run; the table of runs has the means",
@@ -266,10 +271,10 @@ def _draw_times(runs: Mapping[str, RunData]) -> Html | None:
         lines,
     )
     words = "A line further left means faster tasks; a steeper line means more uniform tasks."
-    return charts.make_figure(picture, words, _make_legend(values, known))
+    return charts.make_figure(picture, words, _make_legend(known, classes))
 
 
-def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
+def _draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
     """Draw the completed tasks of every run over time."""
     ends = {name: np.sort(_select_completed(s)["end_s"].dropna()) for name, s in runs.items()}
     known = {name: found for name, found in ends.items() if len(found)}
@@ -278,40 +283,30 @@ def _draw_progress(runs: Mapping[str, RunData]) -> Html | None:
     x = charts.fit_scale([0.0, *(float(found[-1]) for found in known.values())], 64, WIDTH - 8)
     y = charts.fit_scale([0.0, *(float(len(found)) for found in known.values())], 330, 24)
     lines = []
-    for number, (name, found) in enumerate(ends.items()):
-        if name in known:
-            counts = np.arange(1.0, len(found) + 1)
-            points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thin(found, counts))]
-            lines.append(
-                charts.draw_line(
-                    points, f"line {accuracy_section.choose_class(number)}", steps=True
-                )
-            )
+    for name, found in known.items():
+        counts = np.arange(1.0, len(found) + 1)
+        points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thin(found, counts))]
+        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
     picture = charts.draw_picture(
         378,
         "Completed tasks of every run over time",
         Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True),
         lines,
     )
-    return charts.make_figure(picture, "Each run has its own clock.", _make_legend(ends, known))
+    return charts.make_figure(picture, "Each run has its own clock.", _make_legend(known, classes))
 
 
-def _draw_accuracy(runs: Mapping[str, RunData]) -> Html | None:
+def _draw_accuracy(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
     found = {name: data.tables["accuracy"] for name, data in runs.items()}
-    return accuracy_section.draw_runs(found) if any(map(len, found.values())) else None
+    return accuracy_section.draw_runs(found, classes) if any(map(len, found.values())) else None
 
 
 def _draw_curves(curves: Sequence[accuracy_section.Curve]) -> list[Child]:
     return [accuracy_section.draw_curves(curves[:DRAWN])] if curves else []
 
 
-def _make_legend(all_runs: Mapping[str, Any], known: Mapping[str, Any]) -> Html:
-    entries = [
-        (f"line {accuracy_section.choose_class(number)}", name)
-        for number, name in enumerate(all_runs)
-        if name in known
-    ]
-    return charts.make_legend(entries, "line")
+def _make_legend(names: Iterable[str], classes: Mapping[str, str]) -> Html:
+    return charts.make_legend([(f"line {classes[name]}", name) for name in names], "line")
 
 
 def _thin(x: Any, y: Any) -> Iterator[tuple[float, float]]:

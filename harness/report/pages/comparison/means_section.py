@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite, log10
+from math import floor, isfinite, log10, nan
 
 from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.accuracy_section import choose_class
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
@@ -23,12 +24,20 @@ FEW = 3
 """An interval of fewer trials has their number beside it: it is wide, whatever they say."""
 
 
+MARKS: Mapping[str, tuple[str, str]] = {
+    "estimate": ("cross", "expected: the plan's time in the fluid model, and latency"),
+    "bound": ("tick", "bound: no plan is faster"),
+}
+"""Marks beside a mean -> their shapes and meanings."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mean:
     """A cell's mean over its trials that passed, and the bounds of its 95 % interval.
 
     Bounds are NaN for a single trial, and the mean as well if no trial has a value. `passed` tells
-    how many trials passed: a program may pass without one.
+    how many trials passed: a program may pass without one. Of a task's time, `estimate` and `bound`
+    are the means of the time that the plan should take, and of the time that no plan can beat.
     """
 
     name: str
@@ -37,6 +46,8 @@ class Mean:
     high: float
     trials: tuple[float, ...]
     passed: int = 0
+    estimate: float = nan
+    bound: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +62,16 @@ def write_section(metrics: Sequence[Metric]) -> list[Child]:
     """A legend, and a chart for each metric."""
     if not metrics:
         return []
-    keys = [("stroke-blue", "mean of the trials that passed, with its 95 % interval"),
-            ("small stroke-grey", "a trial")]  # fmt: skip
-    return [charts.make_legend(keys, "dot"), *map(draw_means, metrics)]
+    keys = [
+        ("stroke-blue", "mean of the trials that passed, with its 95 % interval"),
+        ("small stroke-grey", "a trial"),
+    ]
+    legends = [charts.make_legend(keys, "dot")]
+    means = [each for metric in metrics for each in metric.means]
+    for kind, (mark, words) in MARKS.items():
+        if any(isfinite(getattr(each, kind)) for each in means):
+            legends.append(charts.make_legend([("stroke-ink", words)], mark))
+    return [*legends, *map(draw_means, metrics)]
 
 
 def draw_means(metric: Metric) -> Html:
@@ -63,10 +81,12 @@ def draw_means(metric: Metric) -> Html:
     """
     shown = metric.means[:MAX_ROWS]
     values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
+    marked = [v for each in shown for v in (each.estimate, each.bound)]
     names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
     texts = [_format(each, metric.label) for each in shown]
     bottom = 6 + ROW * len(shown)
-    x = charts.fit_scale(values, 24, WIDTH - 24)
+    is_log = charts.fit_scale(values, 24, WIDTH - 24).log
+    x = charts.fit_scale([*values, *marked, *[0.0] * (not is_log)], 24, WIDTH - 24)
     y = [6 + ROW * row + 36 for row in range(len(shown))]
     beside = 40 + LETTER * max(map(len, names))  # in sight even if a narrow window scrolls
     words = [
@@ -74,28 +94,40 @@ def draw_means(metric: Metric) -> Html:
         for name, text, at in zip(names, texts, y, strict=True)
     ]
     dots = [(x(v), at + 8) for each, at in zip(shown, y, strict=True) for v in each.trials]
-    known = [(x(each.mean), at) for each, at in zip(shown, y, strict=True) if isfinite(each.mean)]
+    marks = [
+        charts.draw_marks([(x(value), at)], mark, "stroke-ink")
+        for each, at in zip(shown, y, strict=True)
+        for kind, (mark, _) in MARKS.items()
+        if isfinite(value := getattr(each, kind))
+    ]
     picture = charts.draw_picture(
         bottom + 46,
         f"Mean {metric.label} of {len(shown)} cells with 95 % intervals: "
         + "; ".join(f"{each.name}: {text}" for each, text in zip(shown, texts, strict=True)),
         Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"mean {metric.label}"),
-        tag("path", d="".join(_draw_intervals(shown, x, y)), class_="line stroke-blue"),
         charts.draw_dots(dots, "small stroke-grey"),
-        charts.draw_dots(known, "stroke-blue"),
+        marks,
+        tag("g", *(_draw_mean(each, row, x, y[row]) for row, each in enumerate(shown))),
         tag("g", *words, class_="means"),
     )
     left_out = len(metric.means) - len(shown)
-    caption = f"Not shown: {left_out} cells; the table has them." if left_out else None
+    caption = "Each variant has the same colour in all pictures."
+    caption += f" Not shown: {left_out} cells; the table has them." * bool(left_out)
     return charts.make_figure(picture, caption)
 
 
-def _draw_intervals(means: Sequence[Mean], x: Scale, y: Sequence[float]) -> Iterator[str]:
-    for each, at in zip(means, y, strict=True):
-        if each.high - each.low > 1e-9 * abs(each.mean):
-            low, high = x(max(each.low, x.low)), x(each.high)
-            yield f"M{low:.2f} {at:.2f}H{high:.2f}"
-            yield "".join(f"M{end:.2f} {at - 5:.2f}v10" for end in (low, high))
+def _draw_mean(each: Mean, row: int, x: Scale, at: float) -> list[Html]:
+    """The interval and the mean of the cell in this row, in the colour that it has everywhere."""
+    if not isfinite(each.mean):
+        return []
+    class_, *_ = choose_class(row).split()  # dashes would hide a short interval
+    drawn = [charts.draw_dots([(x(each.mean), at)], class_)]
+    if each.high - each.low > 1e-9 * abs(each.mean):
+        low, high = x(max(each.low, x.low)), x(each.high)
+        ends = "".join(f"M{end:.2f} {at - 5:.2f}v10" for end in (low, high))
+        path = f"M{low:.2f} {at:.2f}H{high:.2f}{ends}"
+        drawn.append(tag("path", d=path, class_=f"line {class_}"))
+    return drawn
 
 
 def _format(each: Mean, label: str) -> str:
