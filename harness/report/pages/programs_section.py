@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,22 @@ MAX_PROGRAMS = 200
 
 MAX_OUTPUTS = 32
 """The most outputs that the page shows; those of programs that failed come first."""
+
+NOISE = re.compile(
+    "|".join(
+        (
+            r"^frame #\d+: ",
+            r"^<omitting python frames>",
+            r"^\[W\d.* (socket|ProcessGroup\w*|NNPACK|TCPStore)\.cpp:\d+\]",
+            r"^W\d+ \d+ torch/distributed/run\.py:\d+\] (\*+)?$",
+            r"OMP_NUM_THREADS environment variable",
+            r"destroy_process_group\(\) was not called",
+            r"Failed to initialize NumPy",
+        )
+    )
+)
+"""Lines of PyTorch that are no reason why a program failed: its C++ frames, unknown names of hosts,
+and advice on threads."""
 
 STREAMS = {"out": "standard output", "err": "standard error"}
 
@@ -90,17 +107,30 @@ def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
     folded: list[Child] = []
     for name, stream in order[:MAX_OUTPUTS]:
         title = f"{name}: the end of its {STREAMS[stream]}"
-        text = tag("pre", outputs[name, stream], tabindex="0")
+        text = outputs[name, stream]
         if name in failed and stream == "err":
-            parts += [tag("h3", title), text]
+            parts += [tag("h3", title), *_write_errors(text)]
         else:
-            folded += [tag("p", title), text]
+            folded += [tag("p", title), tag("pre", text, tabindex="0")]
     if folded:
         left = len(order) - MAX_OUTPUTS
         more = tag("p", f"log/ has {left} more outputs.") if left > 0 else None
         title = "The last lines of each program's output"
         parts.append(frame.fold(title, *folded, more, file="log/"))
     return parts
+
+
+def _write_errors(text: str) -> Iterator[Child]:
+    """The errors of a failed program; below them, folded, the lines of NOISE."""
+    lines = text.splitlines()
+    noise = [line for line in lines if NOISE.search(line)]
+    said = [line for line in lines if not NOISE.search(line)]
+    if said:
+        yield tag("pre", "\n".join(said), tabindex="0")
+    if noise:
+        count = f"{len(noise)} line{'s' * (len(noise) > 1)}"
+        title = f"{count} of PyTorch that say nothing about the failure"
+        yield frame.fold(title, tag("pre", "\n".join(noise), tabindex="0"), file="log/")
 
 
 def _find_failed(programs: pd.DataFrame) -> pd.Series[bool]:

@@ -69,6 +69,22 @@ def build(folder: Path, events, scenario: str = SCENARIO) -> tuple[str, list[str
     return verdict.outcome, list(verdict.problems)
 
 
+def test_lines_of_pytorch_that_say_nothing_about_a_failure_are_folded(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    noise = [
+        "[W1128 13:01:02.123456 socket.cpp:752] [c10d] The hostname of the client is unknown",
+        "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x80 (0x7f in libc10.so)",
+        "<omitting python frames>",
+    ]
+    said = ["Traceback (most recent call last):", "RuntimeError: Connection closed by peer"]
+    (tmp_path / "log" / "n2.err").write_text("\n".join([noise[0], *said, *noise[1:]]) + "\n")
+    build(tmp_path, list_events())
+    made = Page((tmp_path / "report.html").read_text())
+    assert "\n".join(said) in made.texts["pre"]
+    assert "\n".join(noise) in made.texts["pre"]
+    assert "3 lines of PyTorch that say nothing about the failure" in made.texts["summary"]
+
+
 def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "n2.err").write_text("a line\n" * 40 + "no <such> file\n")
