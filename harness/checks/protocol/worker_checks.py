@@ -170,8 +170,9 @@ class _Worker:
 
     def change(self, event: AgentChanged) -> Iterator[Finding]:
         """Take in that a fault killed or restarted the worker."""
+        receives_aside = self._receives_aside()  # a kill ends all of its parts
         step = self.life.change(event.do)
-        if event.do == "kill":
+        if event.do == "kill" and not receives_aside:
             yield from self._check_promptness(event, step, self.follow_ns)
         if event.do == "resume":
             self.computed_ns = max(self.computed_ns, event.t_ns)
