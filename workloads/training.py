@@ -170,7 +170,8 @@ class Training:
         rng = np.random.default_rng((BATCHES, *place))
         size = (self._sgd.local_steps, batch or self._sgd.batch)
         rate = self._sgd.rate(iteration)
-        with seeded(int(np.random.default_rng((DRAWS, *place)).integers(2**63))):
+        (drawn,) = np.random.SeedSequence((DRAWS, *place)).generate_state(1, np.uint64)
+        with seeded(int(drawn)):
             for samples in self._shard[rng.integers(self._shard.size, size=size)]:
                 self._step(samples, rate)
         np.subtract(self._stepped, self._change, out=self._change)
@@ -336,12 +337,19 @@ def use_one_thread() -> None:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed what torch draws in this block; afterwards its state is as before."""
+    """Seed what torch draws in this block; afterwards its state is as before.
+
+    `torch.manual_seed` would note the call for devices that are not there, which reads files and
+    the clock, and keeps it for ever.
+    """
     import torch
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    before = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        torch.default_generator.set_state(before)
 
 
 def evaluate(module: torch.nn.Module, images: Bytes, labels: Bytes) -> Evaluation:

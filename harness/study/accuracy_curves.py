@@ -136,7 +136,7 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
             axes.plot(times, means, color=colour, ls=style, lw=1.6, label=name)
         for target in targets:
             label = accuracy_section.describe_targets(targets) if target == targets[0] else "_"
-            axes.axhline(target, color=BLACK, lw=0.8, ls=(0, (1, 3)), zorder=0, label=label)
+            axes.axhline(target, color=BLACK, lw=1, ls=(0, (5, 3)), label=label)
         axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
         axes.set_xlim(left=0)
         # Intervals of few trials may be wider than all accuracies: they do not set the scale.

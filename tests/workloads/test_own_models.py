@@ -1,5 +1,6 @@
 """Models of a user's own, in a file beside the scenario."""
 
+import contextlib
 import textwrap
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.loading import load, parse, resolve
-from trunkline.workloads import models
+from trunkline.workloads import models, training
 from trunkline.workloads.base import digest, gives_changes, takes_batch
 
 SCENARIO = """\
@@ -156,6 +157,22 @@ def test_the_same_seed_trains_the_same_model_to_the_bit_with_dropout(write):
     for iteration in range(3):
         step(again, iteration)
     assert digest(first.contribution()) == digest(again.contribution())
+
+
+def test_seeding_is_torchs_own_and_keeps_nothing():
+    torch.manual_seed(5)
+    known, later = torch.rand(3), torch.rand(3)
+    queued = len(torch.cuda._queued_calls)
+    torch.manual_seed(5)
+    torch.rand(3)
+    with contextlib.suppress(ZeroDivisionError), training.seeded(5):
+        assert torch.equal(torch.rand(3), known)
+        raise ZeroDivisionError
+    assert torch.equal(torch.rand(3), later)
+    for seed in range(9):
+        with training.seeded(seed):
+            pass
+    assert len(torch.cuda._queued_calls) <= queued + 1  # of the second manual_seed above
 
 
 def test_a_schedule_scales_the_steps_of_its_iterations(write):

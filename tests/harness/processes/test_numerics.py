@@ -27,14 +27,24 @@ numbers = np.random.default_rng(1).random(10_007, dtype=np.float32)
 print(digest(site.contribution())[:16], float(numbers @ numbers).hex())
 """
 
+EVALUATE = """
+import numpy as np, torch
+from trunkline.workloads import models
+from trunkline.workloads.base import digest
+
+numbers = np.random.default_rng(1).normal(size=(500, 1, 28, 28)).astype(np.float32)
+with torch.inference_mode():
+    print(digest(models.cnn(8, 640, 1)(torch.from_numpy(numbers)).numpy()))
+"""
+
 pinned = pytest.mark.skipif(
     torch.__version__ != "2.13.0+cpu", reason="another build of torch has other routines"
 )
 
 
-def train(variables):
+def train(variables, source=TRAIN):
     environment = {**os.environ, **numerics.ONE_THREAD, **variables}
-    return subprocess.check_output([sys.executable, "-c", TRAIN], env=environment, text=True)
+    return subprocess.check_output([sys.executable, "-c", source], env=environment, text=True)
 
 
 @pinned
@@ -43,6 +53,15 @@ def train(variables):
 )
 def test_with_avx2_training_gives_these_bits():
     assert train(numerics.WITH_AVX2) == "ad1f750898b9c8b7 0x1.a2b65a0000000p+11\n"
+
+
+@pinned
+@pytest.mark.skipif(
+    numerics.environment()["ATEN_CPU_CAPABILITY"] != "avx2", reason="this processor lacks AVX2"
+)
+def test_with_avx2_evaluations_give_these_bits():
+    """Found on an Intel processor with AVX-512, and on an emulated AMD EPYC."""
+    assert train(numerics.WITH_AVX2, EVALUATE) == "6baa16450730a7e81c227d605ab7ea5e\n"
 
 
 @pinned
