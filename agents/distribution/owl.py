@@ -71,10 +71,10 @@ def build(
     return Handout(workers, tuple(transfers))
 
 
-def count_groups(model: LayeredModel, cluster: Cluster) -> range:
+def count_groups(model: LayeredModel, workers: int) -> range:
     """The numbers of communication groups to try: no more than workers or branches of a base."""
     widest = max(len(base.branches) for base in model.bases)
-    return range(1, min(widest, cluster.workers) + 1)
+    return range(1, min(widest, workers) + 1)
 
 
 def deploy(
@@ -86,24 +86,15 @@ def deploy(
     """The hand-out whose forward computation ends first (Algorithm 2).
 
     The algorithm trains one iteration with each number of communication groups, and keeps the
-    fastest. Here the fluid model of the step stands for that iteration.
+    fastest. Here the model of whole messages (`step.py`) stands for that iteration, as the hand-out
+    is one of whole messages. The plan `owl` passes chunks on, and chooses by another model.
     """
     return min(
         (
             build(model, cluster.workers, count, grouping, deployment)
-            for count in count_groups(model, cluster)
+            for count in count_groups(model, cluster.workers)
         ),
         key=lambda handout: compute_forward_end(model, handout, cluster),
-    )
-
-
-def choose_count(model: LayeredModel, cluster: Cluster, deployment: Deployment) -> int:
-    """The number of communication groups with which the forward computation ends first."""
-    return min(
-        count_groups(model, cluster),
-        key=lambda count: compute_forward_end(
-            model, build(model, cluster.workers, count, group_evenly, deployment), cluster
-        ),
     )
 
 
@@ -115,7 +106,7 @@ def deploy_by_prediction(model: LayeredModel, cluster: Cluster) -> Handout:
             (predict_centralized, centralize),
             (predict_decentralized, decentralize),
         )
-        for count in count_groups(model, cluster)
+        for count in count_groups(model, cluster.workers)
     ]
     _, count, deployment = min(candidates, key=lambda candidate: candidate[0])
     return build(model, cluster.workers, count, group_evenly, deployment)

@@ -130,5 +130,5 @@ def _compute_forward_end(setting: Setting, model: LayeredModel, rng: random.Rand
 
 def _deploy_unbalanced(model: LayeredModel, cluster: Cluster) -> Handout:
     """OWL-A: as many groups as there may be, and no deploying algorithm."""
-    count = owl.count_groups(model, cluster)[-1]
+    count = owl.count_groups(model, cluster.workers)[-1]
     return owl.build(model, cluster.workers, count, group_evenly, owl.unbalance)
