@@ -16,13 +16,13 @@ from trunkline.agents.distribution import owl
 from trunkline.agents.distribution.chunked_step import AskedHandOut, compute_steps
 from trunkline.agents.distribution.grouping import Groups, group_evenly, group_randomly
 from trunkline.agents.distribution.handout import Handout
-from trunkline.agents.distribution.handout_plan import find_racks, make_plan
+from trunkline.agents.distribution.handout_plan import find_racks, make_plan, make_plan_across
 from trunkline.agents.planning.option_types import Count
 from trunkline.agents.planning.plan import Chunks, Plan, PlanRequest
 from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
-Deploy = Literal["centralized", "decentralized", "unbalanced"]
+Deploy = Literal["centralized", "decentralized", "unbalanced", "across"]
 
 _DEPLOYMENTS = {
     "centralized": owl.centralize,
@@ -45,7 +45,9 @@ def build(
             has fewer. By default the one with which the last worker ends its forward computation
             first (Algorithm 2), in the fluid model of chunks that are passed on as they arrive.
         deploy: who pulls a group of branches: one central worker of a rack, every worker one group,
-            or one worker all of them, who sends each to all others (OWL-A).
+            or one worker all of them, who sends each to all others (OWL-A). With `across`, a group
+            of branches leaves the server once, and racks pass it on to each other: the overlay
+            needs links between racks.
         grouping: by size (Algorithm 1), or at random (OWL-B).
     """
     held = find_shards(request)
@@ -60,6 +62,11 @@ def build(
         if key not in known:  # the same in every rack
             known[key] = group_by(sizes, number)
         return known[key]
+
+    if deploy == "across":
+        return make_plan_across(
+            request, held, lambda model, sizes: owl.build_across(model, sizes, count, group_alike)
+        )
 
     def make(model: LayeredModel, workers: int) -> Handout:
         return owl.build(model, workers, count, group_alike, _DEPLOYMENTS[deploy])
