@@ -1,4 +1,4 @@
-"""A small CNN on Fashion-MNIST: local SGD at every site, models averaged between them.
+"""A small network on Fashion-MNIST: local SGD at every site, models averaged between them.
 
 As in P-Reduce (Algorithm 2), a site takes SGD steps on its own shard and contributes the updated
 model. The result of the synchronization replaces that model. Momentum stays local.
@@ -27,6 +27,7 @@ from trunkline.workloads import shards as shard_rules
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
 from trunkline.workloads.datasets import Bytes, Dataset
+from trunkline.workloads.models import Network
 from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
@@ -56,6 +57,7 @@ SHARDS, BATCHES = 0, 1
 """The first words of the seeds of two independent streams of random numbers."""
 
 RULES: Mapping[str, Rule] = {
+    "network": one_of(*get_args(Network)),
     "channels": whole(1, 256),
     "hidden": whole(1, 65_536),
     "batch": whole(1, 4096),
@@ -168,6 +170,7 @@ def build(
     sites: Sites,
     seed: int,
     *,
+    network: Network = "cnn",
     channels: int = 8,
     hidden: int = 640,
     batch: int = 32,
@@ -188,8 +191,9 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
     Options:
-        channels: output channels of the CNN's convolution.
-        hidden: units of its fully connected layer.
+        network: a small CNN, or one that also has an Inception block of four branches.
+        channels: output channels of each convolution.
+        hidden: units of the first fully connected layer.
         batch: samples in one step of SGD.
         local_steps: steps of SGD in one iteration.
         learning_rate: the learning rate of SGD.
@@ -224,7 +228,7 @@ def build(
     alphas[list(shard_rules.find_outliers(outliers, sites, seed))] = outlier_alpha
     dealt = deal(shards, loaded.train_labels, alphas, np.random.default_rng((SHARDS, seed)))
     return Training(
-        models.cnn(channels, hidden, seed),
+        models.make(network, channels, hidden, seed),
         loaded,
         dealt[rank],
         Sgd(batch, local_steps, learning_rate, momentum, weight_decay),
@@ -234,9 +238,9 @@ def build(
     )
 
 
-def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
+def model_bytes(*, network: Network = "cnn", channels: int = 8, hidden: int = 640, **_: Any) -> int:
     """Return the bytes of the flat float32 parameter vector, without torch."""
-    return ELEMENT_BYTES * models.parameter_count(channels, hidden)
+    return ELEMENT_BYTES * models.parameter_count(channels, hidden, network)
 
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:
