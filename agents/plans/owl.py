@@ -86,12 +86,12 @@ def describe_choice(
 
 def _choose_count(request: PlanRequest, held: Mapping[str, Chunks], deploy: Deploy) -> int:
     """The number of communication groups by Algorithm 2; one without workers or layers."""
-    asked = AskedHandOut.of(request, held)
     racks = find_racks(request, held)
-    if asked is None or not racks:
+    if request.layers is None or not racks:
         return 1
-    counts = owl.count_groups(asked.layers, max(map(len, racks)))
-    return counts[0] if len(counts) == 1 else _choose(asked, counts, deploy)
+    counts = owl.count_groups(request.layers, max(map(len, racks)))
+    asked = AskedHandOut.of(request, held) if len(counts) > 1 else None
+    return counts[0] if asked is None else _choose(asked, counts, deploy)
 
 
 @functools.lru_cache(maxsize=64)  # every task asks
