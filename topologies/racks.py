@@ -36,6 +36,7 @@ def build(
     inter_delay_ms: float = 1.0,
     server: bool = False,
     switches: bool = False,
+    between_racks: bool = False,
     server_rate_mbps: float | None = None,
     jitter_ms: float = 0.0,
     loss_percent: float = 0.0,
@@ -62,8 +63,10 @@ def build(
             those between racks.
         switches: whether the sites of a rack share one link to other racks and to the server, of
             `inter_rate` and half of `inter_delay`; the site's link to the switch then has
-            `intra_rate` and half of `intra_delay`. Only the server is connected with sites of all
-            racks, if there is one.
+            `intra_rate` and half of `intra_delay`. If there is a server, only it is connected with
+            sites of all racks.
+        between_racks: with switches and a server, whether sites of different racks are connected,
+            too, over the links of their switches.
         server_rate_mbps: with switches, the rate of the server's link, which all racks share; by
             default it is not a limit: that of all racks together.
         jitter_ms, loss_percent, queue_bytes: of every link.
@@ -82,13 +85,16 @@ def build(
     if server_rate_mbps is not None and not (switches and server):
         text = "server_rate: only with server and switches"
         raise TopologyError(text, key="server_rate_mbps")
+    if between_racks and not (switches and server):
+        text = "between_racks: only with server and switches; without, all sites are connected"
+        raise TopologyError(text, key="between_racks")
     sites = _list_sites(racks, sites_per_rack, server)
     if switches:
         together_mbps = racks * inter.rate_mbps
         uplink_mbps = together_mbps if server_rate_mbps is None else rate_factor * server_rate_mbps
         uplink = replace(inter, rate_mbps=uplink_mbps)
         _check_link("server", uplink)
-        return _add_switches(sites, intra, inter, uplink)
+        return _add_switches(sites, intra, inter, uplink, between_racks)
     links = tuple(
         replace(intra if a.rack == b.rack else inter, src=a.name, dst=b.name)
         for a, b in itertools.permutations(sites, 2)
@@ -120,7 +126,9 @@ def _list_sites(racks: int, sites_per_rack: int, server: bool) -> tuple[Site, ..
     return (*([Site("server")] if server else []), *in_racks)
 
 
-def _add_switches(sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Link) -> Topology:
+def _add_switches(
+    sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Link, between_racks: bool
+) -> Topology:
     """Switches of racks around a core, and a server at the core."""
     switches = tuple(dict.fromkeys(f"{site.rack}-switch" for site in sites if site.rack))
     cables = [(site.name, f"{site.rack}-switch", intra) for site in sites if site.rack]
@@ -132,7 +140,7 @@ def _add_switches(sites: tuple[Site, ...], intra: Link, inter: Link, uplink: Lin
         for src, dst in ((a, b), (b, a))
     )
     pairs: tuple[tuple[str, str], ...] = ()
-    if any(not site.rack for site in sites):
+    if any(not site.rack for site in sites) and not between_racks:
         every = itertools.combinations(sites, 2)
         pairs = tuple((a.name, b.name) for a, b in every if not a.rack or a.rack == b.rack)
     return Topology("racks", sites, links, (*switches, "core"), pairs)

@@ -1,14 +1,18 @@
-"""The network that sites train, and its parameters as one flat vector.
+"""The networks that sites train, and their parameters as one flat vector.
 
 Functions import torch when they run, because only scenarios that train need it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import torch
+
+Network = Literal["cnn", "inception"]
 
 KERNEL = 5
 SIDE = 14
@@ -17,11 +21,69 @@ SIDE = 14
 CLASSES = 10
 
 
-def parameter_count(channels: int, hidden: int) -> int:
-    """Return the number of parameters of `cnn(channels, hidden, seed)`."""
-    convolution = channels * (KERNEL * KERNEL + 1)
-    first = hidden * (channels * SIDE * SIDE + 1)
-    return convolution + first + CLASSES * (hidden + 1)
+@dataclass(frozen=True, slots=True)
+class BranchCost:
+    """A branch of a base: its parameters, and its multiplications for one sample."""
+
+    name: str
+    parameters: int
+    multiplications: int
+
+
+def list_costs(network: Network, channels: int, hidden: int) -> dict[str, list[BranchCost]]:
+    """The branches of each base of a network, in the order of its parameters."""
+    stem = _count_convolutions("all", (1, channels, KERNEL))
+    middle = {"convolution": [stem]}
+    if network == "inception":
+        pairs = (channels, channels)
+        middle["inception"] = [
+            _count_convolutions("one", (*pairs, 1)),
+            _count_convolutions("three", (*pairs, 1), (*pairs, 3)),
+            _count_convolutions("five", (*pairs, 1), (*pairs, 5)),
+            _count_convolutions("pool", (*pairs, 1)),
+        ]
+    features = channels * SIDE**2
+    return middle | {
+        "hidden": [BranchCost("all", hidden * (features + 1), hidden * features)],
+        "output": [BranchCost("all", CLASSES * (hidden + 1), CLASSES * hidden)],
+    }
+
+
+def _count_convolutions(name: str, *layers: tuple[int, int, int]) -> BranchCost:
+    """A chain of convolutions, each with its channels in and out and its kernel."""
+    taps = [(out, into * kernel**2) for into, out, kernel in layers]
+    parameters = sum(out * (each + 1) for out, each in taps)
+    return BranchCost(name, parameters, sum(out * each for out, each in taps) * SIDE**2)
+
+
+def parameter_count(channels: int, hidden: int, network: Network = "cnn") -> int:
+    """Return the number of parameters of `make(network, channels, hidden, seed)`."""
+    costs = list_costs(network, channels, hidden)
+    return sum(branch.parameters for branches in costs.values() for branch in branches)
+
+
+def make(network: Network, channels: int, hidden: int, seed: int) -> torch.nn.Module:
+    """Return a network for 28 x 28 grey images; equal seeds give equal parameters."""
+    if network == "cnn":
+        return cnn(channels, hidden, seed)
+    import torch
+
+    from trunkline.workloads.layered.inception import InceptionNet
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return InceptionNet(channels, hidden)
+
+
+def find_bases(module: torch.nn.Module) -> Sequence[Sequence[torch.nn.Module]]:
+    """The modules of the branches of each base, in the order of `list_costs`."""
+    from torch import nn
+
+    from trunkline.workloads.layered.inception import InceptionNet
+
+    if isinstance(module, InceptionNet):
+        return module.bases()
+    return [[each] for each in module.modules() if isinstance(each, nn.Conv2d | nn.Linear)]
 
 
 def cnn(channels: int, hidden: int, seed: int) -> torch.nn.Module:

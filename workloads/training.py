@@ -1,4 +1,4 @@
-"""A small CNN on Fashion-MNIST, or a model of one's own: local SGD at every site.
+"""A small network on Fashion-MNIST, or a model of one's own: local SGD at every site.
 
 As in P-Reduce (Algorithm 2), a site takes SGD steps on its own shard and contributes the updated
 model. The result of the synchronization replaces that model. Momentum stays local.
@@ -21,7 +21,7 @@ import copy
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from trunkline.workloads import shards as shard_rules
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
 from trunkline.workloads.datasets import Bytes, Dataset
+from trunkline.workloads.models import Network
 from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
@@ -64,8 +65,8 @@ EVALUATION_BATCH = 500
 SHARDS, BATCHES, DRAWS = 0, 1, 3
 """The first words of the seeds of independent streams of random numbers; `shards` has another."""
 
-Model: TypeAlias = Literal["cnn"] | Annotated[str, "*.py"]
-"""The network that sites train: the CNN, or that of a file beside the scenario."""
+Model: TypeAlias = Network | Annotated[str, "*.py"]
+"""The model that sites train: a network that is built in, or that of a file beside the scenario."""
 
 RULES: Mapping[str, Rule] = {
     "channels": whole(1, 256),
@@ -244,10 +245,11 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
     Options:
-        model: the network: `cnn`, or a file of your own, NAME.py, relative to the scenario
-            (docs/own_model.md). Then the options of its model take the place of the next two.
-        channels: output channels of the CNN's convolution.
-        hidden: units of its fully connected layer.
+        model: the network: `cnn`, `inception` (it also has a block of four branches), or a file of
+            your own, NAME.py, relative to the scenario (docs/own_model.md). Then the options of
+            its model take the place of the next two.
+        channels: output channels of each convolution.
+        hidden: units of the first fully connected layer.
         batch: samples in one step of SGD.
         local_steps: steps of SGD in one iteration.
         learning_rate: the learning rate of SGD.
@@ -278,14 +280,13 @@ def build(
         name: value for name, value in locals().items() if name not in ("rank", "sites", "seed")
     }
     reject(problems(sites, **given))
-    if model != "cnn":
-        raise OptionError("model", model, "cnn, or a file that the scenario is read with")
+    if model not in get_args(Network):
+        allowed = f"{', '.join(get_args(Network))}, or a file that the scenario is read with"
+        raise OptionError("model", model, allowed)
     preload(data=data)
     loaded = datasets.load_grey(data)
-    return assemble(
-        rank, sites, seed, models.cnn(channels, hidden, seed), Images(loaded), loaded.train_labels,
-        **given,
-    )  # fmt: skip
+    module = models.make(cast(Network, model), channels, hidden, seed)
+    return assemble(rank, sites, seed, module, Images(loaded), loaded.train_labels, **given)
 
 
 def assemble(
@@ -310,9 +311,9 @@ def assemble(
     return Training(module, task, dealt[rank], sgd, compute_times(rank, sites, seed, **options))
 
 
-def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
+def model_bytes(*, model: Network = "cnn", channels: int = 8, hidden: int = 640, **_: Any) -> int:
     """Return the bytes of the flat float32 parameter vector, without torch."""
-    return ELEMENT_BYTES * models.parameter_count(channels, hidden)
+    return ELEMENT_BYTES * models.parameter_count(channels, hidden, model)
 
 
 def problems(sites: Sites, **options: Any) -> list[OptionError]:

@@ -1,9 +1,10 @@
 """SGD on Fashion-MNIST in PyTorch, whose layers wait for their parameters.
 
 The network is that of `training`. Its forward computation begins while its parameters arrive:
-forward pre-hooks of its layers wait for them (`layered/hooked_forward.py`). An iteration is one
-step of SGD. The work is real, and its duration is modelled: a third of it is forward, and layers
-share it in proportion to their multiplications.
+layers and branches wait for them (`layered/hooked_forward.py`), and the branches of an Inception
+block are computed as they arrive. An iteration is one step of SGD. The work is real, and its
+duration is modelled: a third of it is forward, and layers share it in proportion to their
+multiplications.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
 from trunkline.workloads.datasets import Dataset
 from trunkline.workloads.layered.hooked_forward import HookedForward
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
+from trunkline.workloads.models import Network
 from trunkline.workloads.option_rules import OptionError, Rule, Sites, find_broken, reject
 from trunkline.workloads.shards import Indexes, iid
 
@@ -65,20 +67,12 @@ class TrainingInLayers:
         sgd: training.Sgd,
         times: LayerTimes,
     ) -> None:
-        from torch import nn
-
         self._module = module
         self._model: Vector = models.flatten(module).numpy()
         self._next_module = copy.deepcopy(module)
         self._next: Vector = models.flatten(self._next_module).numpy()
         self._change: Vector = allocate(self._model.size)
-        self._forward = HookedForward(
-            [
-                each
-                for each in self._next_module.modules()
-                if isinstance(each, nn.Conv2d | nn.Linear)
-            ]
-        )
+        self._forward = HookedForward(models.find_bases(self._next_module))
         self._parameters = list(self._next_module.parameters())
         self._velocities = [parameter.detach() * 0 for parameter in self._parameters]
         self._data, self._shard, self._sgd, self._times = data, shard, sgd, times
@@ -156,6 +150,7 @@ def build(
     sites: Sites,
     seed: int,
     *,
+    model: Network = "cnn",
     channels: int = 8,
     hidden: int = 640,
     batch: int = 32,
@@ -169,8 +164,10 @@ def build(
     """Return the workload of the site `rank`. Raises OptionError, DatasetError.
 
     Options:
-        channels: output channels of the CNN's convolution.
-        hidden: units of its fully connected layer.
+        model: as in `training`; the four branches of an `inception` block are computed in the
+            order in which they arrive.
+        channels: output channels of each convolution.
+        hidden: units of the first fully connected layer.
         batch: samples in one step of SGD.
         learning_rate: the learning rate of SGD.
         momentum: the momentum of SGD.
@@ -190,7 +187,7 @@ def build(
     count = sites if isinstance(sites, int) else len(sites)
     shards = iid(loaded.train_labels.size, count, np.random.default_rng((training.SHARDS, seed)))
     return TrainingInLayers(
-        models.cnn(channels, hidden, seed),
+        models.make(model, channels, hidden, seed),
         loaded,
         shards[rank],
         training.Sgd(batch, 1, learning_rate, momentum, 0.0),
@@ -210,9 +207,9 @@ def layers(
     return _make_unit(**options).scaled(compute_factor * compute_time.median_s(compute_s))
 
 
-def model_bytes(*, channels: int = 8, hidden: int = 640, **_: Any) -> int:
+def model_bytes(*, model: Network = "cnn", channels: int = 8, hidden: int = 640, **_: Any) -> int:
     """Return the bytes of the flat float32 parameter vector, without torch."""
-    return ELEMENT_BYTES * models.parameter_count(channels, hidden)
+    return ELEMENT_BYTES * models.parameter_count(channels, hidden, model)
 
 
 def tensor_bytes(**options: Any) -> tuple[int, ...]:
@@ -225,28 +222,26 @@ def problems(sites: Sites, **options: Any) -> list[OptionError]:
     return find_broken(RULES, options) + compute_time.problems(sites, options)
 
 
-def _make_unit(*, channels: int = 8, hidden: int = 640, **_: Any) -> LayeredModel:
+def _make_unit(
+    *, model: Network = "cnn", channels: int = 8, hidden: int = 640, **_: Any
+) -> LayeredModel:
     """The layers of the network; an iteration takes one second."""
-    side, taps = models.SIDE**2, models.KERNEL**2
-    costs = {  # parameters, multiplications for a sample
-        "convolution": (channels * (taps + 1), channels * taps * side),
-        "hidden": (hidden * (channels * side + 1), hidden * channels * side),
-        "output": (models.CLASSES * (hidden + 1), models.CLASSES * hidden),
-    }
-    total = sum(multiplications for _, multiplications in costs.values())
+    costs = models.list_costs(model, channels, hidden)
+    total = sum(each.multiplications for branches in costs.values() for each in branches)
     return LayeredModel(
         tuple(
             Base(
                 name,
-                (
+                tuple(
                     Branch(
-                        "all",
-                        ELEMENT_BYTES * parameters,
-                        FORWARD_SHARE * multiplications / total,
-                        (1 - FORWARD_SHARE) * multiplications / total,
-                    ),
+                        each.name,
+                        ELEMENT_BYTES * each.parameters,
+                        FORWARD_SHARE * each.multiplications / total,
+                        (1 - FORWARD_SHARE) * each.multiplications / total,
+                    )
+                    for each in branches
                 ),
             )
-            for name, (parameters, multiplications) in costs.items()
+            for name, branches in costs.items()
         )
     )

@@ -50,29 +50,38 @@ def ipart(model: LayeredModel, cluster: Cluster) -> Handout:
     return pull(cluster.workers, _unpack(packs, best, count))
 
 
-def compute_bound(model: LayeredModel, cluster: Cluster) -> float:
-    """OOS: no hand-out of whole branches ends the forward computation before this time in seconds.
+def compute_bound(model: LayeredModel, cluster: Cluster, *, across: bool = False) -> float:
+    """OOS: the forward computation of no hand-out of whole branches ends before this, in seconds.
 
-    Every branch enters the rack at least once. In the bound it enters once, without start-up time,
-    and is at all workers then. Bases enter one after the other, so the end of one base is all that
-    the next one depends on: dynamic programming with one state for each base.
+    It is a bound, and no optimum: there need not be a hand-out that is as fast. Every branch enters
+    each rack at least once. In the bound it enters once, without start-up time, and is at all
+    workers then. Bases enter one after the other, so the end of one base is all that the next one
+    depends on: dynamic programming with one state for each base.
+
+    It holds for hand-outs in which each rack receives from the server alone, at its share of the
+    uplink. With an uplink that racks share, racks that help each other can be faster: `across` is
+    the bound for them, too, in which the whole uplink is there for each branch once.
     """
+    rate_mbps = cluster.inlet_mbps
+    if across:
+        uplink_mbps = cluster.inter_mbps if cluster.server_mbps is None else cluster.server_mbps
+        rate_mbps = min(cluster.inter_mbps, uplink_mbps)
     end_s, sent_s = 0.0, 0.0
     for base in model.bases:
         end_s += sum(branch.forward_s for branch in base.branches)
         rest_s = sum(branch.forward_s for branch in base.branches)
-        for branch in _order_best(base.branches, cluster):
-            sent_s += 8e-6 * branch.parameter_bytes / cluster.inlet_mbps
+        for branch in _order_best(base.branches, rate_mbps):
+            sent_s += 8e-6 * branch.parameter_bytes / rate_mbps
             end_s = max(end_s, sent_s + rest_s)
             rest_s -= branch.forward_s
     return end_s
 
 
-def _order_best(branches: Sequence[Branch], cluster: Cluster) -> list[Branch]:
+def _order_best(branches: Sequence[Branch], rate_mbps: float) -> list[Branch]:
     """Johnson's rule for two machines, here the link and the device: no order ends earlier."""
 
     def key(branch: Branch) -> tuple[bool, float]:
-        sent_s = 8e-6 * branch.parameter_bytes / cluster.inlet_mbps
+        sent_s = 8e-6 * branch.parameter_bytes / rate_mbps
         is_late = sent_s >= branch.forward_s
         return is_late, -branch.forward_s if is_late else sent_s
 

@@ -1,6 +1,7 @@
-"""How a model gets from the server to the workers of one rack, as a value (pure).
+"""How a model gets from the server to the workers of racks, as a value (pure).
 
-All racks are alike, so one of them stands for all. Its workers are numbered from 0.
+All racks are alike. If they do not help each other, one of them stands for all, and its workers are
+numbered from 0. A hand-out across racks has the workers of all racks, rack after rack.
 """
 
 from __future__ import annotations
@@ -29,10 +30,14 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Handout:
-    """Transfers in one rack; every link sends its own in this order."""
+    """Transfers in one rack, or in all of them; every link sends its own in this order."""
 
     workers: int
     transfers: tuple[Transfer, ...]
+
+
+Link = tuple[str, int]
+"""A link: what it is, and the number of its worker or rack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,8 @@ class Cluster:
     """Racks of workers and a server.
 
     A rack receives from outside at one rate, however many of its workers ask (OWL, equation 14).
-    In a rack, each worker sends and receives at the rate within racks, at the same time.
+    In a rack, each worker sends and receives at the rate within racks, at the same time. Between
+    racks, a rack sends and receives at the rate of its link (equation 7).
 
     Attributes:
         racks: how many racks there are.
@@ -65,6 +71,25 @@ class Cluster:
         if self.server_mbps is None:
             return self.inter_mbps
         return min(self.inter_mbps, self.server_mbps / self.racks)
+
+    def find_links(self, transfer: Transfer, *, across: bool) -> dict[Link, float]:
+        """The links that a transfer takes, with their rates in Mbit/s.
+
+        `across` tells whether the hand-out has the workers of all racks.
+        """
+        source, target = transfer.source, transfer.target
+        if not across:
+            if source == SERVER:
+                return {("inlet", 0): self.inlet_mbps}
+            return {("sends", source): self.intra_mbps, ("receives", target): self.intra_mbps}
+        into = ("inlet", target // self.workers)
+        if source == SERVER:
+            uplink = {} if self.server_mbps is None else {("uplink", 0): self.server_mbps}
+            return uplink | {into: self.inter_mbps}
+        found: dict[Link, float] = {("sends", source): self.intra_mbps}
+        if source // self.workers != target // self.workers:
+            found |= {("outlet", source // self.workers): self.inter_mbps, into: self.inter_mbps}
+        return found | {("receives", target): self.intra_mbps}
 
 
 def check(model: LayeredModel, handout: Handout) -> None:

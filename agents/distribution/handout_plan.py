@@ -7,6 +7,7 @@ directly to the server.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,6 +18,9 @@ from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 
 MakeHandout = Callable[[LayeredModel, int], Handout]
 """Makes the hand-out in a rack with so many workers; the groups of branches are always the same."""
+
+MakeAcross = Callable[[LayeredModel, Sequence[int]], Handout]
+"""Makes the hand-out of all racks with so many workers each."""
 
 Tree = list[Directed]
 """Who sends to whom; the server is the empty name."""
@@ -31,14 +35,46 @@ def make_plan(
     HandoutError if a hand-out breaks a constraint of OWL.
     """
     model = get_layers(request)
-    chunks = _find_chunks(request, model)
     trees: defaultdict[tuple[int, ...], Tree] = defaultdict(list)
     for members in find_racks(request, held):
-        handout = make(model, len(members))
-        check(model, handout)
-        for transfer in handout.transfers:
-            source = "" if transfer.source == SERVER else members[transfer.source]
-            trees[transfer.branches].append((source, members[transfer.target]))
+        _grow(trees, model, members, make(model, len(members)))
+    return _make_plan(request, held, model, trees, whole)
+
+
+def make_plan_across(request: PlanRequest, held: Mapping[str, Chunks], make: MakeAcross) -> Plan:
+    """The plan by which servers hand out their chunks to racks that help each other.
+
+    Raises HandoutError if the hand-out breaks a constraint of OWL.
+    """
+    model, racks = get_layers(request), find_racks(request, held)
+    trees: defaultdict[tuple[int, ...], Tree] = defaultdict(list)
+    if racks:
+        members = list(itertools.chain.from_iterable(racks))
+        _grow(trees, model, members, make(model, [len(rack) for rack in racks]))
+    return _make_plan(request, held, model, trees, False)
+
+
+def _grow(
+    trees: defaultdict[tuple[int, ...], Tree],
+    model: LayeredModel,
+    members: Sequence[str],
+    handout: Handout,
+) -> None:
+    """Add the transfers of a hand-out to these members to the trees of their messages."""
+    check(model, handout)
+    for transfer in handout.transfers:
+        source = "" if transfer.source == SERVER else members[transfer.source]
+        trees[transfer.branches].append((source, members[transfer.target]))
+
+
+def _make_plan(
+    request: PlanRequest,
+    held: Mapping[str, Chunks],
+    model: LayeredModel,
+    trees: dict[tuple[int, ...], Tree],
+    whole: bool,
+) -> Plan:
+    chunks = _find_chunks(request, model)
     if not trees:
         trees[tuple(range(len(chunks)))] = []
     blocks = []

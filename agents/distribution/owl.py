@@ -8,6 +8,7 @@ In the decentralized one every worker pulls its group of branches from the serve
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -71,10 +72,46 @@ def build(
     return Handout(workers, tuple(transfers))
 
 
-def count_groups(model: LayeredModel, cluster: Cluster) -> range:
+def build_across(
+    model: LayeredModel, sizes: Sequence[int], count: int, grouping: Grouping
+) -> Handout:
+    """The hand-out in which racks of these sizes help each other.
+
+    Each group of branches leaves the server once, for one of the racks in turn. Its central worker
+    sends the group to that of the next rack, and so on, each over the links between racks (equation
+    7). Within a rack, transfers are those of the centralized deployment.
+    """
+    firsts = [0, *itertools.accumulate(sizes)][:-1]
+    transfers: list[Transfer] = []
+    turn = 0
+    for base, numbers in zip(model.bases, model.numbers, strict=True):
+        found = grouping([each.parameter_bytes for each in base.branches], min(count, len(numbers)))
+        groups = [tuple(numbers[index] for index in group) for group in found]
+        within: list[Transfer] = []
+        centres: list[dict[tuple[int, ...], int]] = []
+        for first, size in zip(firsts, sizes, strict=True):
+            moves = [_shift(each, first) for each in centralize(size, tuple(groups))]
+            centres.append({each.branches: each.target for each in moves if each.source == SERVER})
+            within += [each for each in moves if each.source != SERVER]
+        for group in groups:
+            chain = [centre[group] for centre in (*centres[turn:], *centres[:turn])]
+            pairs = itertools.pairwise((SERVER, *chain))
+            transfers += [Transfer(source, target, group) for source, target in pairs]
+            turn = (turn + 1) % len(sizes)
+        transfers += within
+    return Handout(sum(sizes), tuple(transfers))
+
+
+def _shift(transfer: Transfer, first: int) -> Transfer:
+    """The same transfer in a rack whose first worker has this number."""
+    source = transfer.source if transfer.source == SERVER else first + transfer.source
+    return Transfer(source, first + transfer.target, transfer.branches)
+
+
+def count_groups(model: LayeredModel, workers: int) -> range:
     """The numbers of communication groups to try: no more than workers or branches of a base."""
     widest = max(len(base.branches) for base in model.bases)
-    return range(1, min(widest, cluster.workers) + 1)
+    return range(1, min(widest, workers) + 1)
 
 
 def deploy(
@@ -86,24 +123,27 @@ def deploy(
     """The hand-out whose forward computation ends first (Algorithm 2).
 
     The algorithm trains one iteration with each number of communication groups, and keeps the
-    fastest. Here the fluid model of the step stands for that iteration.
+    fastest. Here the model of whole messages (`step.py`) stands for that iteration, as the hand-out
+    is one of whole messages. The plan `owl` passes chunks on, and chooses by another model.
     """
     return min(
         (
             build(model, cluster.workers, count, grouping, deployment)
-            for count in count_groups(model, cluster)
+            for count in count_groups(model, cluster.workers)
         ),
         key=lambda handout: compute_forward_end(model, handout, cluster),
     )
 
 
-def choose_count(model: LayeredModel, cluster: Cluster, deployment: Deployment) -> int:
-    """The number of communication groups with which the forward computation ends first."""
+def deploy_across(model: LayeredModel, cluster: Cluster) -> Handout:
+    """As `deploy`, of racks that help each other."""
+    racks = [cluster.workers] * cluster.racks
     return min(
-        count_groups(model, cluster),
-        key=lambda count: compute_forward_end(
-            model, build(model, cluster.workers, count, group_evenly, deployment), cluster
+        (
+            build_across(model, racks, count, group_evenly)
+            for count in count_groups(model, cluster.workers)
         ),
+        key=lambda handout: compute_forward_end(model, handout, cluster),
     )
 
 
@@ -115,7 +155,7 @@ def deploy_by_prediction(model: LayeredModel, cluster: Cluster) -> Handout:
             (predict_centralized, centralize),
             (predict_decentralized, decentralize),
         )
-        for count in count_groups(model, cluster)
+        for count in count_groups(model, cluster.workers)
     ]
     _, count, deployment = min(candidates, key=lambda candidate: candidate[0])
     return build(model, cluster.workers, count, group_evenly, deployment)

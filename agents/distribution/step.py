@@ -1,7 +1,8 @@
 """The time of one step of workers that compute while their parameters arrive (pure).
 
 A fluid model: a link carries one transfer after the other, in the order of the hand-out, at its
-rate. A transfer begins when its source has all of it and its links are free. A worker computes
+rate. A transfer begins when its source has all of it and its links are free. It takes as long as
+its slowest link, and occupies each link for as long as that one needs. A worker computes
 base after base, and the branches of a base in the order of their arrival. It waits for a branch
 that has not arrived. Then come the backward computation and the rest of the step.
 """
@@ -12,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, check
+from trunkline.agents.distribution.handout import SERVER, Cluster, Handout, Link, check
 from trunkline.workloads.layered.model import LayeredModel
 
 
@@ -68,17 +69,17 @@ def _simulate_transfers(
 ) -> dict[tuple[int, int], float]:
     """When each branch arrives at each worker: (worker, branch) -> seconds."""
     arrived_s: dict[tuple[int, int], float] = {}
-    free_s: defaultdict[tuple[str, int], float] = defaultdict(float)
+    free_s: defaultdict[Link, float] = defaultdict(float)
+    across = handout.workers != cluster.workers
     for transfer in handout.transfers:
-        if transfer.source == SERVER:
-            links, rate_mbps, ready_s = [("inlet", 0)], cluster.inlet_mbps, 0.0
-        else:
-            links = [("sends", transfer.source), ("receives", transfer.target)]
-            rate_mbps = cluster.intra_mbps
+        ready_s = 0.0
+        if transfer.source != SERVER:
             ready_s = max(arrived_s[transfer.source, branch] for branch in transfer.branches)
         size = sum(model.branches[branch].parameter_bytes for branch in transfer.branches)
+        links = cluster.find_links(transfer, across=across)
         start_s = max(ready_s, *(free_s[link] for link in links))
-        end_s = start_s + cluster.startup_s + 8e-6 * size / rate_mbps
-        free_s |= dict.fromkeys(links, end_s)
+        for link, rate_mbps in links.items():
+            free_s[link] = start_s + cluster.startup_s + 8e-6 * size / rate_mbps
+        end_s = max(free_s[link] for link in links)
         arrived_s |= {(transfer.target, branch): end_s for branch in transfer.branches}
     return arrived_s

@@ -64,7 +64,9 @@ class Distribution:
     """How the model gets to the workers.
 
     Options:
-        plan: OWL, a variant of it, or a baseline; `oos` is a bound.
+        plan: OWL, a variant of it, or a baseline. In `owl-across` racks help each other. `oos` is a
+            bound of hand-outs in which each rack receives from the server alone, and `oos-across`
+            of all.
         push_s: the time of push and update, the same for every plan.
     """
 
@@ -72,12 +74,14 @@ class Distribution:
         "owl",
         "owl-predicted",
         "owl-decentralized",
+        "owl-across",
         "owl-a",
         "owl-b",
         "naive",
         "overlap",
         "ipart",
         "oos",
+        "oos-across",
     ] = "owl"
     push_s: Time = 0.0
 
@@ -113,12 +117,13 @@ def _compute_forward_end(setting: Setting, model: LayeredModel, rng: random.Rand
         server_mbps=racks.server_rate_mbps,
         startup_s=racks.startup_s,
     )
-    if setting.scheme.plan == "oos":
-        return baselines.compute_bound(model, cluster)
+    if setting.scheme.plan in ("oos", "oos-across"):
+        return baselines.compute_bound(model, cluster, across=setting.scheme.plan == "oos-across")
     makers: Mapping[str, Callable[[LayeredModel, Cluster], Handout]] = {
         "owl": owl.deploy,
         "owl-predicted": owl.deploy_by_prediction,
         "owl-decentralized": partial(owl.deploy, deployment=owl.decentralize),
+        "owl-across": owl.deploy_across,
         "owl-a": _deploy_unbalanced,
         "owl-b": partial(owl.deploy, grouping=partial(group_randomly, rng)),
         "naive": baselines.naive,
@@ -130,5 +135,5 @@ def _compute_forward_end(setting: Setting, model: LayeredModel, rng: random.Rand
 
 def _deploy_unbalanced(model: LayeredModel, cluster: Cluster) -> Handout:
     """OWL-A: as many groups as there may be, and no deploying algorithm."""
-    count = owl.count_groups(model, cluster)[-1]
+    count = owl.count_groups(model, cluster.workers)[-1]
     return owl.build(model, cluster.workers, count, group_evenly, owl.unbalance)

@@ -143,3 +143,14 @@ def test_racks_survive_being_written_out():
     wrong = {**explicit.options(topology), "racks": {"n99": "r1"}}
     with pytest.raises(TopologyError, match="racks: 'n99': expected"):
         explicit.build(random.Random(0), **wrong)
+
+
+def test_between_racks_sites_are_connected_over_their_switches_at_the_rate_between_racks():
+    options = {"sites_per_rack": 2, "server": True, "switches": True, "alpha": 0.3}
+    apart, linked = build(**options), build(**options, between_racks=True)
+    assert ("r1n1", "r2n2") not in apart.overlay.rates_mbps()
+    assert linked.path("r1n1", "r2n2") == ("r1n1", "r1-switch", "core", "r2-switch", "r2n2")
+    assert linked.overlay.rates_mbps()["r1n1", "r2n2"] == 30.0
+    assert apart.links == linked.links
+    with pytest.raises(TopologyError, match="between_racks: only with server and switches"):
+        build(between_racks=True)

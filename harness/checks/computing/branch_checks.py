@@ -68,7 +68,8 @@ def _judge_bytes(history: History, rules: Rules) -> Iterator[Finding]:
             came = [into for into in task.all(Received) if into.site == event.site]
             if not came or losses.before_report(task, event.site) is not None:
                 continue
-            most = sum(_count_most(conditions, rules, into, event.t_ns) for into in came)
+            first = task.started.chunk_bytes
+            most = sum(_count_most(conditions, rules, into, event.t_ns, first) for into in came)
             if needed[event.site] > own[event.site] + most:
                 yield fail(
                     f"{event.site} at {format_time(event.t_ns)}: branch {event.branch} of {task}"
@@ -76,8 +77,13 @@ def _judge_bytes(history: History, rules: Rules) -> Iterator[Finding]:
                 )
 
 
-def _count_most(conditions: Conditions, rules: Rules, into: Received, until_ns: int) -> float:
-    """The most bytes of a payload that can have arrived by a time."""
+def _count_most(
+    conditions: Conditions, rules: Rules, into: Received, until_ns: int, first_bytes: int
+) -> float:
+    """The most bytes of a payload that can have arrived by a time.
+
+    It starts when all of its first chunk has arrived, of at most `first_bytes`.
+    """
     if until_ns >= into.end_ns - CLOCK_NS:
         return into.bytes
     if until_ns < into.start_ns - CLOCK_NS:
@@ -85,7 +91,7 @@ def _count_most(conditions: Conditions, rules: Rules, into: Received, until_ns: 
     span = into.start_ns, until_ns + CLOCK_NS
     hops = pairwise(rules.topology.path(into.src, into.site))
     moved = min(conditions.capacity_bytes(hop, [span]) for hop in hops)
-    return min(into.bytes, moved * (1 + RATE_TOLERANCE) + PACKET_BYTES)
+    return min(into.bytes, first_bytes + moved * (1 + RATE_TOLERANCE) + PACKET_BYTES)
 
 
 @dataclass(slots=True)

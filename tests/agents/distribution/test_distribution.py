@@ -57,7 +57,7 @@ def handouts(model, cluster):
     yield baselines.ipart(model, cluster)
     yield owl.deploy(model, cluster)
     yield owl.deploy_by_prediction(model, cluster)
-    for count in owl.count_groups(model, cluster):
+    for count in owl.count_groups(model, cluster.workers):
         for grouping in (group_evenly, shuffle):
             for deployment in (owl.centralize, owl.decentralize, owl.unbalance):
                 yield owl.build(model, cluster.workers, count, grouping, deployment)
@@ -119,7 +119,7 @@ def test_in_every_handout_each_worker_gets_each_branch_once_and_passes_on_only_w
 @settings(max_examples=60)
 @given(models(4), CLUSTERS)
 def test_the_centralized_deployment_takes_the_model_into_the_rack_once(model, cluster):
-    for count in owl.count_groups(model, cluster):
+    for count in owl.count_groups(model, cluster.workers):
         handout = owl.build(model, cluster.workers, count, group_evenly, owl.centralize)
         pulled = [b for each in handout.transfers if each.source == SERVER for b in each.branches]
         assert sorted(pulled) == [*range(len(model.branches))]
@@ -233,7 +233,7 @@ def test_no_handout_beats_the_bound_and_owls_deployment_is_its_best(model, clust
     for handout in handouts(model, cluster):
         assert compute_forward_end(model, handout, cluster) >= bound - 1e-9
     best = compute_forward_end(model, owl.deploy(model, cluster), cluster)
-    for count in owl.count_groups(model, cluster):
+    for count in owl.count_groups(model, cluster.workers):
         one = owl.build(model, cluster.workers, count, group_evenly, owl.centralize)
         assert best <= compute_forward_end(model, one, cluster)
 

@@ -1,8 +1,10 @@
 """A verdict on branches: a run in memory passes, and every falsification of it is noticed."""
 
 import json
+from dataclasses import replace
 
 import pytest
+import wan as fabric
 from falsified import FALSIFICATIONS, apply
 from wan import Wan, mesh
 
@@ -56,3 +58,18 @@ def test_a_falsified_branch_is_noticed(wan, name):
 
 def test_there_are_falsifications():
     assert len(OF_BRANCHES) >= 17
+
+
+def test_the_first_chunk_of_a_payload_counts_however_large_it_is(monkeypatch):
+    """A payload starts in the log when all of its first chunk has arrived."""
+    monkeypatch.setattr(fabric, "CHUNK_BYTES", 16_384)
+    large = LayeredModel((Base("stem", (Branch("only", 12_000, 0.05, 0.1),)), *MODEL.bases[1:]))
+    policy = ps.create(SITES[1:], servers=SITES[:1])
+    found = Wan(mesh(SITES), "ps", policy, servers=SITES[:1], layers=large, rounds=2)
+    found.run()
+    rules = found.rules()
+    links = tuple(replace(link, rate_mbps=1.0) for link in rules.topology.links)
+    scenario = replace(rules.scenario, topology=replace(rules.topology, links=links))
+    slow = replace(rules, scenario=scenario)
+    outcomes = branches_follow(found.history(found.events), slow)
+    assert "fail" not in {each.outcome for each in outcomes}
