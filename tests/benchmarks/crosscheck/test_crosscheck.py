@@ -1,0 +1,85 @@
+"""The table of cases, the results that are kept, and what their tables show."""
+
+from pathlib import Path
+
+import crosscheck
+import pytest
+from crosscheck import KERNEL, NS3, OURS, Case, Result, Store, compare, draw, read_cases
+
+FOLDER = crosscheck.CASES.parent
+PAIR = Case("pair", FOLDER / "pair.yaml", 1, True, ("topology.rates=20 Mbit/s",))
+
+
+def make(*tasks_s: float) -> Result:
+    return Result("pass", tasks_s, 1000, 0)
+
+
+def test_a_line_is_a_scenario_with_changes():
+    text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
+    expected = Case("fast", Path("f/pair.yaml"), 3, True, ("topology.rates=20 Mbit/s", "seed=1"))
+    assert read_cases(text, Path("f")) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("fast pair.yaml 3\n", "expected NAME FILE SEEDS"),
+        ("fast pair.yaml many ns3\n", "expected NAME FILE SEEDS"),
+        ("fast pair.yaml 1 here\n", "expected NAME FILE SEEDS"),
+        ("a pair.yaml 1 ns3\na pair.yaml 1 ns3\n", "a: given twice"),
+    ],
+)
+def test_a_wrong_table_is_refused(text, why):
+    with pytest.raises(ValueError, match=why):
+        read_cases(text, Path())
+
+
+def test_all_cases_can_be_run_and_described():
+    cases = read_cases(crosscheck.CASES.read_text(), FOLDER)
+    assert len(cases) >= 50
+    assert sum(case.kernel for case in cases) >= 20
+    for case in cases:
+        crosscheck.ns3_description.describe(case.load(1))
+        if case.kernel:
+            assert case.load(1, crosscheck.against_kernel.CHANGES).clock == "real"
+
+
+def test_a_result_of_another_scenario_does_not_count(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, OURS, make(2.0, 1.0))
+    assert store.read(PAIR, 1, OURS) == make(2.0, 1.0)
+    other = Case("pair", PAIR.file, 1, True, ("topology.rates=30 Mbit/s",))
+    assert store.read(other, 1, OURS) is None
+
+
+def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, OURS, make(2.0, 9.0, 1.0, 1.0))
+    store.write(PAIR, 1, NS3, make(2.1, 9.0, 1.0, 0.9))
+    found = [*compare([PAIR], store, (NS3, KERNEL))]
+    assert [each.write() for each in found] == [
+        ["`pair`", "ns-3", "first task", "2.000", "2.100", "+5.0"],
+        ["`pair`", "ns-3", "later tasks", "1.000", "0.950", "-5.0"],
+    ]
+
+
+def test_seeds_give_an_interval(tmp_path):
+    case = Case("pair", PAIR.file, 2, False, ())
+    store = Store(tmp_path)
+    for seed, ours, other in ((1, 1.0, 1.1), (2, 1.2, 1.1)):
+        store.write(case, seed, OURS, make(ours))
+        store.write(case, seed, NS3, make(other))
+    (first, _) = compare([case], store, (NS3,))
+    assert first.percent == pytest.approx(0.0)
+    assert first.half == pytest.approx(100 * 12.706 * 0.1 / 1.1, rel=1e-3)
+
+
+def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
+    store = Store(tmp_path)
+    cases = [Case(f"c{n}", PAIR.file, 1, False, ()) for n in range(1, 21)]
+    for number, case in enumerate(cases, 1):
+        store.write(case, 1, OURS, make(1.0))
+        store.write(case, 1, NS3, make(1.0 + number / 100))
+    found = [*compare(cases, store, (NS3,))]
+    assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
+    assert draw("summary", found)[1][0] == ["ns-3", "first task", "20", "10.5", "19.0", "20.0"]
