@@ -125,7 +125,10 @@ def run(
     words += ["-serial", f"file:{results / CONSOLE}", "-m", str(MEMORY_MB), "-smp", "1"]
     words += ["-accel", "tcg", "-cpu", processor]
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
-    words += ["-append", "console=ttyS0 panic=-1" + (" tsc=reliable mitigations=off" if exact else "")]
+    words += [
+        "-append",
+        "console=ttyS0 panic=-1" + (" tsc=reliable mitigations=off" if exact else ""),
+    ]
     words += ["-icount", "shift=0,sleep=off", "-rtc", "base=utc,clock=vm"] if exact else []
     for tag, path, read_only in shares:
         words += [
@@ -191,7 +194,7 @@ def _make_initramfs(unpacked: Path, modules: Path, folder: Path) -> bytes:
     for name in ("bin", "proc", "sys", "dev", "host", "memory", "root"):
         (root / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "bin/busybox")
-    subprocess.run([_find("depmod"), "-b", unpacked, modules.name], check=True)
+    subprocess.run([str(_find("depmod")), "-b", unpacked, modules.name], check=True)
     there = root / "lib/modules" / modules.name
     for file in ("modules.dep", *_needed(modules)):
         (there / file).parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.chunks import Chunking
@@ -37,7 +38,7 @@ LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpSocket::DelAckTimeout": "40ms",
     "ns3::TcpSocket::TcpNoDelay": "true",
     "ns3::TcpSocketBase::MinRto": "200ms",
-    "ns3::TcpSocketBase::ClockGranularity": "1ms",
+    "ns3::TcpSocketBase::ClockGranularity": "200ms",
     "ns3::TcpSocketBase::Sack": "true",
     "ns3::TcpSocketBase::Timestamp": "true",
     "ns3::TcpSocketBase::WindowScaling": "true",
@@ -241,7 +242,7 @@ class _Messages:
     def _send(self, edge: Edge, chunk: int, after: Sequence[int]) -> int:
         size = HEADER.size + self.cut.size(chunk)
         step = -1
-        for hop, (src, dst) in enumerate(zip(edge, edge[1:], strict=False)):
+        for hop, (src, dst) in enumerate(pairwise(edge)):
             left = 2 * (len(edge) - 2 - hop)
             step = self.made.message(src, dst, size + left, after)
             after = [step]

@@ -69,29 +69,6 @@ private:
 };
 NS_OBJECT_ENSURE_REGISTERED (TcpCubicOfLinux);
 
-/// Recovery that lets a connection send up to the threshold, as Linux's does. ns-3's own lets its
-/// window fall with every acknowledgement where pacing delays what it may send.
-class TcpRecoveryOfLinux : public TcpPrrRecovery
-{
-public:
-  static TypeId GetTypeId ()
-  {
-    static TypeId id = TypeId ("ns3::TcpRecoveryOfLinux")
-                         .SetParent<TcpPrrRecovery> ()
-                         .AddConstructor<TcpRecoveryOfLinux> ();
-    return id;
-  }
-
-  Ptr<TcpRecoveryOps> Fork () override { return CopyObject<TcpRecoveryOfLinux> (this); }
-
-  void DoRecovery (Ptr<TcpSocketState> state, uint32_t delivered) override
-  {
-    TcpPrrRecovery::DoRecovery (state, delivered);
-    state->m_cWnd = std::max (state->m_cWnd.Get (), state->m_ssThresh.Get ());
-  }
-};
-NS_OBJECT_ENSURE_REGISTERED (TcpRecoveryOfLinux);
-
 struct Step;
 std::vector<Step> g_steps;
 void Finish (int id);

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import crosscheck
 import pytest
-from crosscheck import KERNEL, NS3, OURS, Case, Result, Store, compare, draw, read_cases
+from crosscheck import KERNEL, NS3, OURS, UNPACED, Case, Result, Store, compare, draw, read_cases
+from ns3_description import describe
 
 FOLDER = crosscheck.CASES.parent
 PAIR = Case("pair", FOLDER / "pair.yaml", 1, True, ("topology.rates=20 Mbit/s",))
@@ -39,9 +40,9 @@ def test_all_cases_can_be_run_and_described():
     assert len(cases) >= 50
     assert sum(case.kernel for case in cases) >= 20
     for case in cases:
-        crosscheck.ns3_description.describe(case.load(1))
+        describe(case.load(1, NS3))
         if case.kernel:
-            assert case.load(1, crosscheck.against_kernel.CHANGES).clock == "real"
+            assert case.load(1, KERNEL).clock == "real"
 
 
 def test_a_result_of_another_scenario_does_not_count(tmp_path):
@@ -54,7 +55,7 @@ def test_a_result_of_another_scenario_does_not_count(tmp_path):
 
 def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
     store = Store(tmp_path)
-    store.write(PAIR, 1, OURS, make(2.0, 9.0, 1.0, 1.0))
+    store.write(PAIR, 1, UNPACED, make(2.0, 9.0, 1.0, 1.0))
     store.write(PAIR, 1, NS3, make(2.1, 9.0, 1.0, 0.9))
     found = [*compare([PAIR], store, (NS3, KERNEL))]
     assert [each.write() for each in found] == [
@@ -67,7 +68,7 @@ def test_seeds_give_an_interval(tmp_path):
     case = Case("pair", PAIR.file, 2, False, ())
     store = Store(tmp_path)
     for seed, ours, other in ((1, 1.0, 1.1), (2, 1.2, 1.1)):
-        store.write(case, seed, OURS, make(ours))
+        store.write(case, seed, UNPACED, make(ours))
         store.write(case, seed, NS3, make(other))
     (first, _) = compare([case], store, (NS3,))
     assert first.percent == pytest.approx(0.0)
@@ -78,8 +79,16 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
     store = Store(tmp_path)
     cases = [Case(f"c{n}", PAIR.file, 1, False, ()) for n in range(1, 21)]
     for number, case in enumerate(cases, 1):
-        store.write(case, 1, OURS, make(1.0))
+        store.write(case, 1, UNPACED, make(1.0))
         store.write(case, 1, NS3, make(1.0 + number / 100))
     found = [*compare(cases, store, (NS3,))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
     assert draw("summary", found)[1][0] == ["ns-3", "first task", "20", "10.5", "19.0", "20.0"]
+
+
+def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, OURS, make(2.0, 1.0, 1.0, 1.0, 7.0, 7.0, 7.0, 7.0))
+    store.write(PAIR, 1, KERNEL, make(2.0, 1.0, 1.0, 1.1))
+    found = [*compare([PAIR], store, (KERNEL,))]
+    assert [each.percent for each in found] == pytest.approx([0.0, 5.0])

@@ -47,7 +47,7 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
 
 
 def test_a_sum_waits_for_what_it_adds_and_a_result_for_the_sum():
-    # Steps 1 to 3 are when n1, n2 and n3 hear of the task. n3 -> n1 -> n2 sums, n2 -> n3 -> n1 ends.
+    # n1, n2 and n3 hear of the task in steps 1 to 3. n3 -> n1 -> n2 sums, n2 -> n3 -> n1 returns.
     assert [line for line in write(TREE) if line.startswith("message")] == [
         "message 0 1 65568 3",
         "message 1 0 65568 4 1",
