@@ -31,7 +31,8 @@ import against_ns3
 import emulated_machine
 
 from trunkline.agents.events.run_events import RunFinished
-from trunkline.harness.record.history import History
+from trunkline.agents.events.task_events import Received, Sent
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.report import outputs
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load, resolve
@@ -56,6 +57,9 @@ CHANGES: Mapping[str, tuple[str, ...]] = {
 BASELINES = {NS3: UNPACED, KERNEL: OURS}
 """The runs of ours that another side is compared with."""
 
+WHERE = {"ns3": (NS3,), "kernel": (KERNEL,), "both": (NS3, KERNEL)}
+"""What a line of the table of cases says -> the sides."""
+
 WORST = 10
 GOALS = (2.0, 5.0)
 """The largest median and the largest 95th percentile of differences that we want, in percent."""
@@ -70,13 +74,13 @@ class Case:
 
     Attributes:
         seeds: how many seeds it is run with; one if nothing in it is random.
-        kernel: whether it also runs on Debian's kernel.
+        sides: the other sides that it runs on.
     """
 
     name: str
     file: Path
     seeds: int
-    kernel: bool
+    sides: tuple[str, ...]
     changes: tuple[str, ...]
 
     def load(self, seed: int, side: str) -> Scenario:
@@ -86,7 +90,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one side measured: the tasks' times, and the packets that were sent and lost."""
+    """What one side measured.
+
+    Attributes:
+        tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
+            first byte that is sent to the last one that arrives: its processor is slow.
+        packets: the packets that were sent, and `drops` those that were lost.
+    """
 
     verdict: str
     tasks_s: tuple[float, ...]
@@ -109,30 +119,37 @@ class Result:
 
 
 def read_cases(text: str, folder: Path) -> list[Case]:
-    """Read the table of cases: NAME FILE SEEDS ns3|both CHANGE ... on each line."""
+    """Read the table of cases: NAME FILE SEEDS ns3|kernel|both CHANGE ... on each line."""
     cases = []
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if not words:
             continue
-        if len(words) < 4 or not words[2].isdigit() or words[3] not in ("ns3", "both"):
-            raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|both KEY=VALUE ...")
+        if len(words) < 4 or not words[2].isdigit() or words[3] not in WHERE:
+            raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|kernel|both KEY=VALUE ...")
         name, file, seeds, where, *changes = words
-        cases.append(Case(name, folder / file, int(seeds), where == "both", tuple(changes)))
+        cases.append(Case(name, folder / file, int(seeds), WHERE[where], tuple(changes)))
     names = [case.name for case in cases]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"cases: {', '.join(sorted(repeated))}: given twice")
     return cases
 
 
-def read_history(history: History, verdict: str) -> Result:
-    """The result of a run."""
-    times = tuple(task.duration_s or math.nan for task in history.tasks if task.end_ns)
+def read_history(history: History, verdict: str, *, moving: bool) -> Result:
+    """The result of a run; `moving` times are from a task's first byte to its last."""
+    ended = [task for task in history.tasks if task.end_ns]
+    if moving:
+        times = tuple(_find_moving_s(task) for task in ended)
+    else:
+        times = tuple(task.duration_s or math.nan for task in ended)
     links = [link for end in history.all(RunFinished) for link in end.links]
-    packets, drops = (
-        sum(each) for each in zip(*((x.packets, x.drops) for x in links), strict=True)
-    )
+    packets, drops = sum(x.packets for x in links), sum(x.drops for x in links)
     return Result(verdict, times, packets, drops)
+
+
+def _find_moving_s(task: Task) -> float:
+    begun_ns = min(sent.start_ns for sent in task.all(Sent))
+    return (max(received.end_ns for received in task.all(Received)) - begun_ns) / 1e9
 
 
 def carry_out(side: str, case: Case, seed: int) -> Result | str:
@@ -144,7 +161,7 @@ def carry_out(side: str, case: Case, seed: int) -> Result | str:
             return Result("pass", found.tasks_s, found.packets, found.drops)
         done = runner.run(scenario, case.file, FOLDER / "runs", lambda progress: None)
         _, history = outputs.read_history(done.run_dir)
-        result = read_history(history, done.verdict.outcome)
+        result = read_history(history, done.verdict.outcome, moving=side == OURS)
         shutil.rmtree(done.run_dir)
         return result
     except (RuntimeError, ValueError, OSError, subprocess.SubprocessError) as error:
@@ -195,7 +212,8 @@ def seeds_of(case: Case) -> range:
 def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
     """Measure what is missing, and say what cannot be measured here."""
     for side in sides:
-        wanted = [case for case in cases if case.kernel or side not in (OURS, KERNEL)]
+        those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
+        wanted = [case for case in cases if those & {*case.sides}]
         missing = sorted(
             (
                 (c, seed)
@@ -244,14 +262,14 @@ def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> N
                 _say(f"{KERNEL} {name}: no result")
                 continue
             data = outputs.read(out / name)
-            result = read_history(data.history, data.verdict.outcome)
+            result = read_history(data.history, data.verdict.outcome, moving=True)
             if result.tasks_s:
                 store.write(case, seed, KERNEL, result)
             _say(f"{KERNEL} {name}: {_write(result)}")
 
     shares = [share for n in range(MACHINES) if (share := missing[n::MACHINES])]
     if shares:
-        emulated_machine.prepare(against_kernel.find_cache())
+        emulated_machine.prepare(against_ns3.find_cache())
     with ThreadPoolExecutor(MACHINES) as pool:
         list(pool.map(one, shares, range(len(shares))))
 
@@ -283,7 +301,7 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
     """Compare all that both sides have measured."""
     for case in cases:
-        for side in sides:
+        for side in (each for each in sides if each in case.sides):
             ours, others = (
                 [each for each in store.results(case, name) if each.tasks_s]
                 for name in (BASELINES[side], side)
@@ -303,11 +321,11 @@ def _compare(
     first, second = confidence_interval(ours), confidence_interval(others)
     halves = [0.0 if math.isnan(x.high) else (x.high - x.mean) / x.mean for x in (first, second)]
     percent = 100 * (second.mean / first.mean - 1)
-    texts = [
+    mine, theirs = (
         f"{x.mean:.3f}" + (f" ± {half * x.mean:.3f}" if half * x.mean >= 0.0005 else "")
         for x, half in zip((first, second), halves, strict=True)
-    ]
-    return Difference(case, side, what, *texts, percent, 100 * math.hypot(*halves))
+    )
+    return Difference(case, side, what, mine, theirs, percent, 100 * math.hypot(*halves))
 
 
 def _write(result: Result | str) -> str:

@@ -91,11 +91,12 @@ class Description:
     def write(self, attributes: Mapping[str, str], faults: Sequence[str]) -> str:
         """The whole text."""
         topology, options = self.scenario.topology, self.scenario.network
+        algorithm = options.congestion_control  # BBR always paces
         linux = {
-            "ns3::TcpL4Protocol::SocketType": ALGORITHMS[options.congestion_control],
+            "ns3::TcpL4Protocol::SocketType": ALGORITHMS[algorithm],
             "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
             "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
-            "ns3::TcpSocketState::EnablePacing": str(options.pacing).lower(),
+            "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),
             "ns3::TcpCubic::HyStart": str(bool(options.hystart)).lower(),
         }
         if isinstance(options.hystart, str):
@@ -121,7 +122,8 @@ class Description:
             if topology.rank(link.src) > topology.rank(link.dst):
                 continue
             delay_ns = (link.delay_ms + back.delay_ms) / 2 * 1e6  # only round trips count
-            words = [topology.rank(link.src), topology.rank(link.dst), round(delay_ns)]
+            ends = topology.rank(link.src), topology.rank(link.dst)
+            words: list[float] = [*ends, round(delay_ns)]
             for each in (link, back):
                 _refuse_impairments(each)
                 rate, queue = each.rate_mbps * 1e6, topology.queue_bytes(each)

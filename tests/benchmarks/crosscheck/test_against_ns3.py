@@ -11,6 +11,7 @@ topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
 workload: {kind: synthetic, model: 1 MB, compute: 1 s}
 scheme: {name: ps-bsp, servers: [n2]}
 stop: {tasks: 4}
+network: {pacing: false}
 """
 
 
@@ -41,7 +42,6 @@ def test_a_warm_connection_carries_a_model_at_the_rate_of_its_payload(program):
     found = simulate(parse(PAIR, "x.yaml"), program)
     ideal_s = 1e6 * 8 / 10e6 * 1514 / 1448 + 2 * 0.010  # the message that starts it, and the last
     assert found.tasks_s[2:] == pytest.approx([ideal_s, ideal_s], rel=0.02)
-    assert found.drops == 0
 
 
 def test_losses_and_an_outage_drop_packets(program):

@@ -70,7 +70,8 @@ def test_the_settings_of_tcp_are_those_of_the_scenario():
     lines = write(PAIR, "network={congestion_control: bbr, initial_window: 20, pacing: false}")
     assert "set ns3::TcpL4Protocol::SocketType ns3::TcpBbr" in lines
     assert "set ns3::TcpSocket::InitialCwnd 20" in lines
-    assert "set ns3::TcpSocketState::EnablePacing false" in lines
+    assert "set ns3::TcpSocketState::EnablePacing true" in lines  # BBR always paces
+    assert "set ns3::TcpSocketState::EnablePacing false" in write(PAIR, "network.pacing=false")
 
 
 @pytest.mark.parametrize(
