@@ -46,6 +46,12 @@ machines: export PYTHONDONTWRITEBYTECODE =
 machines: system kernel ## boot the guest on emulated processors, and compare the logs, or ONLY=Nehalem
 	.venv/bin/python -m pytest -m machines $(if $(ONLY),-k $(ONLY))
 
+.PHONY: crosscheck
+crosscheck: system kernel ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour
+	@distribution/system.sh g++ libns3-dev qemu-system-x86 busybox-static cpio kmod
+	.venv/bin/python benchmarks/crosscheck/crosscheck.py
+	.venv/bin/python docs/figures.py docs/crosscheck.md
+
 .PHONY: mutants
 mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice
 	.venv/bin/python tests/plant_bugs.py --jobs 2

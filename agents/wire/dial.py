@@ -10,6 +10,8 @@ controller use its site's address and the routes of IP.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import struct
 import time
@@ -31,6 +33,9 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 """Enough for 4 Gbit/s x 60 ms, or 400 Mbit/s x 600 ms. The size is fixed because the kernel would
 otherwise tune the buffer by how much the receiver has read. The receiver's rare wake-ups
 (`lane.RECEIVE_LOWAT_BYTES`) would then keep TCP's window small."""
+
+WINDOW_FOLLOWS_BUFFER = (6, 11)
+"""The first kernel in which the window of an open connection follows its receive buffer."""
 
 MAX_GREETINGS = 256
 """How many callers may be connected without a hello. One more, and the oldest is refused."""
@@ -154,6 +159,7 @@ async def serve(
                 hello = await _hello(sock)
             gate.admit(hello, callers)
             _prepare(sock, callers[hello.site])
+            _open_window(sock, callers[hello.site])
         except TimeoutError:
             sock.close()
             gate.refuse(address, f"no hello within {gate.hello_s:g} s")
@@ -224,6 +230,20 @@ def _prepare(sock: socket.socket, peer: Peer) -> None:
     if peer.pacing:
         no_limit = struct.pack("=Q", _UNPACED_BYTES_PER_S)
         sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, no_limit)
+
+
+def _open_window(sock: socket.socket, peer: Peer) -> None:
+    """Let the window of an accepted connection be as large as its receive buffer.
+
+    Before Linux 6.11 it would stay below the buffer that the connection was opened with, 64 KB.
+    """
+    if peer.device and _find_kernel() < WINDOW_FOLLOWS_BUFFER:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, RECEIVE_BUFFER_BYTES)
+
+
+def _find_kernel() -> tuple[int, ...]:
+    """The version of this kernel, such as (6, 12)."""
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
 
 
 async def _hello(sock: socket.socket) -> Hello:

@@ -9,10 +9,16 @@ QEMU emulates the processor instruction by instruction (TCG), so it is another o
 takes 10 to 50 times as long as here. KVM would pass our own processor through. One emulated
 processor suffices, because the kernel and the processes of a guest take turns.
 
-    python tests/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
+With `exact` time, the machine's clock counts its instructions, one each nanosecond, and jumps to
+the next timer while its processor waits. So its real time does not depend on this machine's load:
+it is that of a machine with 1000 million instructions per second. While the machine waits for a
+file of this machine, its clock jumps, too, so nothing that is timed may read one.
+
+    python benchmarks/crosscheck/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
 """
 
 import gzip
+import hashlib
 import os
 import shutil
 import subprocess
@@ -34,7 +40,11 @@ TOOLS = {
 """Programs, and the Debian packages that have them."""
 
 KERNEL_PACKAGE = "linux-image-amd64"
-MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+MODULES = (
+    *("virtio_pci", "9pnet_virtio", "9p", "overlay"),
+    *("veth", "dummy", "sch_netem", "sch_tbf", "sch_ingress", "cls_matchall", "act_police"),
+    "tcp_bbr",
+)
 MEMORY_MB = 6000
 CONSOLE, OUTPUT = "console", "output"
 SHOWN_CHARACTERS = 2000
@@ -71,7 +81,7 @@ def prepare(cache: Path) -> Path:
     missing = [package for tool, package in TOOLS.items() if not _find(tool)]
     if missing:
         raise NotHereError(f"missing Debian packages: {' '.join(missing)}")
-    made = cache / "machine"
+    made = cache / f"machine-{hashlib.sha256((INIT + ' '.join(MODULES)).encode()).hexdigest()[:8]}"
     if made.is_dir():
         return made
     with tempfile.TemporaryDirectory(dir=cache) as folder:
@@ -87,7 +97,13 @@ def prepare(cache: Path) -> Path:
 
 
 def run(
-    machine: Path, processor: str, command: str, results: Path, timeout_s: float
+    machine: Path,
+    processor: str,
+    command: str,
+    results: Path,
+    timeout_s: float,
+    *,
+    exact: bool = False,
 ) -> tuple[int, str]:
     """Run a shell command with another processor; its exit code and output.
 
@@ -97,6 +113,7 @@ def run(
         command: what /bin/sh does there, as root.
         results: an empty folder of this machine, which is /tmp/results there.
         timeout_s: the real time in seconds after which the machine is ended.
+        exact: whether its clock counts instructions (see above).
 
     Raises:
         RuntimeError: the machine ended without a result; the message has the last lines of its
@@ -108,7 +125,11 @@ def run(
     words += ["-serial", f"file:{results / CONSOLE}", "-m", str(MEMORY_MB), "-smp", "1"]
     words += ["-accel", "tcg", "-cpu", processor]
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
-    words += ["-append", "console=ttyS0 panic=-1"]
+    words += [
+        "-append",
+        "console=ttyS0 panic=-1" + (" tsc=reliable mitigations=off" if exact else ""),
+    ]
+    words += ["-icount", "shift=0,sleep=off", "-rtc", "base=utc,clock=vm"] if exact else []
     for tag, path, read_only in shares:
         words += [
             "-virtfs",
@@ -173,7 +194,7 @@ def _make_initramfs(unpacked: Path, modules: Path, folder: Path) -> bytes:
     for name in ("bin", "proc", "sys", "dev", "host", "memory", "root"):
         (root / name).mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "bin/busybox")
-    subprocess.run([_find("depmod"), "-b", unpacked, modules.name], check=True)
+    subprocess.run([str(_find("depmod")), "-b", unpacked, modules.name], check=True)
     there = root / "lib/modules" / modules.name
     for file in ("modules.dep", *_needed(modules)):
         (there / file).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,387 @@
+"""Compare Trunkline's task times with those of ns-3 and of Debian's kernel in real time.
+
+    python benchmarks/crosscheck/crosscheck.py                   measure what is missing (an hour)
+    python benchmarks/crosscheck/crosscheck.py --only 'pair-*'   of these cases
+    python benchmarks/crosscheck/crosscheck.py --table worst     print a table of what was measured
+
+`scenarios/crosscheck/cases.txt` has the cases. A case is a scenario with changes, and its seeds.
+Results are kept in `comparisons/crosscheck/`; one that belongs to other settings is made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import hashlib
+import json
+import math
+import multiprocessing
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import against_kernel
+import against_ns3
+import emulated_machine
+
+from trunkline.agents.events.run_events import RunFinished
+from trunkline.agents.events.task_events import Received, Sent
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.report import outputs
+from trunkline.harness.runs import runner
+from trunkline.harness.scenario.loading import load, resolve
+from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.study.comparison import confidence_interval
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ROOT / "scenarios" / "crosscheck" / "cases.txt"
+FOLDER = ROOT / "comparisons" / "crosscheck"
+KERNEL_TASKS = 4
+"""Debian's kernel carries out the first tasks of a case only, because they take long there."""
+
+OURS, UNPACED, NS3, KERNEL = "trunkline", "trunkline unpaced", "ns-3", "kernel"
+CHANGES: Mapping[str, tuple[str, ...]] = {
+    OURS: (),
+    UNPACED: ("network.pacing=false",),
+    NS3: ("network.pacing=false",),
+    KERNEL: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
+}
+"""What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
+
+BASELINES = {NS3: UNPACED, KERNEL: OURS}
+"""The runs of ours that another side is compared with."""
+
+WHERE = {"ns3": (NS3,), "kernel": (KERNEL,), "both": (NS3, KERNEL)}
+"""What a line of the table of cases says -> the sides."""
+
+WORST = 10
+GOALS = (2.0, 5.0)
+"""The largest median and the largest 95th percentile of differences that we want, in percent."""
+
+MACHINE_S = 1500.0
+MACHINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A line of the table of cases.
+
+    Attributes:
+        seeds: how many seeds it is run with; one if nothing in it is random.
+        sides: the other sides that it runs on.
+    """
+
+    name: str
+    file: Path
+    seeds: int
+    sides: tuple[str, ...]
+    changes: tuple[str, ...]
+
+    def load(self, seed: int, side: str) -> Scenario:
+        """The scenario with this seed, as a side runs it."""
+        return load(self.file, (f"name={self.name}", *self.changes, *CHANGES[side]), seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one side measured.
+
+    Attributes:
+        tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
+            first byte that is sent to the last one that arrives: its processor is slow.
+        packets: the packets that were sent, and `drops` those that were lost.
+    """
+
+    verdict: str
+    tasks_s: tuple[float, ...]
+    packets: int
+    drops: int
+
+    @property
+    def cold_s(self) -> float:
+        """The time of the first task."""
+        return self.tasks_s[0]
+
+    @property
+    def warm_s(self) -> float:
+        """The mean time of the later half of the tasks."""
+        return statistics.fmean(self.tasks_s[len(self.tasks_s) // 2 :])
+
+    def first(self, count: int) -> Result:
+        """The result without the tasks after the first ones; they do not change what was before."""
+        return replace(self, tasks_s=self.tasks_s[:count])
+
+
+def read_cases(text: str, folder: Path) -> list[Case]:
+    """Read the table of cases: NAME FILE SEEDS ns3|kernel|both CHANGE ... on each line."""
+    cases = []
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        if len(words) < 4 or not words[2].isdigit() or words[3] not in WHERE:
+            raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|kernel|both KEY=VALUE ...")
+        name, file, seeds, where, *changes = words
+        cases.append(Case(name, folder / file, int(seeds), WHERE[where], tuple(changes)))
+    names = [case.name for case in cases]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"cases: {', '.join(sorted(repeated))}: given twice")
+    return cases
+
+
+def read_history(history: History, verdict: str, *, moving: bool) -> Result:
+    """The result of a run; `moving` times are from a task's first byte to its last."""
+    ended = [task for task in history.tasks if task.end_ns]
+    if moving:
+        times = tuple(_find_moving_s(task) for task in ended)
+    else:
+        times = tuple(task.duration_s or math.nan for task in ended)
+    links = [link for end in history.all(RunFinished) for link in end.links]
+    packets, drops = sum(x.packets for x in links), sum(x.drops for x in links)
+    return Result(verdict, times, packets, drops)
+
+
+def _find_moving_s(task: Task) -> float:
+    begun_ns = min(sent.start_ns for sent in task.all(Sent))
+    return (max(received.end_ns for received in task.all(Received)) - begun_ns) / 1e9
+
+
+def carry_out(side: str, case: Case, seed: int) -> Result | str:
+    """The result of one run or simulation, or why there is none."""
+    scenario = case.load(seed, side)
+    try:
+        if side == NS3:
+            found = against_ns3.simulate(scenario, against_ns3.build(against_ns3.find_cache()))
+            return Result("pass", found.tasks_s, found.packets, found.drops)
+        done = runner.run(scenario, case.file, FOLDER / "runs", lambda progress: None)
+        _, history = outputs.read_history(done.run_dir)
+        result = read_history(history, done.verdict.outcome, moving=side == OURS)
+        shutil.rmtree(done.run_dir)
+        return result
+    except (RuntimeError, ValueError, OSError, subprocess.SubprocessError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The results on the disk, each with the mark of what made it."""
+
+    folder: Path
+
+    def read(self, case: Case, seed: int, side: str) -> Result | None:
+        """A result; None if there is none of the present scenario."""
+        path = self._path(case, seed, side)
+        if not path.exists():
+            return None
+        found = json.loads(path.read_text())
+        if found.pop("of") != _mark(case.load(seed, side), side):
+            return None
+        return Result(**{**found, "tasks_s": tuple(found["tasks_s"])})
+
+    def write(self, case: Case, seed: int, side: str, result: Result) -> None:
+        """Keep a result."""
+        path = self._path(case, seed, side)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **asdict(result)}))
+
+    def results(self, case: Case, side: str) -> list[Result]:
+        """The results of all seeds that there are."""
+        found = (self.read(case, seed, side) for seed in seeds_of(case))
+        return [each for each in found if each is not None]
+
+    def _path(self, case: Case, seed: int, side: str) -> Path:
+        return self.folder / case.name / f"{side}-{seed}.json"
+
+
+def _mark(scenario: Scenario, side: str) -> str:
+    source = against_ns3.SOURCE.read_bytes() if side == NS3 else b""
+    return hashlib.sha256(resolve(scenario).encode() + source).hexdigest()[:16]
+
+
+def seeds_of(case: Case) -> range:
+    """The seeds of a case."""
+    return range(1, case.seeds + 1)
+
+
+def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
+    """Measure what is missing, and say what cannot be measured here."""
+    for side in sides:
+        those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
+        wanted = [case for case in cases if those & {*case.sides}]
+        missing = sorted(
+            (
+                (c, seed)
+                for c in wanted
+                for seed in seeds_of(c)
+                if store.read(c, seed, side) is None
+            ),
+            key=lambda job: job[1],
+        )
+        try:
+            if side == KERNEL:
+                _measure_in_machines(missing, store)
+            else:
+                _measure_each(missing, store, side)
+        except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
+            _say(f"{side}: not here: {error}")
+
+
+def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str) -> None:
+    """Measure two at a time, each in a process, which handles the signals of its run."""
+    if side == NS3:
+        against_ns3.build(against_ns3.find_cache())
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        jobs = {pool.submit(carry_out, side, *each): each for each in missing}
+        for job in as_completed(jobs):
+            case, seed = jobs[job]
+            result = job.result()
+            if isinstance(result, Result):
+                store.write(case, seed, side, result)
+            _say(f"{side} {case.name} {seed}: {_write(result)}")
+
+
+def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> None:
+    """Run these in several machines at once, each with its share of them."""
+
+    def one(jobs: Sequence[tuple[Case, int]], number: int) -> None:
+        out = FOLDER / f"machine-{number}"
+        shutil.rmtree(out, ignore_errors=True)
+        named = {f"{case.name}_{seed}": case.load(seed, KERNEL) for case, seed in jobs}
+        try:
+            against_kernel.run(named, out, MACHINE_S)
+        except RuntimeError as error:
+            _say(f"{KERNEL}: {error}")
+        for (case, seed), name in zip(jobs, named, strict=True):
+            if not (out / name / "events.jsonl").exists():
+                _say(f"{KERNEL} {name}: no result")
+                continue
+            data = outputs.read(out / name)
+            result = read_history(data.history, data.verdict.outcome, moving=True)
+            if result.tasks_s:
+                store.write(case, seed, KERNEL, result)
+            _say(f"{KERNEL} {name}: {_write(result)}")
+
+    shares = [share for n in range(MACHINES) if (share := missing[n::MACHINES])]
+    if shares:
+        emulated_machine.prepare(against_ns3.find_cache())
+    with ThreadPoolExecutor(MACHINES) as pool:
+        list(pool.map(one, shares, range(len(shares))))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A case on another side beside Trunkline: both means, and the difference in percent."""
+
+    case: Case
+    side: str
+    what: str
+    ours: str
+    other: str
+    percent: float
+    half: float
+
+    def write(self) -> list[str]:
+        """A row of a table."""
+        text = f"{self.percent:+.1f}" + (f" ± {self.half:.1f}" if self.half >= 0.05 else "")
+        return [f"`{self.case.name}`", self.side, self.what, self.ours, self.other, text]
+
+
+QUANTITIES: Mapping[str, Callable[[Result], float]] = {
+    "first task": lambda result: result.cold_s,
+    "later tasks": lambda result: result.warm_s,
+}
+
+
+def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
+    """Compare all that both sides have measured."""
+    for case in cases:
+        for side in (each for each in sides if each in case.sides):
+            ours, others = (
+                [each for each in store.results(case, name) if each.tasks_s]
+                for name in (BASELINES[side], side)
+            )
+            if ours and others:
+                count = min(len(each.tasks_s) for each in (*ours, *others))
+                for what, value in QUANTITIES.items():
+                    pair = (
+                        [value(each.first(count)) for each in these] for these in (ours, others)
+                    )
+                    yield _compare(case, side, what, *pair)
+
+
+def _compare(
+    case: Case, side: str, what: str, ours: Sequence[float], others: Sequence[float]
+) -> Difference:
+    first, second = confidence_interval(ours), confidence_interval(others)
+    halves = [0.0 if math.isnan(x.high) else (x.high - x.mean) / x.mean for x in (first, second)]
+    percent = 100 * (second.mean / first.mean - 1)
+    mine, theirs = (
+        f"{x.mean:.3f}" + (f" ± {half * x.mean:.3f}" if half * x.mean >= 0.0005 else "")
+        for x, half in zip((first, second), halves, strict=True)
+    )
+    return Difference(case, side, what, mine, theirs, percent, 100 * math.hypot(*halves))
+
+
+def _write(result: Result | str) -> str:
+    if isinstance(result, str):
+        return result
+    times = " ".join(f"{each:.4f}" for each in result.tasks_s)
+    return f"{result.verdict}, {result.drops} of {result.packets} packets lost, {times}"
+
+
+TITLES = ("case", "side", "what", "Trunkline, s", "the other, s", "difference, %")
+
+
+def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[list[str]]]:
+    """The titles and the rows of a table."""
+    if name == "summary":
+        titles = ("side", "what", "cases", "median, %", "95th percentile, %", "largest, %")
+        groups: dict[tuple[str, str], list[float]] = {}
+        for each in found:
+            groups.setdefault((each.side, each.what), []).append(abs(each.percent))
+        return titles, [[*key, *_summarize(values)] for key, values in groups.items()]
+    if name == "worst":
+        chosen = sorted(found, key=lambda each: -abs(each.percent))[:WORST]
+        return TITLES, [each.write() for each in chosen]
+    return TITLES, [each.write() for each in found if each.side == name]
+
+
+def _summarize(values: Sequence[float]) -> list[str]:
+    ranked = sorted(values)
+    high = ranked[min(len(ranked) - 1, math.ceil(0.95 * len(ranked)) - 1)]
+    numbers = statistics.median(ranked), high, ranked[-1]
+    return [str(len(ranked)), *(f"{each:.1f}" for each in numbers)]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def main() -> None:
+    """Measure what is missing, or print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
+    parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
+    parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL))
+    parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
+    arguments = parser.parse_args()
+    cases = read_cases(arguments.cases.read_text(), arguments.cases.parent)
+    chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
+    store = Store(FOLDER)
+    if arguments.table is None:
+        measure(chosen, store, arguments.sides.split(","))
+        return
+    titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
+    lines = [titles, ["---"] * len(titles), *rows]
+    sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""A scenario as a description of its packets' sources for `ns3_flows.cc` (pure).
+
+The plans and the times between tasks are those of the fluid model of the same run. A chunk is a
+message on the TCP connection of two neighbours, as in a run. A site sends a contribution when its
+task begins, a sum when all of its terms have arrived, and a result when it has it.
+
+ns-3's devices have a header of 2 bytes where Ethernet's has 14. So rates and queues are smaller by
+the same ratio as a full packet, and the payload per second is that of a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.planning.chunks import Chunking
+from trunkline.agents.planning.fluid.fluid_tasks import Trees, list_chunks
+from trunkline.agents.planning.plan import Directed, Edge, Plan
+from trunkline.agents.wire.framing import HEADER
+from trunkline.harness.background.flows import list_flows
+from trunkline.harness.faults.fault_types import Outage
+from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.study.prediction import fluid_run
+from trunkline.topologies.links import Link
+
+PPP_HEADER_BYTES = 2
+ALGORITHMS = {"cubic": "ns3::TcpCubicOfLinux", "bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
+
+LIKE_LINUX: Mapping[str, str] = {
+    "ns3::TcpL4Protocol::RecoveryType": "ns3::TcpPrrRecovery",
+    "ns3::TcpSocket::SndBufSize": "1000000000",
+    "ns3::TcpSocket::RcvBufSize": str(32 << 20),
+    "ns3::TcpSocket::DelAckCount": "2",
+    "ns3::TcpSocket::DelAckTimeout": "40ms",
+    "ns3::TcpSocket::TcpNoDelay": "true",
+    "ns3::TcpSocketBase::MinRto": "200ms",
+    "ns3::TcpSocketBase::ClockGranularity": "200ms",
+    "ns3::TcpSocketBase::Sack": "true",
+    "ns3::TcpSocketBase::Timestamp": "true",
+    "ns3::TcpSocketBase::WindowScaling": "true",
+    "ns3::TcpSocketState::MaxPacingRate": "100Gbps",
+    "ns3::TcpCubic::HyStartDelayMax": "16ms",
+}
+"""Attributes of ns-3 with Linux's values; the other ones are ns-3's own."""
+
+UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
+STOP_S = 3600
+
+
+class CannotDescribeError(ValueError):
+    """The scenario has something that the description has no words for."""
+
+
+@dataclass(slots=True)
+class Description:
+    """The lines of a description, and the numbers of what they have.
+
+    Attributes:
+        begins: the step with which each task begins.
+        ends: the steps with which the receivers of each task have the result.
+    """
+
+    scenario: Scenario
+    lines: list[str] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    ends: list[list[int]] = field(default_factory=list)
+    _steps: int = 0
+    _connections: dict[Directed, int] = field(default_factory=dict)
+    _step_lines: list[str] = field(default_factory=list)
+
+    def moment(self, delay_s: float, after: Iterable[int] = ()) -> int:
+        """Add a moment; returns its step."""
+        return self._step("moment", round(delay_s * 1e9), *after)
+
+    def message(self, src: str, dst: str, size: int, after: Iterable[int]) -> int:
+        """Add a message over the connection of two neighbours; returns its step."""
+        rank = self.scenario.topology.rank
+        ends = (src, dst) if rank(src) < rank(dst) else (dst, src)
+        number = self._connections.setdefault(ends, len(self._connections))
+        return self._step("message", number, int(ends[0] != src), size, *after)
+
+    def _step(self, *words: object) -> int:
+        self._step_lines.append(" ".join(map(str, words)))
+        self._steps += 1
+        return self._steps - 1
+
+    def write(self, attributes: Mapping[str, str], faults: Sequence[str]) -> str:
+        """The whole text."""
+        topology, options = self.scenario.topology, self.scenario.network
+        algorithm = options.congestion_control  # BBR always paces
+        linux = {
+            "ns3::TcpL4Protocol::SocketType": ALGORITHMS[algorithm],
+            "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
+            "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
+            "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),
+            "ns3::TcpCubic::HyStart": str(bool(options.hystart)).lower(),
+        }
+        if isinstance(options.hystart, str):
+            linux["ns3::TcpCubic::HyStartDetect"] = {"train": "1", "delay": "2"}[options.hystart]
+        settings = {**LIKE_LINUX, **linux, **attributes}
+        lines = [f"set {name} {value}" for name, value in settings.items()]
+        lines += [f"node {name}" for name in topology.node_names]
+        lines += self._list_links()
+        for a, b in self._connections:
+            lines.append(f"connection {self._path(a, b)} {self._path(b, a)}")
+        lines += [*self._step_lines, *faults, *self._list_datagrams()]
+        return "\n".join([*lines, f"run {self.scenario.seed} {STOP_S * 10**9}", ""])
+
+    def _path(self, src: str, dst: str) -> str:
+        nodes = self.scenario.topology.path(src, dst)
+        return " ".join(map(str, (len(nodes), *map(self.scenario.topology.rank, nodes))))
+
+    def _list_links(self) -> Iterator[str]:
+        topology = self.scenario.topology
+        share = self._header_share()
+        for link in topology.links:
+            back = topology.link(link.dst, link.src)
+            if topology.rank(link.src) > topology.rank(link.dst):
+                continue
+            delay_ns = (link.delay_ms + back.delay_ms) / 2 * 1e6  # only round trips count
+            ends = topology.rank(link.src), topology.rank(link.dst)
+            words: list[float] = [*ends, round(delay_ns)]
+            for each in (link, back):
+                _refuse_impairments(each)
+                rate, queue = each.rate_mbps * 1e6, topology.queue_bytes(each)
+                words += [round(rate * share), round(queue * share), each.loss_percent / 100]
+            yield f"link {' '.join(map(str, words))}"
+
+    def _header_share(self) -> float:
+        mtu = self.scenario.network.mtu
+        return (mtu + PPP_HEADER_BYTES) / (mtu + ETHERNET_HEADER_BYTES)
+
+    def _list_datagrams(self) -> Iterator[str]:
+        for flow in list_flows(self.scenario.background):
+            entry = flow.entry
+            if entry.kind != "constant":
+                raise CannotDescribeError(f"background: {entry.kind}: expected constant")
+            size = entry.packet_bytes
+            interval_ns = (size + ETHERNET_HEADER_BYTES) * 8e3 / entry.rate_mbps
+            stop_s = STOP_S if entry.stop_s is None else entry.stop_s
+            times = (round(interval_ns), round(entry.start_s * 1e9), round(stop_s * 1e9))
+            words = (self._path(flow.src, flow.dst), size, *times)
+            yield f"datagrams {' '.join(map(str, words))}"
+
+
+def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) -> Description:
+    """Describe a scenario whose tasks follow each other.
+
+    Raises CannotDescribeError.
+    """
+    quiet = replace(scenario, timeline=())
+    if obstacles := list(fluid_run.list_obstacles(quiet)):
+        raise CannotDescribeError(obstacles[0])
+    if scenario.scheme.has_paths or scenario.scheme.scatter == "non-blocking":
+        raise CannotDescribeError("scheme: auxiliary paths and early contributions have no words")
+    made, ended_s = Description(scenario), 0.0
+    history = History.of(fluid_run.predict_events(quiet))
+    for task in history.tasks:
+        begun_s, end_ns = task.started.t_ns / 1e9, task.end_ns
+        if end_ns is None or begun_s < ended_s:
+            raise CannotDescribeError("tasks that overlap have no words")
+        _describe_task(made, task.started, task, begun_s - ended_s)
+        ended_s = end_ns / 1e9
+    return made
+
+
+def list_faults(made: Description) -> Iterator[str]:
+    """The lines of the timeline, which begins with the first task."""
+    topology = made.scenario.topology
+    for entry in made.scenario.timeline:
+        fault = entry.fault
+        if not isinstance(fault, Outage) or fault.how != "blackhole" or fault.for_s is None:
+            raise CannotDescribeError("timeline: expected an outage as a blackhole, for some time")
+        ways = [(fault.a, fault.b), (fault.b, fault.a)][: 1 + (fault.direction == "both")]
+        for src, dst in ways:
+            times = round(entry.at_s * 1e9), round(fault.for_s * 1e9), made.begins[0]
+            yield " ".join(map(str, ("down", topology.rank(src), topology.rank(dst), *times)))
+
+
+def _refuse_impairments(link: Link) -> None:
+    if link.has_bursts or any(getattr(link, name) for name in UNKNOWN):
+        raise CannotDescribeError(f"link {link.src} -> {link.dst}: expected independent losses")
+
+
+def _describe_task(made: Description, started: TaskStarted, task: Task, gap_s: float) -> None:
+    plan, topology = task.plan, made.scenario.topology
+    centre = made.scenario.controller_site
+    before = made.ends[-1] if made.ends else []
+    begin = made.moment(gap_s, before)
+    made.begins.append(begin)
+    starts = {
+        site: made.moment(topology.path_delay_ms(centre, site) / 1e3, [begin])
+        for site in plan.participants()
+    }
+    made.ends.append(_Messages(made, plan, task.cut, starts).add_all())
+
+
+@dataclass(slots=True)
+class _Messages:
+    """The messages of one task; `arrived` has the steps after which a site has what it waits for.
+
+    Attributes:
+        starts: the step with which each site hears of the task.
+    """
+
+    made: Description
+    plan: Plan
+    cut: Chunking
+    starts: Mapping[str, int]
+    trees: list[Trees] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trees = [Trees.of(block) for block in self.plan.blocks]
+
+    def add_all(self) -> list[int]:
+        """Add the messages of all chunks; returns the last step of each receiver and block."""
+        ends: list[int] = []
+        for chunk, block in list_chunks(self.plan):
+            if not self.plan.blocks[block].pipelined:
+                raise CannotDescribeError("scheme: expected blocks that are pipelined")
+            ends += self._add_chunk(chunk, block)
+        return ends or list(self.starts.values())
+
+    def _add_chunk(self, chunk: int, number: int) -> list[int]:
+        trees, block = self.trees[number], self.plan.blocks[number]
+        sums: dict[str, list[int]] = {site: [] for site in self.plan.participants()}
+        for edge in _sort_inward(trees.parent):
+            after = [*sums[edge[0]], self.starts[edge[0]]]
+            sums[edge[-1]].append(self._send(edge, chunk, after))
+        has = {block.aggregator: [*sums[block.aggregator], self.starts[block.aggregator]]}
+        waiting = [block.aggregator]
+        while waiting:
+            site = waiting.pop(0)
+            for edge in trees.children.get(site, ()):
+                has[edge[-1]] = [self._send(edge, chunk, has[site])]
+                waiting.append(edge[-1])
+        receivers = self.plan.receivers_of(block)
+        return sorted({step for site in receivers for step in has.get(site, ())})
+
+    def _send(self, edge: Edge, chunk: int, after: Sequence[int]) -> int:
+        size = HEADER.size + self.cut.size(chunk)
+        step = -1
+        for hop, (src, dst) in enumerate(pairwise(edge)):
+            left = 2 * (len(edge) - 2 - hop)
+            step = self.made.message(src, dst, size + left, after)
+            after = [step]
+        return step
+
+
+def _sort_inward(parent: Mapping[str, Edge]) -> list[Edge]:
+    """The edges of an in-tree, leaves first."""
+
+    def depth(site: str) -> int:
+        return 1 + depth(parent[site][-1]) if site in parent else 0
+
+    return sorted(parent.values(), key=lambda edge: -depth(edge[0]))

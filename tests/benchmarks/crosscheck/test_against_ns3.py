@@ -1,0 +1,51 @@
+"""What ns-3 answers, and what it simulates where it is installed."""
+
+import against_ns3
+import pytest
+from against_ns3 import NotHereError, Simulated, read_answer, simulate
+
+from trunkline.harness.scenario.loading import parse
+
+PAIR = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 1 MB, compute: 1 s}
+scheme: {name: ps-bsp, servers: [n2]}
+stop: {tasks: 4}
+network: {pacing: false}
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    try:
+        return against_ns3.build(against_ns3.find_cache())
+    except NotHereError as error:
+        pytest.skip(str(error))
+
+
+def test_a_task_lasts_until_its_last_message():
+    text = "ended 0 1000\nended 1 5000\nended 2 9000\nlink 0 1 300 7 1 2\nlink 1 0 60 3 0 0\n"
+    assert read_answer(text, [0], [[1, 2]]) == Simulated((8e-6,), packets=10, drops=3)
+
+
+def test_a_task_that_has_not_ended_has_no_time():
+    assert read_answer("ended 0 1000\nended 1 5000\n", [0, 2], [[1], [3]]).tasks_s == (4e-6,)
+
+
+def test_a_missing_simulator_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(against_ns3.shutil, "which", lambda name: None)
+    with pytest.raises(NotHereError, match="apt-get install libns3-dev"):
+        against_ns3.build(tmp_path)
+
+
+def test_a_warm_connection_carries_a_model_at_the_rate_of_its_payload(program):
+    found = simulate(parse(PAIR, "x.yaml"), program)
+    ideal_s = 1e6 * 8 / 10e6 * 1514 / 1448 + 2 * 0.010  # the message that starts it, and the last
+    assert found.tasks_s[2:] == pytest.approx([ideal_s, ideal_s], rel=0.02)
+
+
+def test_losses_and_an_outage_drop_packets(program):
+    lossy = simulate(parse(PAIR, "x.yaml", ["topology.loss=2 %"]), program)
+    assert 0.01 < lossy.drops / lossy.packets < 0.03
+    cut = parse(PAIR, "x.yaml", ["timeline=[{at: 300 ms, do: outage n1 n2 for 1 s}]"])
+    assert simulate(cut, program).tasks_s[0] > 1.8

@@ -1,0 +1,109 @@
+"""The table of cases, the results that are kept, and what their tables show."""
+
+from pathlib import Path
+
+import crosscheck
+import pytest
+from crosscheck import KERNEL, NS3, OURS, UNPACED, Case, Result, Store, compare, draw, read_cases
+from ns3_description import describe
+
+from trunkline.harness.record.history import History
+from trunkline.harness.study.prediction.fluid_run import predict_events
+
+FOLDER = crosscheck.CASES.parent
+PAIR = Case("pair", FOLDER / "pair.yaml", 1, (NS3, KERNEL), ("topology.rates=20 Mbit/s",))
+
+
+def make(*tasks_s: float) -> Result:
+    return Result("pass", tasks_s, 1000, 0)
+
+
+def test_a_line_is_a_scenario_with_changes():
+    text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
+    expected = Case(
+        "fast", Path("f/pair.yaml"), 3, (NS3, KERNEL), ("topology.rates=20 Mbit/s", "seed=1")
+    )
+    assert read_cases(text, Path("f")) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("fast pair.yaml 3\n", "expected NAME FILE SEEDS"),
+        ("fast pair.yaml many ns3\n", "expected NAME FILE SEEDS"),
+        ("fast pair.yaml 1 here\n", "expected NAME FILE SEEDS"),
+        ("a pair.yaml 1 ns3\na pair.yaml 1 ns3\n", "a: given twice"),
+    ],
+)
+def test_a_wrong_table_is_refused(text, why):
+    with pytest.raises(ValueError, match=why):
+        read_cases(text, Path())
+
+
+def test_all_cases_can_be_run_and_described():
+    cases = read_cases(crosscheck.CASES.read_text(), FOLDER)
+    assert sum(NS3 in case.sides for case in cases) >= 50
+    assert sum(KERNEL in case.sides for case in cases) >= 20
+    for case in cases:
+        if NS3 in case.sides:
+            describe(case.load(1, NS3))
+        if KERNEL in case.sides:
+            assert case.load(1, KERNEL).clock == "real"
+
+
+def test_a_result_of_another_scenario_does_not_count(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, OURS, make(2.0, 1.0))
+    assert store.read(PAIR, 1, OURS) == make(2.0, 1.0)
+    other = Case("pair", PAIR.file, 1, (NS3,), ("topology.rates=30 Mbit/s",))
+    assert store.read(other, 1, OURS) is None
+
+
+def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, UNPACED, make(2.0, 9.0, 1.0, 1.0))
+    store.write(PAIR, 1, NS3, make(2.1, 9.0, 1.0, 0.9))
+    found = [*compare([PAIR], store, (NS3, KERNEL))]
+    assert [each.write() for each in found] == [
+        ["`pair`", "ns-3", "first task", "2.000", "2.100", "+5.0"],
+        ["`pair`", "ns-3", "later tasks", "1.000", "0.950", "-5.0"],
+    ]
+
+
+def test_seeds_give_an_interval(tmp_path):
+    case = Case("pair", PAIR.file, 2, (NS3,), ())
+    store = Store(tmp_path)
+    for seed, ours, other in ((1, 1.0, 1.1), (2, 1.2, 1.1)):
+        store.write(case, seed, UNPACED, make(ours))
+        store.write(case, seed, NS3, make(other))
+    (first, _) = compare([case], store, (NS3,))
+    assert first.percent == pytest.approx(0.0)
+    assert first.half == pytest.approx(100 * 12.706 * 0.1 / 1.1, rel=1e-3)
+
+
+def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
+    store = Store(tmp_path)
+    cases = [Case(f"c{n}", PAIR.file, 1, (NS3,), ()) for n in range(1, 21)]
+    for number, case in enumerate(cases, 1):
+        store.write(case, 1, UNPACED, make(1.0))
+        store.write(case, 1, NS3, make(1.0 + number / 100))
+    found = [*compare(cases, store, (NS3,))]
+    assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
+    assert draw("summary", found)[1][0] == ["ns-3", "first task", "20", "10.5", "19.0", "20.0"]
+
+
+def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
+    store = Store(tmp_path)
+    store.write(PAIR, 1, OURS, make(2.0, 1.0, 1.0, 1.0, 7.0, 7.0, 7.0, 7.0))
+    store.write(PAIR, 1, KERNEL, make(2.0, 1.0, 1.0, 1.1))
+    found = [*compare([PAIR], store, (KERNEL,))]
+    assert [each.percent for each in found] == pytest.approx([0.0, 5.0])
+
+
+def test_moving_times_leave_out_what_processors_take():
+    history = History.of(predict_events(PAIR.load(1, OURS)))
+    moving = crosscheck.read_history(history, "pass", moving=True)
+    whole = crosscheck.read_history(history, "pass", moving=False)
+    # In the model, a task moves bytes when its message has reached both sites, after 10 ms.
+    differences = [a - b for a, b in zip(whole.tasks_s, moving.tasks_s, strict=True)]
+    assert differences[:2] == pytest.approx([0.010, 0.010], abs=1e-6)

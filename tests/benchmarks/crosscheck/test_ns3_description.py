@@ -1,0 +1,87 @@
+"""A scenario as a description for ns-3: links, connections, messages and what they wait for."""
+
+import pytest
+from ns3_description import CannotDescribeError, describe, list_faults
+
+from trunkline.harness.scenario.loading import parse
+
+PAIR = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s, delays: 10 ms, queue: 75 kB}
+workload: {kind: synthetic, model: 100 kB, compute: 2 s}
+scheme: {name: ps-bsp, servers: [n2], chunk: 64 KiB}
+stop: {tasks: 2}
+"""
+TREE = """
+topology: {builder: full_mesh, sites: 3, rates: 10 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 64 KiB, compute: 1 s}
+scheme: {policy: bsp, plan: ring, chunk: 64 KiB}
+stop: {tasks: 1}
+"""
+
+
+def write(text: str, *changes: str) -> list[str]:
+    made = describe(parse(text, "x.yaml", changes))
+    return made.write({}, [*list_faults(made)]).splitlines()
+
+
+def test_a_push_and_a_pull_are_messages_over_one_connection():
+    found = [line for line in write(PAIR) if not line.startswith("set ")]
+    assert found == [
+        "node n1",
+        "node n2",
+        # rates and queues are smaller by 1502 / 1514
+        "link 0 1 10000000 9920740 74406 0.0 9920740 74406 0.0",
+        "connection 2 0 1 2 1 0",
+        "moment 2000000000",  # computing
+        "moment 0 0",  # n1 has the controller
+        "moment 10000000 0",
+        "message 0 0 65568 1",  # with the frame's header of 32 bytes
+        "message 0 0 34496 1",
+        "moment 10000000 2 3 2 4",  # n2 tells the controller
+        "moment 0 5",
+        "moment 10000000 5",
+        "message 0 1 65568 7",
+        "message 0 1 34496 7",
+        "run 1 3600000000000",
+    ]
+
+
+def test_a_sum_waits_for_what_it_adds_and_a_result_for_the_sum():
+    # n1, n2 and n3 hear of the task in steps 1 to 3. n3 -> n1 -> n2 sums, n2 -> n3 -> n1 returns.
+    assert [line for line in write(TREE) if line.startswith("message")] == [
+        "message 0 1 65568 3",
+        "message 1 0 65568 4 1",
+        "message 2 0 65568 5 2",
+        "message 0 1 65568 6",
+    ]
+
+
+def test_an_outage_follows_the_first_task():
+    lines = write(PAIR, "timeline=[{at: 1 s, do: outage n1 n2 for 500 ms}]")
+    assert lines[-3:-1] == ["down 0 1 1000000000 500000000 0", "down 1 0 1000000000 500000000 0"]
+
+
+def test_background_traffic_has_the_rate_of_the_whole_frames():
+    lines = write(PAIR, "background=[{src: n1, dst: n2, rate: 4 Mbit/s}]")
+    assert lines[-2] == "datagrams 2 0 1 1500 3028000 0 3600000000000"
+
+
+def test_the_settings_of_tcp_are_those_of_the_scenario():
+    lines = write(PAIR, "network={congestion_control: bbr, initial_window: 20, pacing: false}")
+    assert "set ns3::TcpL4Protocol::SocketType ns3::TcpBbr" in lines
+    assert "set ns3::TcpSocket::InitialCwnd 20" in lines
+    assert "set ns3::TcpSocketState::EnablePacing true" in lines  # BBR always paces
+    assert "set ns3::TcpSocketState::EnablePacing false" in write(PAIR, "network.pacing=false")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("topology.jitter=1 ms", "n1 -> n2: expected independent losses"),
+        ("timeline=[{at: 1 s, do: kill n1}]", "expected an outage"),
+        ("background=[{src: n1, dst: n2, rate: 4 Mbit/s, kind: tcp}]", "expected constant"),
+    ],
+)
+def test_what_has_no_words_is_refused(change, why):
+    with pytest.raises(CannotDescribeError, match=why):
+        write(PAIR, change)
