@@ -336,8 +336,7 @@ def _get_network(scenario: Scenario) -> tuple[Any, ...]:
 def _write_tables(
     spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    there = find_finished(spec, output.path)
-    path = output.path
+    path, there = output.path, find_finished(spec, output.path)
     rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
     if tries := Tries(output).list_all([t.job.identity for t in spec.trials]):
         rows = [{**row, "tries": n} for row, n in zip(rows, tries, strict=True)]
