@@ -64,7 +64,7 @@ MEANINGS: Mapping[str, str] = {
     "drops": "packets that the interface's queue dropped",
     "dst": "the receiving end of the link",
     "duplicate_percent": "the share of packets that arrive twice",
-    "end_ns": "when it ended",
+    "end_ns": "when it ended; of payload, when its last chunk was handed to TCP or had arrived",
     "entry": "the number of the entry of `expect:`, from 0",
     "expected": "what the run has set, in words",
     "failed": "whether the call raised an error",
@@ -143,7 +143,7 @@ MEANINGS: Mapping[str, str] = {
     "time_charged.sites": "a list with a part for each site",
     "programs_exited.sites": "the programs",
     "src": "the sending end of the link",
-    "start_ns": "when it began",
+    "start_ns": "when it began; of payload, when its first chunk was handed to TCP or had arrived",
     "step": "fingerprint of what was added",
     "targets": "the links (`a -> b`) or the agent; empty: all links",
     "task": "the task's number; the backup's tasks begin at 1000000",
@@ -335,8 +335,12 @@ import pandas as pd
 
 events = pd.read_json("runs/quickstart/latest/events.jsonl", lines=True)
 sent = events[events["event"] == "sent"].dropna(axis="columns", how="all")
-rates = sent["bytes"] * 8e3 / (sent["end_ns"] - sent["start_ns"])  # Mbit/s
+megabytes = sent.groupby(["site", "dst"])["bytes"].sum() / 1e6
 ```
+
+These times are those at which agents hand chunks to TCP, and get them from it, so they give no
+rates: a payload of one chunk has no length. `trunkline.open_run(RUN).link_rates()` has the rate of
+each link over time.
 
 The [tables](../tables.md) have most of this in a handier form. In the examples, `... 16 in all`
 stands for further values.

@@ -112,6 +112,7 @@ class Shell(cmd.Cmd):
         self.reading = False
         self.prompt = ""
         self.sourced: list[Path] = []
+        self.saved: set[Path] = set()
         self.mininet_verbs = mininet_cli.verbs()
 
     def run(self) -> None:
@@ -294,6 +295,9 @@ class Shell(cmd.Cmd):
         self.prompt = "trunkline> "
 
     def _save(self, path: Path) -> None:
+        if path.exists() and path.resolve() not in self.saved:
+            self._complain(f"save {path}: this file exists: expected a new one")
+            return
         session = self.channel.ask("save", self._show)
         self._wait_for_prompt()
         if not session["done"]:
@@ -301,6 +305,7 @@ class Shell(cmd.Cmd):
         elif refusal := save(self.scenario, path, session["saved"]):
             self._complain(refusal)
         else:
+            self.saved.add(path.resolve())
             entries = len(session["saved"]["timeline"])
             self._show(f"saved as {path}; faults: {entries}\n")
 

@@ -76,7 +76,7 @@ def check_results(
         except ComputedTooLongError as reason:
             text = describe_excess(reason, file, f"{name}()")
             raise error(f"{file}: {text}") from None
-        except Exception as reason:
+        except (Exception, SystemExit) as reason:
             raise wrong(f"{file}: {describe(reason, file)}") from reason
         if not result.holds(made):
             raise wrong(f"{file}: {name} gave {_show(made)}: expected {result.allowed}")

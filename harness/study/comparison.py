@@ -262,7 +262,8 @@ def list_metrics(
                 float(row.get("bound_s", np.nan)),
             )
             of_task = marks if metric == "task_s" else ()
-            means.append(Mean(name, mean, low, high, values, counted, *of_task))
+            ended = int(row["missing"]) < int(row["trials"])
+            means.append(Mean(name, mean, low, high, values, counted, ended, *of_task))
         yield Metric(METRICS[metric], means)
 
 

@@ -76,14 +76,17 @@ def plan(
 ) -> Soak:
     """Plan the runs; run n, from 0, has the scenario's seed plus n.
 
-    `churn` replaces the scenario's timeline by random faults in the syntax of a timeline. Without
+    `churn` replaces the scenario's timeline by random faults in the syntax of a timeline, with or
+    without its first word. Without
     `churn`, a scenario that has no timeline gets CHURN. Raises ScenarioErrors.
     """
     text = read_file(path)
     first = parse(text, str(path), overrides, seed)
     changes = tuple(overrides)
     if churn is not None or not first.timeline:
-        entry = json.dumps({"do": churn or CHURN})
+        words = churn or CHURN
+        text_of = words if words.split()[:1] == [Churn.VERB] else f"{Churn.VERB} {words}"
+        entry = json.dumps({"do": text_of})
         changes = (*overrides, f"timeline=[{entry}]")
         first = parse(text, str(path), changes, seed)
     seeds = tuple(range(first.seed, first.seed + runs))

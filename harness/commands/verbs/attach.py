@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from trunkline.harness.commands import terminal
@@ -48,6 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.run is None and current_runs.is_name(arguments.where, runs_dir):
         return _open_prompt(current_runs.find(arguments.where, runs_dir))
 
+    if arguments.run is None and not arguments.quiet:
+        print(
+            f"{arguments.where}: no run in {runs_dir} has this name: asking a machine",
+            file=sys.stderr,
+        )
     host = terminal.make_host(arguments.where, arguments)
     with terminal.follow(arguments.quiet) as (show, tell):
         result = client.attach(host, arguments.run, runs_dir, show, tell)

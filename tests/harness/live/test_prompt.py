@@ -90,20 +90,25 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         early = str(tmp_path / "early.yaml")
         kept = main.main(["inject", "small", "save", early, "--runs", runs])
         injected = capsys.readouterr()
+        again = main.main(["inject", "small", "save", early, "--runs", runs])
         process.stdin.write(
             "watch 1 s\nwatch\nwatch 1\noutage n2 n4 for 1 ms\nn1 ping -c1 n3\nmend n1 n2\n"
             "bogus\nnodes\nsh pwd\n"
         )
         process.stdin.write("x" * 5000 + "\n")
         process.stdin.write("n1 echo " + "y" * 200_000 + "\n")
-        process.stdin.write("trace n1 n2 \0.csv\nsave saved.yaml\nexit\nstatus  # too late\n")
+        process.stdin.write(
+            "trace n1 n2 \0.csv\nsave small.yaml\nsave saved.yaml\nsave saved.yaml\nexit\nstatus  # too late\n"
+        )
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
     assert said["fault 0"].startswith("outage n1 n2 both blackhole, active for 0.")
     assert said["n1 -> n2"] == "blackhole"
     assert said["time"].startswith("1.0")
-    assert (held, wrong, kept) == (0, 64, 0)
+    assert (held, wrong, kept, again) == (0, 64, 0, 64)
+    assert "save small.yaml: this file exists: expected a new one\n" in err
+    assert out.count("saved as saved.yaml; faults: ") == 2  # its own file may be saved again
     assert len(load(early).timeline) == 2
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"

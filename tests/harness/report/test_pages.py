@@ -562,6 +562,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     nan = math.nan
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
     means += [Mean("torch", nan, nan, nan, (), passed=3)]
+    means += [Mean("later", nan, nan, nan, (), ended=False)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
     cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics)
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
@@ -572,6 +573,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
     words = ("CREW", "1.50 ± 0.10 (2 trials)", "ring", "no trial passed", "torch", "no task time")
+    words += ("later", "no trial has ended")
     assert tuple(text for text in made.texts["text"] if text in words) == words
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]

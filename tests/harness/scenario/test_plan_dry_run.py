@@ -92,6 +92,18 @@ def test_a_plan_that_a_loss_would_break_has_a_note(tmp_path, capsys):
     assert capsys.readouterr().out == f"{file}: ok\n{file}: note: {note}\n"
 
 
+def test_a_plan_that_leaves_the_program_is_refused_where_it_does(tmp_path):
+    file = write_plan(tmp_path)
+    leaving = (
+        (tmp_path / "mine.py")
+        .read_text()
+        .replace("    root =", "    raise SystemExit(0)\n    root =")
+    )
+    (tmp_path / "mine.py").write_text(leaving)
+    with pytest.raises(ScenarioErrors, match=r"scheme.plan: mine.py: line 7: SystemExit: 0"):
+        load(file)
+
+
 def test_every_plan_is_rehearsed_without_complaint():
     for plan in registry.plans():
         parse(SCENARIO.format(scheme=f"{{plan: {plan}, p: 3}}"), "x.yaml")

@@ -52,6 +52,7 @@ def test_a_scenario_s_own_timeline_is_kept_unless_other_faults_are_asked_for(tmp
     asked = soak_runs.plan(path, 1, seed=1)
     assert scenario_of(asked.job(1)).timeline == (Entry(2.0, Outage("n1", "n2", for_s=1.0)),)
     asked = soak_runs.plan(path, 1, seed=1, churn="churn kills=5s")
+    assert soak_runs.plan(path, 1, seed=1, churn="kills=5s") == asked
     assert scenario_of(asked.job(1)).timeline == (Entry(0.0, Churn(kills_s=5.0)),)
 
 

@@ -36,8 +36,9 @@ class Mean:
     """A cell's mean over its trials that passed, and the bounds of its 95 % interval.
 
     Bounds are NaN for a single trial, and the mean as well if no trial has a value. `passed` tells
-    how many trials passed: a program may pass without one. Of a task's time, `estimate` and `bound`
-    are the means of the time that the plan should take, and of the time that no plan can beat.
+    how many trials passed: a program may pass without one, and `ended` whether any has ended. Of a
+    task's time, `estimate` and `bound` are the means of the time that the plan should take, and of
+    the time that no plan can beat.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Mean:
     high: float
     trials: tuple[float, ...]
     passed: int = 0
+    ended: bool = True
     estimate: float = nan
     bound: float = nan
 
@@ -132,7 +134,9 @@ def _draw_mean(each: Mean, row: int, x: Scale, at: float) -> list[Html]:
 
 def _format(each: Mean, label: str) -> str:
     if not isfinite(each.mean):
-        return f"no {label.partition(' (')[0]}" if each.passed else "no trial passed"
+        if each.passed:
+            return f"no {label.partition(' (')[0]}"
+        return "no trial passed" if each.ended else "no trial has ended"
     return format_interval(each.mean, each.high - each.mean, len(each.trials))
 
 
