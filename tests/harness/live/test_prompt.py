@@ -97,9 +97,8 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         )
         process.stdin.write("x" * 5000 + "\n")
         process.stdin.write("n1 echo " + "y" * 200_000 + "\n")
-        process.stdin.write(
-            "trace n1 n2 \0.csv\nsave small.yaml\nsave saved.yaml\nsave saved.yaml\nexit\nstatus  # too late\n"
-        )
+        process.stdin.write("trace n1 n2 \0.csv\nsave small.yaml\nsave saved.yaml\n")
+        process.stdin.write("save saved.yaml\nexit\nstatus  # too late\n")
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
