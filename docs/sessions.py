@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import re
 import shlex
 import subprocess
@@ -31,6 +30,12 @@ PAGES = ("tutorial", "shell")
 MADE = ("run", "shell", "show")
 TYPED = re.compile(r"^[\d.]+ s> (.*)$", re.MULTILINE)
 REFUSED = 64
+COMMAND = """
+import sys
+from trunkline.harness.commands import main, terminal
+terminal.PLAIN_WIDTH = 80
+sys.exit(main.main(sys.argv[1:]))
+"""
 LONGEST_S = 600.0
 
 
@@ -78,7 +83,7 @@ def carry_out(text: str, folder: Path) -> str:
 def _run(words: list[str], shown: str, folder: Path) -> str:
     """What a command prints, with what the page types at its prompt."""
     said = "".join(f"{line}\n" for line in TYPED.findall(shown))
-    command = [sys.executable, "-m", "trunkline.harness.commands.main", *words[1:]]
+    command = [sys.executable, "-c", COMMAND, *words[1:]]
     found = subprocess.run(
         command,
         cwd=folder,
@@ -87,7 +92,6 @@ def _run(words: list[str], shown: str, folder: Path) -> str:
         text=True,
         timeout=LONGEST_S,
         check=False,
-        env={**os.environ, "COLUMNS": "80"},
     )
     if found.returncode not in (0, REFUSED):
         raise SystemExit(f"{shlex.join(words)}: exit code {found.returncode}\n{found.stderr}")

@@ -272,10 +272,7 @@ def follow(
 
 
 def make_console(stderr: bool = False, quiet: bool = False) -> Console:
-    """Make a console for tables and progress.
-
-    Without a terminal it is as wide as the environment's COLUMNS say, else PLAIN_WIDTH.
-    """
+    """Make a console for tables and progress; without a terminal it is PLAIN_WIDTH wide."""
     from rich.console import Console
     from rich.text import Text
 
@@ -291,7 +288,7 @@ def make_console(stderr: bool = False, quiet: bool = False) -> Console:
             raise
 
     made = Piped(stderr=stderr, quiet=quiet, highlight=False)
-    if not made.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+    if not made.is_terminal:
         made.width = PLAIN_WIDTH
     return made
 

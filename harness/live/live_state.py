@@ -399,7 +399,8 @@ def show_rate(mbps: float) -> str:
 
 
 def _describe_rates(rates_mbps: Mapping[Directed, float], of_s: float) -> Line:
-    busiest = sorted(rates_mbps, key=lambda ends: -rates_mbps[ends])[:MOST_RATES]
+    order = sorted(rates_mbps, key=lambda ends: (-float(show_rate(rates_mbps[ends])), ends))
+    busiest = order[:MOST_RATES]
     carried = [
         f"{a} -> {b} {show_rate(rates_mbps[a, b])}" for a, b in busiest if rates_mbps[a, b] >= 0.05
     ]

@@ -114,7 +114,7 @@ def test_ctrl_c_at_the_terminal_ends_a_cluster_on_this_machine_without_a_traceba
         kept = (read_trials(tmp_path)["verdict"] != "missing").sum()
         assert kept >= 1
         assert here.read(done).splitlines()[-2:] == [
-            f"{kept} of 8 trials are kept in out; its tables show the means of these trials; "
+            f"{kept} of 8 trials are kept in out; its page and tables show these trials; "
             "the same command continues",
             "trunkline: interrupted",
         ]

@@ -152,7 +152,7 @@ def test_jobs_that_fail_are_done_without_and_ctrl_c_ends_the_others(tmp_path, sl
         kept = (read_trials(tmp_path)["verdict"] != "missing").sum()
         assert kept >= 1
         assert lines[-1] == "trunkline: interrupted"
-        assert lines[-2].startswith(f"{kept} of 8 trials are kept in out; its tables show ")
+        assert lines[-2].startswith(f"{kept} of 8 trials are kept in out; its page and tables ")
         wait_until(lambda: not here.under_way())
         wait_for_jobs(slurm)
 
