@@ -28,6 +28,7 @@ from trunkline.harness.config.units import (
     Dimension,
     count_of,
     render,
+    short,
 )
 from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
@@ -342,7 +343,7 @@ def describe_links(
     for built in topology.links:
         given, link, cuts = differing.get((built.src, built.dst), (built, built, frozenset()))
         values = [
-            f"{name.rpartition('_')[0]} {render(getattr(link, name), dimension)}"
+            f"{name.rpartition('_')[0]} {short(getattr(link, name), dimension)}"
             for name, dimension in _VALUES
             if getattr(link, name) or name == "rate_mbps"
         ]
