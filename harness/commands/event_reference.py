@@ -16,7 +16,7 @@ from trunkline.agents.events.event import By, Count
 from trunkline.agents.events.event_reading import KINDS
 
 EXAMPLES = Path(__file__).with_name("event_examples.jsonl")
-"""A line of each type of event, from real runs."""
+"""A line of each type of event: of runs, and of a few rare events written by hand."""
 
 WRITERS: Mapping[By, str] = {
     By.RUNNER: "the runner",

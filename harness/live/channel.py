@@ -103,10 +103,17 @@ def session_scenario(scenario: Scenario, name: str, session: Message) -> str:
     return notes + resolve(saved)
 
 
-def save(scenario: Scenario, path: Path, session: Message) -> str | None:
-    """Write a session as a scenario; returns why that failed, None if it did not."""
+def save(scenario: Scenario, path: Path, session: Message, *, replaces: bool = False) -> str | None:
+    """Write a session as a scenario; returns why that failed, None if it did not.
+
+    A file that is there already stays as it is, unless `replaces`.
+    """
     try:
-        path.write_text(session_scenario(scenario, path.stem, session), encoding="utf-8")
+        text = session_scenario(scenario, path.stem, session)
+        with path.open("w" if replaces else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        return f"save {path}: this file exists: expected a new one"
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         return f"{path}: cannot be written: {reason}"

@@ -295,14 +295,13 @@ class Shell(cmd.Cmd):
         self.prompt = "trunkline> "
 
     def _save(self, path: Path) -> None:
-        if path.exists() and path.resolve() not in self.saved:
-            self._complain(f"save {path}: this file exists: expected a new one")
-            return
         session = self.channel.ask("save", self._show)
         self._wait_for_prompt()
         if not session["done"]:
             self._complain(session["text"])
-        elif refusal := save(self.scenario, path, session["saved"]):
+        elif refusal := save(
+            self.scenario, path, session["saved"], replaces=path.resolve() in self.saved
+        ):
             self._complain(refusal)
         else:
             self.saved.add(path.resolve())

@@ -45,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if verb == "save" and not file:
         raise terminal.UsageError("save: expected save FILE")
-    if verb == "save" and Path(file).exists():
-        raise terminal.UsageError(f"save {file}: this file exists: expected a new one")
     with current_runs.connect(run_dir) as sock:
         try:
             said = Channel(sock).ask("save" if verb == "save" else text, _show)
