@@ -208,7 +208,7 @@ outputs: {plots: false}
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        ("sys.exit(0)", "n2: SystemExit: 0"),
+        ("sys.exit(0)", "n2: own.py: line 13: SystemExit: 0"),
         ("raise ValueError('no data')", "n2: own.py: line 13: ValueError: no data"),
         ("os._exit(5)", "ended with exit code 5, while the agent of n2 ran"),
     ],
