@@ -91,7 +91,7 @@ def try_network(file: Path) -> Choices:
     """The steps and choices of a network."""
     scenario = load(file, seed=1)
     settings = planning.controller_settings(scenario)
-    everywhere = settings.sites, settings.sites, settings.rates_mbps
+    everywhere = settings.sites, settings.rates_mbps
     request = make_request(settings, *everywhere, random.Random(0))
     layers = request.layers
     assert layers is not None

@@ -79,6 +79,7 @@ class Topology:
     origins: Mapping[tuple[str, str], Mapping[str, str]] = field(
         default_factory=dict, compare=False, repr=False
     )
+    _site_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _ranks: dict[str, int] = field(init=False, repr=False, compare=False)
     _links: dict[tuple[str, str], Link] = field(init=False, repr=False, compare=False)
     _neighbours: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
@@ -90,7 +91,8 @@ class Topology:
     def __post_init__(self) -> None:
         _check_sites(self.sites)
         _check_routers(self.routers, self.sites)
-        names = (*(site.name for site in self.sites), *self.routers)
+        site_names = tuple(site.name for site in self.sites)
+        names = (*site_names, *self.routers)
         _check_links(names, self.links)
         ranks = {name: rank for rank, name in enumerate(names)}
         outgoing: dict[str, list[str]] = {name: [] for name in ranks}
@@ -99,6 +101,7 @@ class Topology:
         neighbours = {
             name: tuple(sorted(ends, key=ranks.__getitem__)) for name, ends in outgoing.items()
         }
+        object.__setattr__(self, "_site_names", site_names)
         object.__setattr__(self, "_ranks", ranks)
         object.__setattr__(self, "_links", {(link.src, link.dst): link for link in self.links})
         object.__setattr__(self, "_neighbours", neighbours)
@@ -112,7 +115,7 @@ class Topology:
     @property
     def site_names(self) -> tuple[str, ...]:
         """The names of the sites in rank order."""
-        return tuple(site.name for site in self.sites)
+        return self._site_names
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.planning.auxiliary_paths import find_disjoint_paths
@@ -48,6 +48,7 @@ class Planner:
     build_default: Build | None = None
     default: Plan | None = None
     _made_for: tuple[tuple[str, ...], dict[Directed, float]] | None = None
+    _around: _Around | None = None
     given: dict[Directed, set[Edge]] = field(default_factory=dict)
 
     @classmethod
@@ -67,19 +68,11 @@ class Planner:
 
     def plan(self, start: Start, task: int) -> Plan:
         """Build a plan over the usable links and sites. Raises PlanError if there is none."""
-        group = start.group
-        usable_mbps = self.overlay.usable_mbps()
-        around = reachable_from(group[0], usable_mbps)
-        if not around.issuperset(group):
+        around = self._find_around(start.group[0])
+        if not around.sites.issuperset(start.group):
             raise PlanError("the links that are left do not connect the group")
-        request = make_request(
-            self.settings,
-            group,
-            around,
-            {link: rate for link, rate in usable_mbps.items() if link[0] in around},
-            random.Random(f"{self.settings.seed} {task}"),
-            self.rates.first_mbps,
-        )
+        rng = random.Random(f"{self.settings.seed} {task}")
+        request = around.make_request(self.settings, start.group, rng)
         plan = self.build(request)
         if self.default is not None:
             plan = keep_split(self.default, plan)
@@ -87,6 +80,16 @@ class Planner:
             plan = restrict(plan, tuple(start.weights), start.takers, request.shards)
         check(plan, request.rates_mbps.keys())
         return plan
+
+    def _find_around(self, site: str) -> _Around:
+        """What a site reaches over usable links, which seldom changes from plan to plan."""
+        usable_mbps, known = self.overlay.usable_mbps(), self._around
+        if known is None or known.usable_mbps is not usable_mbps or site not in known.sites:
+            reached = frozenset(reachable_from(site, usable_mbps))
+            known = self._around = _Around.of(
+                self.settings, reached, usable_mbps, self.rates.first_mbps
+            )
+        return known
 
     def refresh_default(self) -> bool:
         """Make the default split anew, of the sites that can be used now; whether it has changed.
@@ -109,7 +112,7 @@ class Planner:
         if self.build_default is None or made_for == self._made_for:
             return
         rng = random.Random(f"{self.settings.seed} default split")
-        request = make_request(self.settings, sites, sites, rates_mbps, rng)
+        request = make_request(self.settings, sites, rates_mbps, rng)
         self.default, self._made_for = self.build_default(request), made_for
 
     def paths(self) -> dict[Directed, tuple[Edge, ...]]:
@@ -131,32 +134,67 @@ class Planner:
         return (path for edge in edges for path in self.given.get((edge[0], edge[-1]), ()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """The sites that may help a group, with the usable links among them.
+
+    Attributes:
+        usable_mbps: the usable links of the whole overlay, from which this was found.
+        ordered: the sites in rank order.
+        first_mbps: the rates of these links that were known at the run's start.
+    """
+
+    usable_mbps: Mapping[Directed, float]
+    sites: frozenset[str]
+    ordered: tuple[str, ...]
+    rates_mbps: Mapping[Directed, float]
+    delays_ms: Mapping[Directed, float]
+    first_mbps: Mapping[Directed, float] | None
+
+    @classmethod
+    def of(
+        cls,
+        settings: ControllerSettings,
+        sites: frozenset[str],
+        usable_mbps: Mapping[Directed, float],
+        first_mbps: Mapping[Directed, float] | None,
+    ) -> _Around:
+        """`first_mbps` has the rates that were known at the run's start, perhaps of more links."""
+        ordered = tuple(site for site in settings.sites if site in sites)
+        rates_mbps = {link: rate for link, rate in usable_mbps.items() if link[0] in sites}
+        delays_ms = {link: settings.delays_ms[link] for link in rates_mbps}
+        if first_mbps is not None:
+            first_mbps = {link: first_mbps[link] for link in rates_mbps}
+        return cls(usable_mbps, sites, ordered, rates_mbps, delays_ms, first_mbps)
+
+    def make_request(
+        self, settings: ControllerSettings, group: tuple[str, ...], rng: random.Random
+    ) -> PlanRequest:
+        """The request for a plan builder, which may change the values that it is given."""
+        cut = settings.cut
+        return PlanRequest(
+            group,
+            self.ordered,
+            dict(self.rates_mbps),
+            dict(self.delays_ms),
+            cut.count,
+            rng,
+            None if self.first_mbps is None else dict(self.first_mbps),
+            cut.sizes,
+            {server: chunks for server, chunks in settings.shards.items() if server in group},
+            settings.paths,
+            settings.link_mbps,
+            settings.racks,
+            settings.layers,
+        )
+
+
 def make_request(
     settings: ControllerSettings,
     group: tuple[str, ...],
-    sites: Collection[str],
     rates_mbps: Mapping[Directed, float],
     rng: random.Random,
-    first_mbps: Mapping[Directed, float] | None = None,
 ) -> PlanRequest:
-    """Make the request for a plan builder; no other code creates a `PlanRequest`.
-
-    `sites` are the group and the sites that may help it. `rates_mbps` has the usable links only;
-    `first_mbps` has the rates that were known at the run's start, perhaps of further links.
-    """
-    cut = settings.cut
-    return PlanRequest(
-        group,
-        tuple(site for site in settings.sites if site in sites),
-        rates_mbps,
-        {link: settings.delays_ms[link] for link in rates_mbps},
-        cut.count,
-        rng,
-        None if first_mbps is None else {link: first_mbps[link] for link in rates_mbps},
-        cut.sizes,
-        {server: chunks for server, chunks in settings.shards.items() if server in group},
-        settings.paths,
-        settings.link_mbps,
-        settings.racks,
-        settings.layers,
-    )
+    """The request for a plan of a group that no other site helps, over these links."""
+    around = _Around.of(settings, frozenset(group), rates_mbps, None)
+    return around.make_request(settings, group, rng)

@@ -32,6 +32,7 @@ class UsableOverlay:
     rates: PlanRates
     present: set[str] = field(default_factory=set)
     lost: dict[str, frozenset[str]] = field(default_factory=dict)
+    _usable: _Usable | None = None
 
     @property
     def rates_mbps(self) -> Mapping[Directed, float]:
@@ -48,21 +49,35 @@ class UsableOverlay:
             return False
         return {a, b} <= self.present and (a, b) in self.rates_mbps and (b, a) in self.rates_mbps
 
-    def usable_mbps(self) -> dict[Directed, float]:
-        """The rates of the links that can be used."""
+    def usable_mbps(self) -> Mapping[Directed, float]:
+        """The rates of the links that can be used; the same object until one of them changes."""
         rates_mbps, present = self.rates_mbps, self.present
         lost = {(a, b) for a, others in self.lost.items() for b in others}
         lost |= {(b, a) for a, b in lost}
-        return {
-            (a, b): rate
-            for (a, b), rate in rates_mbps.items()
-            if a in present and b in present and (b, a) in rates_mbps and (a, b) not in lost
-        }
+        known = self._usable
+        if known is None or (known.of, known.present, known.lost) != (rates_mbps, present, lost):
+            usable_mbps = {
+                (a, b): rate
+                for (a, b), rate in rates_mbps.items()
+                if a in present and b in present and (b, a) in rates_mbps and (a, b) not in lost
+            }
+            known = self._usable = _Usable(rates_mbps, set(present), lost, usable_mbps)
+        return known.mbps
 
     @property
     def whole(self) -> bool:
         """Whether every link of the overlay can be used."""
         return all(self.usable(*link) for link in self.rates_mbps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """The usable links, and what they were found from."""
+
+    of: Mapping[Directed, float]
+    present: set[str]
+    lost: set[Directed]
+    mbps: Mapping[Directed, float]
 
 
 def reachable_from(site: str, links: Iterable[Directed]) -> set[str]:

@@ -44,7 +44,6 @@ has added updates, and an update that was not counted is judged as well.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -104,10 +103,12 @@ class State:
         round_s: T, in seconds.
         low: for how many rounds in a row a client's update has pointed elsewhere.
         excluded: the clients that take part no more.
+        sizes: how many clients each group has: those that are there and not excluded.
     """
 
     known: Known
     groups: tuple[Group, ...]
+    sizes: tuple[int, ...]
     first: int = 0
     turn_s: float | None = None
     wake_s: float | None = None
@@ -152,13 +153,15 @@ class GroupedRoundRobin:
 
     @property
     def initial(self) -> State:
-        return State(self.sides.initial, (Group(),) * self.groups)
+        return self._count_clients(State(self.sides.initial, (Group(),) * self.groups, ()))
 
     def step(self, state: State, event: Event) -> tuple[State, tuple[Decision, ...]]:
         before = state
         known = self.sides.hear(state.known, event)
-        waiting = tuple(each for each in known.waiting if each.site not in state.excluded)
-        state = replace(state, known=replace(known, waiting=waiting))
+        if state.excluded:
+            waiting = tuple(each for each in known.waiting if each.site not in state.excluded)
+            known = replace(known, waiting=waiting)
+        state = replace(state, known=known)
         if state.wake_s is not None and event.at_s >= state.wake_s:
             state = replace(state, wake_s=None)
         decisions: list[Decision] = []
@@ -177,9 +180,11 @@ class GroupedRoundRobin:
                     state = self._end_push(before, state, members[0])
             case Joined(site) if site in self.numbers:
                 number = self.numbers[site]
-                if not self._list_clients(before, number):
+                if not before.sizes[number]:
                     group = replace(state.groups[number], since_s=event.at_s)
                     state = _with(state, number, group)
+        if (known.workers, state.excluded) != (before.known.workers, before.excluded):
+            state = self._count_clients(state)
         if state.known.lost:
             return state, tuple(decisions)
         fresh, pulling = self._sort(state)
@@ -228,15 +233,16 @@ class GroupedRoundRobin:
         No client pulls during its group's push: it would get a model that is old soon. If pulls
         wait for the turn, those whose updates are in the model wait on.
         """
-        pushing = self._list_pushing(state) if self.wait == "push" else set()
+        pushes_wait, numbers = self.wait == "push", self.numbers
+        pushing = self._list_pushing(state) if pushes_wait else set()
+        versions = [group.version for group in state.groups]
         fresh: list[list[Waiting]] = [[] for _ in state.groups]
         pulling = []
         for each in state.known.waiting:
-            number = self.numbers[each.site]
+            number = numbers[each.site]
             if number in pushing:
                 continue
-            is_served = each.given and self.wait == "push"
-            if is_served or state.known.version(each) < state.groups[number].version:
+            if (each.given and pushes_wait) or each.version < versions[number]:
                 pulling.append(each)
             else:
                 fresh[number].append(each)
@@ -264,8 +270,8 @@ class GroupedRoundRobin:
 
     def _count_needed(self, state: State, number: int) -> int:
         """How many updates a round of this group needs."""
-        clients = len(self._list_clients(state, number))
-        return max(1, math.ceil(self.fraction * clients))
+        share = self.fraction
+        return max(1, -(-share.numerator * state.sizes[number] // share.denominator))  # ceil
 
     def _collect(self, state: State, fresh: list[list[Waiting]]) -> dict[int, list[Waiting]]:
         """The groups that have enough updates, and who takes part in their turns.
@@ -319,16 +325,17 @@ class GroupedRoundRobin:
         """The groups of which a push runs."""
         return {self.numbers[site] for push in state.known.pushes for site in push.iterations}
 
-    def _list_clients(self, state: State, number: int) -> list[str]:
-        """The clients of a group that are there and not excluded."""
-        clients = self.sides.workers[number :: self.groups]
-        there, excluded = state.known.workers, state.excluded
-        return [site for site in clients if site in there and site not in excluded]
+    def _count_clients(self, state: State) -> State:
+        """Count the clients of each group that are there and not excluded."""
+        sizes = [0] * self.groups
+        for site in state.known.workers - state.excluded:
+            sizes[self.numbers[site]] += 1
+        return replace(state, sizes=tuple(sizes))
 
     def _rotate(self, state: State) -> Iterator[int]:
         """The groups that have clients, in the order of their next turns."""
         for turn in range(state.first, state.first + self.groups):
-            if self._list_clients(state, turn % self.groups):
+            if state.sizes[turn % self.groups]:
                 yield turn % self.groups
 
     def _gap_s(self, state: State) -> float:

@@ -54,7 +54,7 @@ class Rounds:
         if state.lost or state.is_pushing:
             return state, ()
         decisions: list[Decision] = []
-        pulling = [w for w in state.waiting if w.given or state.version(w) < state.updates]
+        pulling = [w for w in state.waiting if w.given or w.version < state.updates]
         if pulling:
             state, start = self.sides.pull(state, pulling)
             decisions.append(start)
@@ -109,7 +109,7 @@ class Alone:
 
     def _staleness(self, state: State, waiting: Waiting) -> int:
         """How many updates have completed since the worker's pull started, but at least 1."""
-        return max(1, state.updates - state.version(waiting)) if self.is_weighted else 1
+        return max(1, state.updates - waiting.version) if self.is_weighted else 1
 
     def _may_go_on(self, state: State, waiting: Waiting) -> bool:
         if self.bound is None:

@@ -12,7 +12,7 @@ that comes back counts as having the initial model, and a controller that takes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Annotated, TypeVar
 
@@ -39,11 +39,15 @@ Weight = Annotated[float, Field(ge=FLOAT32_SMALLEST, le=FLOAT32_LARGEST)]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A worker that waits: for its push, or if its update is `given`, for its pull."""
+    """A worker that waits: for its push, or if its update is `given`, for its pull.
+
+    Its update was computed from this `version` of the model.
+    """
 
     site: str
     iteration: int
     given: bool
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +101,13 @@ class State:
         """Whether a worker is in a push."""
         return any(push.iterations for push in self.pushes)
 
-    def version(self, waiting: Waiting) -> int:
-        """The version of the model from which this worker computed its update."""
-        pull = self.pulls.get(waiting.site)
+    def wait(self, site: str, iteration: int, given: bool) -> Waiting:
+        """This worker, which begins to wait now."""
+        pull = self.pulls.get(site)
         if pull is None:
-            return 0
-        return pull.after if waiting.iteration > pull.iteration else pull.before
+            return Waiting(site, iteration, given, 0)
+        version = pull.after if iteration > pull.iteration else pull.before
+        return Waiting(site, iteration, given, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +127,18 @@ class Sides:
             case Ready(site, iteration, given=given) if site in state.workers:
                 # A push that was given up is over when the last of its workers is ready again.
                 pushes = tuple(push for push in state.pushes if set(push.iterations) != {site})
-                state = _without(replace(state, pushes=pushes), site)
-                waiting = (*state.waiting, Waiting(site, iteration, given))
+                state = _without(replace(state, pushes=pushes), {site})
+                waiting = (*state.waiting, state.wait(site, iteration, given))
                 clocks = {**state.clocks, site: iteration + given}
                 return replace(state, waiting=waiting, clocks=clocks)
             case Lost(site) | Joined(site) if site in self.servers:
                 lost = state.lost | {site} if isinstance(event, Lost) else state.lost - {site}
                 return replace(state, lost=lost)
             case Joined(site):
-                pulls = _except(state.pulls, site)
+                pulls = _except(state.pulls, {site})
                 return replace(state, workers=state.workers | {site}, pulls=pulls)
             case Left(site) | Lost(site):
-                return replace(_without(state, site), workers=state.workers - {site})
+                return replace(_without(state, {site}), workers=state.workers - {site})
             case Ended():
                 return _end_push(state, event)
         return state
@@ -163,8 +168,7 @@ class Sides:
             momentum=momentum,
             then="wait",
         )
-        for site in active:
-            state = _without(state, site)
+        state = _without(state, iterations.keys())
         push = Push(start.group, at_s, iterations)
         return replace(state, pushes=(*state.pushes, push)), start
 
@@ -180,11 +184,9 @@ class Sides:
             passive=frozenset(self.servers),
         )
         pulls = {
-            site: Pull(each.iteration, state.version(each), state.updates)
-            for site, each in before.items()
+            site: Pull(each.iteration, each.version, state.updates) for site, each in before.items()
         }
-        for site in active:
-            state = _without(state, site)
+        state = _without(state, before.keys())
         return replace(state, pulls={**state.pulls, **pulls}), start
 
 
@@ -198,7 +200,7 @@ def _end_push(state: State, ended: Ended) -> State:
     if not ended.completed:
         return state
     order = [site for site in push.group if site in push.iterations]
-    pulling = tuple(Waiting(site, push.iterations[site], True) for site in order)
+    pulling = tuple(state.wait(site, push.iterations[site], True) for site in order)
     return replace(
         state,
         waiting=(*state.waiting, *pulling),
@@ -207,14 +209,17 @@ def _end_push(state: State, ended: Ended) -> State:
     )
 
 
-def _without(state: State, site: str) -> State:
-    """The state in which this worker neither waits nor pushes."""
-    waiting = tuple(each for each in state.waiting if each.site != site)
+def _without(state: State, sites: Set[str]) -> State:
+    """The state in which these workers neither wait nor push."""
+    waiting = tuple(each for each in state.waiting if each.site not in sites)
     pushes = tuple(
-        replace(push, iterations=_except(push.iterations, site)) for push in state.pushes
+        push
+        if push.iterations.keys().isdisjoint(sites)
+        else replace(push, iterations=_except(push.iterations, sites))
+        for push in state.pushes
     )
     return replace(state, waiting=waiting, pushes=pushes)
 
 
-def _except(values: Mapping[str, Value], site: str) -> dict[str, Value]:
-    return {other: value for other, value in values.items() if other != site}
+def _except(values: Mapping[str, Value], sites: Set[str]) -> dict[str, Value]:
+    return {other: value for other, value in values.items() if other not in sites}

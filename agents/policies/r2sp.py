@@ -236,7 +236,7 @@ class RoundRobin:
 
     def _spare(self, state: State, waiting: Waiting) -> int:
         """How many more updates of others this worker's update may miss."""
-        staleness = state.known.updates + len(_list_pushing(state)) - state.known.version(waiting)
+        staleness = state.known.updates + len(_list_pushing(state)) - waiting.version
         most = len(self.sides.workers) - 1
         return (2 * most if self.wait == "pull" else most) - staleness
 

@@ -76,7 +76,7 @@ class SemiAsynchronous:
         late: list[Waiting] = []
         pulling: list[Waiting] = []
         for each in known.waiting:
-            missed = sum(known.version(each) < version for version in state.versions)
+            missed = sum(each.version < version for version in state.versions)
             if each.given or missed > self.lag:
                 pulling.append(each)
             else:

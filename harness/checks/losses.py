@@ -196,6 +196,8 @@ class Losses:
         A site reports when it is told of the task's end; without a controller, as soon as it has
         one again.
         """
+        if not self.dead(site):
+            return None
         reports = [event.t_ns for event in task.all(Sent, Received) if event.site == site]
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
@@ -203,6 +205,8 @@ class Losses:
 
     def _killed_after_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed that had forwarded chunks since its report, for other sites."""
+        if not self.dead(site):
+            return None
         told = {(e.dst, e.phase) for e in task.all(Sent) if e.site == site}
         passed = [
             event
@@ -224,9 +228,10 @@ class Losses:
         notice the loss after the end of a task that it was not told of. A member that was not ready
         is asked later, and not at all if the task is abandoned before.
         """
+        if not task.early:
+            return None
         passed = [e for e in task.all(Received) if e.src == site and e.phase == "relay"]
-        phases = {event.phase for event in task.all(Sent, Received)}
-        if not passed or "early" not in phases:
+        if not passed:
             return None
         ends_ns = [event.t_ns for event in task.all(TaskCompleted, TaskAbandoned)]
         end_ns = max((*ends_ns, *(event.end_ns for event in passed)))

@@ -115,12 +115,12 @@ class Task(EventsByKind):
         events: tuple[PlanEvent, ...] = (self.started, *self.changes)
         return [block for event in events for block in self.plan_of(event).blocks]
 
-    @property
+    @cached_property
     def cut(self) -> Chunking:
         """The model's chunks, in bytes."""
         return cut_model(self.started.bytes, self.started.chunk_bytes, self.started.tensor_bytes)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Contributed, ...]:
         """The contributions to the sum, without those of mere receivers (logged with weight 0)."""
         return tuple(
@@ -129,7 +129,7 @@ class Task(EventsByKind):
             if event.weight != 0 or event.site in self.started.weights
         )
 
-    @property
+    @cached_property
     def early(self) -> frozenset[str]:
         """The contributors that sent before they knew the task.
 
@@ -149,14 +149,14 @@ class Task(EventsByKind):
         roles = self.started.roles
         return roles is not None and roles.merges
 
-    @property
+    @cached_property
     def mixes(self) -> bool:
         """Whether every member contributes its model, and takes the result in its place."""
         started = self.started
         receives = set(started.receivers) == set(started.weights) == set(started.group)
         return receives and not self.merges
 
-    @property
+    @cached_property
     def updates(self) -> bool:
         """Whether the task changes a shared model.
 
@@ -164,7 +164,7 @@ class Task(EventsByKind):
         """
         return self.merges or not set(self.started.weights) <= set(self.started.passive)
 
-    @property
+    @cached_property
     def shards(self) -> Mapping[str, Chunks]:
         """The chunks that members hold which do not hold the whole model: servers."""
         if self.started.roles is None:
@@ -182,7 +182,7 @@ class Task(EventsByKind):
             return "abandoned"
         return "completed" if self.all(TaskCompleted) else "unfinished"
 
-    @property
+    @cached_property
     def end_ns(self) -> int | None:
         """When the last member finished or the controller abandoned the task; None if neither."""
         ends: Mapping[Outcome, tuple[Event, ...]] = {

@@ -79,7 +79,7 @@ def describe_choice(scenario: Scenario) -> str:
     if describe is None:
         return ""
     settings = controller_settings(scenario)
-    everywhere = settings.sites, settings.sites, settings.rates_mbps
+    everywhere = settings.sites, settings.rates_mbps
     text: str = describe(make_request(settings, *everywhere, random.Random(0)), **plan.options)
     return text
 

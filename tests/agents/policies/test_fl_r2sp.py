@@ -316,6 +316,12 @@ def simulate(seed, clients, options, **setting):
     return Simulator(policy, sites, SERVERS, random.Random(seed), **setting).play()
 
 
+def list_clients(run, number):
+    """The clients of a group that are there and not excluded."""
+    there = run.state.known.workers - run.state.excluded
+    return [site for site in there if run.policy.numbers[site] == number]
+
+
 def check_push(run, task):
     """A push has models of one group only, a whole share, none older than the group's push."""
     policy = run.policy
@@ -323,7 +329,7 @@ def check_push(run, task):
         return
     (number,) = {policy.numbers[site] for site in task.active}
     assert task.start.scale == 1.0 / (policy.groups * len(task.active))
-    there = [s for s in policy._list_clients(run.state, number) if not run.workers[s].has_left]
+    there = [s for s in list_clients(run, number) if not run.workers[s].has_left]
     assert len(task.active) == max(1, math.ceil(policy.fraction * len(there)))
     if not run.orphans:
         ended = [t for t in run.completed if t.is_push and policy.numbers[t.active[0]] == number]
@@ -369,7 +375,7 @@ def test_if_pulls_wait_a_group_pushes_no_more_than_it_needs(seed, clients, group
                 pushed[number] = 0
             return
         (site,) = task.active
-        clients = run.policy._list_clients(run.state, numbers[site])
+        clients = list_clients(run, numbers[site])
         there = [client for client in clients if not run.workers[client].has_left]
         pushed[numbers[site]] += 1
         assert pushed[numbers[site]] <= max(1, math.ceil(run.policy.fraction * len(there)))
