@@ -5,9 +5,10 @@
     python tests/plant_bugs.py --sample 40          # 40 of them, drawn from a seed
     python tests/plant_bugs.py --soak 20           # then a soak of 20 runs against each survivor
 
-The copy comes first in PYTHONPATH, so its package is the one that the tests import. The tests of
-the changed module and of its folder run first. A bug is killed if a test fails, or if the tests
-take more processor time than `LIMIT_S`: after many bugs an agent waits without end, and time leaps.
+The copy comes first in PYTHONPATH, so its package is the one that the tests import. First, all
+tests run without a bug, which shows the tests of each line. Then the tests of the changed lines
+run, the quickest before the others, then all of the folder, then all. A bug is killed if a test
+fails, or takes longer than `LIMIT_S`: after many bugs an agent waits without end, and time leaps.
 """
 
 import argparse
@@ -21,9 +22,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from xml.etree import ElementTree
 
+from coverage import CoverageData
 from planted_bugs import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
@@ -35,12 +40,25 @@ TESTS = (
     "tests/agents/control",
     "tests/agents",
 )
-"""What is run until the first failure, after the tests of the changed module."""
+"""What is run until the first failure, after the tests of the changed lines."""
 
-LIMIT_S = 900
-PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
+LIMIT_S = 180
+"""Many times what the slowest test takes."""
+
+PYTEST = (
+    *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"),
+    *("-o", f"faulthandler_timeout={LIMIT_S}", "-o", "faulthandler_exit_on_timeout=true"),
+)
 PROFILE = "--hypothesis-profile=first failure"
+COVERAGE = """[run]
+dynamic_context = test_function
+source = agents
+data_file = lines
+"""
 SOAK = ("-m", "trunkline.harness.commands.main", "soak", "scenarios/soak/mesh.yaml")
+
+Lines = Mapping[tuple[str, int], Sequence[str]]
+"""By file below `agents/` and line: the tests that run it, the quickest first."""
 
 
 class Copy:
@@ -71,7 +89,7 @@ class Copy:
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
         environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
-        command = ["prlimit", f"--cpu={LIMIT_S}", sys.executable, *arguments]
+        command = [sys.executable, *arguments]
         with subprocess.Popen(
             command,
             cwd=self.folder,
@@ -90,19 +108,41 @@ class Copy:
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
 
-    def is_killed(self, mutant: Mutant, *arguments: str) -> tuple[bool, str]:
-        """Plant a bug and run Python: whether it fails, and how."""
+    def map_lines(self, tests: Sequence[str]) -> tuple[dict[str, float], CoverageData]:
+        """Run tests without a bug: their durations, and what ran each line.
+
+        Raises SystemExit if one fails.
+        """
+        (self.folder / "coverage.ini").write_text(COVERAGE)
+        watched = ("-m", "coverage", "run", "--rcfile=coverage.ini", *PYTEST)
+        done = self.call(*watched, "--junitxml=times.xml", *tests)
+        if done.returncode:
+            raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}{done.stderr}")
+        took_s = defaultdict[str, float](float)
+        for case in ElementTree.parse(self.folder / "times.xml").iter("testcase"):
+            path = case.attrib["classname"].replace(".", "/") + ".py"
+            took_s[f"{path}::{case.attrib['name'].partition('[')[0]}"] += float(case.attrib["time"])
+        data = CoverageData(str(self.folder / "lines"))
+        data.read()
+        return took_s, data
+
+    def is_killed(self, mutant: Mutant, commands: Sequence[Sequence[str]]) -> tuple[bool, str]:
+        """Plant a bug and run Python, until it fails: whether it does, and how."""
         path = self.folder / "agents" / mutant.file
         text = path.read_text()
         _write(path, text.replace(mutant.old, mutant.new))
         try:
-            done = self.call(*arguments)
+            for command in commands:
+                done = self.call(*command)
+                if done.returncode and "Timeout (" in done.stderr:
+                    return True, f"no end in {LIMIT_S} s"
+                if done.returncode:
+                    lines = done.stdout.splitlines()
+                    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+                    return True, failed[0][:150] if failed else done.stdout[-200:]
         finally:
             _write(path, text)
-        if done.returncode < 0:
-            return True, "no end"
-        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return done.returncode != 0, failed[0][:150] if failed else done.stdout[-200:]
+        return False, ""
 
 
 def _write(path: Path, text: str) -> None:
@@ -117,42 +157,66 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the bugs whose description contains this")
     parser.add_argument("--jobs", type=int, default=1, help="how many copies to use at once")
     parser.add_argument("--soak", type=int, default=0, help="soak runs against each survivor")
-    parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests to run, in this order")
+    parser.add_argument("--tests", nargs="+", help="run these tests only, in this order")
     parser.add_argument("--sample", type=int, help="plant this many of them, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the draw")
     arguments = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.breaks]
     if arguments.sample is not None:
         chosen = random.Random(arguments.seed).sample(chosen, min(arguments.sample, len(chosen)))
-    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
-        done = Copy(Path(temporary) / "0").call(*PYTEST, PROFILE, *arguments.tests)
-    if done.returncode:
-        raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}")
-    survivors = play(
-        chosen,
-        lambda mutant: (*PYTEST, PROFILE, *find_tests(mutant), *arguments.tests),
-        arguments.jobs,
-    )
+    lines = {} if arguments.tests else map_lines(arguments.jobs)
+
+    def list_commands(mutant: Mutant) -> list[tuple[str, ...]]:
+        folder = f"tests/agents/{Path(mutant.file).parent}"
+        first = find_tests(mutant, lines)
+        steps = [arguments.tests] if arguments.tests else [first, [folder], TESTS]
+        return [(*PYTEST, PROFILE, *tests) for tests in steps if tests]
+
+    survivors = play(chosen, list_commands, arguments.jobs)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
     if arguments.soak and survivors:
         command = (*SOAK, "--runs", str(arguments.soak))
-        survivors = play(survivors, lambda _: command, arguments.jobs)
+        survivors = play(survivors, lambda _: [command], arguments.jobs)
         print(f"{len(survivors)} survive {arguments.soak} runs of the soak as well")
     return int(bool(survivors))
 
 
-def find_tests(mutant: Mutant) -> list[str]:
-    """The tests of the changed module, then those of its folder."""
-    module = Path(mutant.file)
-    found = sorted(ROOT.glob(f"tests/agents/**/test_{module.stem}.py"))
-    folder = ROOT / "tests/agents" / module.parent
-    return [str(path.relative_to(ROOT)) for path in (*found, folder) if path.exists()]
+def map_lines(jobs: int) -> Lines:
+    """Run all tests without a bug, and find those of each line."""
+    files = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/agents/**/test_*.py"))]
+    of_module = {Path(file).stem: file for file in files}
+    lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    all_took_s: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary, ThreadPoolExecutor() as pool:
+        copies = [Copy(Path(temporary) / str(number)) for number in range(jobs)]
+        found = pool.map(Copy.map_lines, copies, (files[number::jobs] for number in range(jobs)))
+        for copy, (took_s, data) in zip(copies, found, strict=True):
+            all_took_s |= took_s
+            for path in data.measured_files():
+                file = str(Path(path).relative_to(copy.folder / "agents"))
+                for line, contexts in data.contexts_by_lineno(path).items():
+                    tests = (context.split(".") for context in contexts if context)
+                    lines[file, line].update(f"{of_module[test[0]]}::{test[1]}" for test in tests)
+    return {line: sorted(tests, key=all_took_s.__getitem__) for line, tests in lines.items()}
+
+
+def find_tests(mutant: Mutant, lines: Lines) -> list[str]:
+    """The tests that run the changed lines, the quickest first."""
+    text = (ROOT / "agents" / mutant.file).read_text()
+    before, _, _ = text.partition(mutant.old)
+    first = before.count("\n") + 1
+    old, new = mutant.old.splitlines(), mutant.new.splitlines()
+    same = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
+    numbers = range(first + same, first + len(old))
+    return list(dict.fromkeys(test for n in numbers for test in lines.get((mutant.file, n), ())))
 
 
 def play(
-    mutants: list[Mutant], command_for: Callable[[Mutant], tuple[str, ...]], jobs: int
+    mutants: list[Mutant],
+    list_commands: Callable[[Mutant], Sequence[Sequence[str]]],
+    jobs: int,
 ) -> list[Mutant]:
-    """Run a command against each bug; returns those that survive."""
+    """Run commands against each bug until one fails; returns the bugs that survive."""
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in mutants:
         waiting.put(mutant)
@@ -166,7 +230,7 @@ def play(
             except queue.Empty:
                 return
             start_s = time.monotonic()
-            killed, how = copy.is_killed(mutant, *command_for(mutant))
+            killed, how = copy.is_killed(mutant, list_commands(mutant))
             if over.is_set():
                 return
             if not killed:
