@@ -112,6 +112,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
+    assert "fault 2 ended: outage n2 n4 both blackhole for 1 ms\n" in out  # while a command ran
     assert "> nodes\navailable nodes are: \nn1 n2 n3 n4\n" in out
     assert f"> sh pwd\n{tmp_path}\n" in out
     assert max(map(len, out.splitlines())) < 1000
