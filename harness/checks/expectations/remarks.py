@@ -58,8 +58,12 @@ def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
     steps = Counter(event.site for event in history.all(ComputeStarted))
     idle = [site for site in rules.program_sites if site not in steps]
     if steps:
-        without = f"; {', '.join(idle)} reported none" * bool(idle)
-        yield f"Computing took time in {count_of(steps.total(), 'step')} only{without} {SEE}."
+        without = f" {', '.join(idle)} reported none." * bool(idle)
+        reported = count_of(steps.total(), "step")
+        yield (
+            f"Only what programs reported as steps ({reported}) took computing time; the rest of "
+            f"their code took none.{without} See docs/programs.md, Computing."
+        )
     elif options.get("compute_s") is None:
         yield FREE
     else:

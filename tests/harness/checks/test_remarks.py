@@ -68,15 +68,19 @@ MODELLED = Rules.of(parse(SCENARIO.replace("[sh]", "[sh], compute: 1 s"), "x.yam
 
 
 def first_remark(rules: Rules, *steps: ComputeStarted) -> str:
-    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), *steps)
+    end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), *steps, end)
     return next(find_remarks(History.of(log), rules))
 
 
 @pytest.mark.parametrize("rules", [RULES, MODELLED])
 def test_steps_that_took_time_are_counted(rules: Rules) -> None:
     steps = [ComputeStarted(1, "n1", 0), ComputeStarted(2, "n1", 1)]
-    said = "Computing took time in 2 steps only{} (docs/programs.md, Computing)."
-    assert first_remark(rules, *steps) == said.format("; n2 reported none")
+    said = (
+        "Only what programs reported as steps (2 steps) took computing time; the rest of their code"
+        " took none.{} See docs/programs.md, Computing."
+    )
+    assert first_remark(rules, *steps) == said.format(" n2 reported none.")
     assert first_remark(rules, *steps[:1], ComputeStarted(1, "n2", 0)) == said.format("")
 
 
