@@ -188,6 +188,17 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
     ]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
+def test_a_site_whose_name_is_a_verb_can_be_reached(tmp_path):
+    text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
+    (tmp_path / "small.yaml").write_text(text.replace("sites: 4", "sites: [exit, n2, n3]"))
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        out, err = process.communicate("exit echo gone\nnoecho exit echo at n2\nexit\n", timeout=25)
+    assert "exit is a verb here; noecho exit COMMAND: a command at the site\n" in out
+    assert "\nat 10.0.0.2\n" in out
+    assert err == "exit: expected exit alone\n"
+
+
 # -- the control socket ------------------------------------------------------------------------
 
 
