@@ -1,4 +1,4 @@
-"""What users should know about the traces of a scenario: small figures, and notes (pure)."""
+"""What users should know about traces and late faults of a scenario: figures, notes (pure)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Values = Sequence[tuple[float, float]]
 
 
 def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> Iterator[str]:
-    """Notes on how traces were read, and on steps after the end of the run.
+    """Notes on how traces were read, and on faults and steps after the end of the run.
 
     `ends` has the times in s after which a run is over, by their names.
     """
@@ -49,12 +49,13 @@ def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> It
         elif isinstance(fault, Availability):
             where = f"{fault.VERB} {fault.site}"
         else:
-            continue
+            where = f"{fault.VERB} at {short(entry.at_s, TIME_S)}"
         own = {"its end": None if fault.for_s is None else entry.at_s + fault.for_s}
         times = [(end, name) for name, end in {**ends, **own}.items() if end is not None]
         end_s, name = min(times, default=(math.inf, ""))
-        late = [step for step in fault.steps if entry.at_s + step.at_s > end_s]
-        if late:
+        if entry.at_s > end_s:
+            yield f"{where}: would come after {name}, {short(end_s, TIME_S)}"
+        elif late := [s for s in getattr(fault, "steps", ()) if entry.at_s + s.at_s > end_s]:
             steps = f"{len(late)} of {count_of(len(fault.steps), 'step')}"
             yield f"{where}: {steps} would come after {name}, {short(end_s, TIME_S)}"
 

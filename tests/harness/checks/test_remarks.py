@@ -60,6 +60,17 @@ def synchronized(at_s: int, *sites: str) -> list[Event]:
 STARTED = [ProgramStarted(0, "runner", who, 0) for who in ("n1", "n2")]
 
 
+def test_faults_of_the_timeline_that_never_came_are_named() -> None:
+    timeline = "timeline: [{at: 50 s, do: outage n1 n2}, {at: 40 s, do: kill n1}, {at: 1 s, do: heal}]"
+    rules = Rules.of(parse(SCENARIO + timeline, "x.yaml", ("limits.run=60 s",)))
+    end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
+    assert next(find_remarks(History.of(log), rules)) == (
+        "2 faults of the timeline, the first, kill n1, at 40 s, never came: the run stopped at "
+        "30.000 s of its timeline."
+    )
+
+
 def test_nothing_is_said_of_a_run_that_moves() -> None:
     assert remarks([*STARTED, *synchronized(9, "n1", "n2")]) == []
 
