@@ -43,6 +43,7 @@ def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> It
     """
     for entry in entries:
         fault = entry.fault
+        steps: Sequence[Any] = getattr(fault, "steps", ())
         if isinstance(fault, Trace):
             where = f"{fault.VERB} {fault.a} {fault.b}"
             yield from (f"{where}: {note}" for note in fault.notes)
@@ -50,14 +51,15 @@ def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> It
             where = f"{fault.VERB} {fault.site}"
         else:
             where = f"{fault.VERB} at {short(entry.at_s, TIME_S)}"
-        own = {"its end": None if fault.for_s is None else entry.at_s + fault.for_s}
+        for_s = getattr(fault, "for_s", None)
+        own = {"its end": None if for_s is None else entry.at_s + for_s}
         times = [(end, name) for name, end in {**ends, **own}.items() if end is not None]
         end_s, name = min(times, default=(math.inf, ""))
         if entry.at_s > end_s:
             yield f"{where}: would come after {name}, {short(end_s, TIME_S)}"
-        elif late := [s for s in getattr(fault, "steps", ()) if entry.at_s + s.at_s > end_s]:
-            steps = f"{len(late)} of {count_of(len(fault.steps), 'step')}"
-            yield f"{where}: {steps} would come after {name}, {short(end_s, TIME_S)}"
+        elif late := [step for step in steps if entry.at_s + step.at_s > end_s]:
+            share = f"{len(late)} of {count_of(len(steps), 'step')}"
+            yield f"{where}: {share} would come after {name}, {short(end_s, TIME_S)}"
 
 
 def draw(fault: Fault) -> Iterator[str]:

@@ -61,7 +61,8 @@ STARTED = [ProgramStarted(0, "runner", who, 0) for who in ("n1", "n2")]
 
 
 def test_faults_of_the_timeline_that_never_came_are_named() -> None:
-    timeline = "timeline: [{at: 50 s, do: outage n1 n2}, {at: 40 s, do: kill n1}, {at: 1 s, do: heal}]"
+    late = "{at: 50 s, do: outage n1 n2}, {at: 40 s, do: kill n1}"
+    timeline = f"timeline: [{late}, {{at: 1 s, do: heal}}]"
     rules = Rules.of(parse(SCENARIO + timeline, "x.yaml", ("limits.run=60 s",)))
     end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
     log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)

@@ -75,7 +75,7 @@ def test_rates_have_a_column_per_directed_link(agents: Path) -> None:
     for wrong in (0, "a", math.nan):
         with pytest.raises(ValueError, match="expected a number of seconds, more than 0"):
             run.link_rates(step_s=wrong)
-    with pytest.raises(ValueError, match="step_s=1e-07: expected .* or more: 1000000 steps"):
+    with pytest.raises(ValueError, match=r"step_s=1e-07: expected .* or more: 1000000 steps"):
         run.activity(step_s=1e-7)
 
 
