@@ -544,6 +544,13 @@ def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warni
     assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
 
 
+def test_the_shadow_of_what_can_be_scrolled_is_seen_through_a_chart(plain: Page) -> None:
+    (rule,) = re.findall(r"\.scroll > svg \{[^}]*\}", plain.text("style"))
+    assert rule == ".scroll > svg { mix-blend-mode: var(--blend); }"
+    pairs = pairwise(plain.elements)
+    assert [(a, b) for (a, of_a), (b, _) in pairs if of_a.get("class") == "scroll" and b == "svg"]
+
+
 def test_a_warning_has_the_outcome_of_each_check(plain: Page, tmp_path: Path) -> None:
     found = outputs.read(tmp_path)
     checks = [Check("hosts", "unknown", "slow", "hosts", 1), Check("bytes", "fail", "few", "b", 1)]
