@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Any
 import pandas as pd
 
 from trunkline.harness.config.paths import SCENARIOS
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.runs import run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
@@ -150,6 +152,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at once (1)")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="DIR", help="the results")
     arguments = parser.parse_args()
+    end_by(signal.SIGTERM)  # the pool ends the runs, which then clean up
     seeds = range(arguments.seed, arguments.seed + arguments.runs)
     rows = soak([Draw.of(seed) for seed in seeds], arguments.out, arguments.jobs)
     sys.stdout.write("\n".join(tabulate(rows)) + "\n")

@@ -74,6 +74,7 @@ def make_log() -> list[Line]:
     run.pull(2, "kyiv", 320, 400)
     run.pull(3, "bern", 370, 450)
     run.say(450, "controller", "stopping", cause=ROUNDS_DONE)
+    run.say(480, "runner", "run_finished", cause=ROUNDS_DONE, links=[])
     return sorted(run.log, key=lambda line: line["t_ns"])
 
 
@@ -228,6 +229,7 @@ def make_sums_log() -> list[Line]:
         run.say(610, site, "round_finished", rounds=rounds)
         run.say(610, site, "worker_finished", rounds=rounds)
     run.say(650, "controller", "stopping", cause=ROUNDS_DONE)
+    run.say(680, "runner", "run_finished", cause=ROUNDS_DONE, links=[])
     return sorted(run.log, key=lambda line: line["t_ns"])
 
 

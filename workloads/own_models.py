@@ -119,6 +119,9 @@ class ModelFile:
                 found = f"{array.dtype} of shape {array.shape}"
                 allowed = f"{form}, arrays of numbers with a row per sample; {name}: {found}"
                 raise OptionError("model", self.name, allowed)
+            if bad := int(np.count_nonzero(~np.isfinite(array))):
+                allowed = f"{form}, finite numbers; {name}: {bad} of {array.size} are nan or inf"
+                raise OptionError("model", self.name, allowed)
         train, targets, test, test_targets = arrays
         if len(train) != len(targets) or len(test) != len(test_targets):
             counts = ", ".join(f"{len(a)} {n}" for n, a in zip(names, arrays, strict=True))

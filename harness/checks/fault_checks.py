@@ -180,7 +180,7 @@ def _list_stops(history: History, rules: Rules) -> Iterator[int]:
     stop_ns = _find_stop_ns(history, rules)
     yield stop_ns
     *_, timeline = _replay(history, rules, stop_ns)
-    start_ns, last_ns = _find_start_ns(history), stop_ns + _late_ns(history, rules)
+    start_ns, last_ns = find_start_ns(history), stop_ns + _late_ns(history, rules)
     while isinstance(timeline, Timeline) and start_ns is not None and timeline.next_ns is not None:
         due_ns = start_ns + timeline.next_ns
         if due_ns > last_ns:
@@ -237,7 +237,7 @@ def _replay(history: History, rules: Rules, until_ns: int) -> Iterator[Due | Tim
     assert history.run is not None
     targets = rules.scenario.targets
     timeline = Timeline(rules.topology, rules.scenario.timeline, history.run.seed, targets)
-    start_ns = _find_start_ns(history)
+    start_ns = find_start_ns(history)
     if start_ns is not None:
         for event in history.all(FaultStarted):
             if event.asked and event.t_ns <= until_ns:
@@ -255,7 +255,7 @@ def _advance(timeline: Timeline, start_ns: int, until_ns: int) -> Iterator[Due]:
             yield Due(start_ns + at_ns, step)
 
 
-def _find_start_ns(history: History) -> int | None:
+def find_start_ns(history: History) -> int | None:
     """When the timeline began: with the first task, or with the programs."""
     kinds = (TaskStarted, ProgramsStarted)
     return min((event.t_ns for kind in kinds for event in history.all(kind)), default=None)

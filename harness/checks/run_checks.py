@@ -81,13 +81,18 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
     wanted += [] if rules.programs is None else [ProgramsStarted]
     for kind in wanted:
         times = len(history.all(kind))
-        if times != 1:
+        if kind is RunFinished and not times:
+            yield doubt(
+                f"the run did not end: its log breaks off at {format_time(history.end_ns)}, as if "
+                "its command had been killed"
+            )
+        elif times != 1:
             yield fail(f"{event_name(kind)} is in the log {times} times")
     if history.events and not isinstance(history.events[0], RunStarted):
         yield fail("the log does not begin with run_started")
-    if history.events and not isinstance(history.events[-1], RunFinished):
-        yield fail("the log does not end with run_finished")
     finished = history.all(RunFinished)
+    if finished and not isinstance(history.events[-1], RunFinished):
+        yield fail("the log does not end with run_finished")
     before = [event.t_ns for event in history.events if not isinstance(event, RunFinished)]
     reaped_ns = Tolerances.of(history).reaped_ns
     is_late = finished and before and finished[-1].t_ns > before[-1] + reaped_ns
@@ -173,7 +178,8 @@ def run_ends_as_written(history: History, rules: Rules) -> Iterator[Finding]:
     """The run stopped for the reason that the log gives, and a stop condition held."""
     stops = history.all(Stopping)
     if history.interrupted:
-        yield doubt(f"the run was interrupted at {format_time(history.end_ns)}")
+        how = "was interrupted" if history.all(RunFinished) else "did not end: its log breaks off"
+        yield doubt(f"the run {how} at {format_time(history.end_ns)}")
     elif not stops:
         causes = [end.cause for end in history.all(RunFinished)]
         why = "".join(f": {cause}" for cause in causes if isinstance(cause, Broken))

@@ -78,8 +78,13 @@ def find_scenario(name: str) -> str:
 
 
 def find_run(name: str, runs: Path) -> Path:
-    """The folder of the named run, or of a scenario's latest run. Raises UsageError."""
-    for run_dir in (Path(name), runs / name / "latest"):
+    """The folder of the named run, or of a scenario's latest run, by its name or its file's.
+
+    Raises UsageError.
+    """
+    from trunkline.harness.config.paths import name_after
+
+    for run_dir in (Path(name), runs / name / "latest", runs / name_after(name) / "latest"):
         if (run_dir / "events.jsonl").exists():
             return run_dir
         if (run_dir / "scenario.yaml").exists():

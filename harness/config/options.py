@@ -356,6 +356,9 @@ def _name_keys(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]
         if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
             key = refusal.path[0]
             yield Refusal(refusal.path, f"{UNKNOWN_KEY}: {list_choices(keys, key)}")
+        elif details["type"] == "model_type" and not refusal.path:
+            word = details["input"] if details["input"] in keys else keys[0]
+            yield Refusal((), f"{refusal.text} such as {{{word}: ...}} (keys: {', '.join(keys)})")
         else:
             yield refusal
 
@@ -364,6 +367,7 @@ UNKNOWN_KEY = "unknown key"
 """How the refusal of a key begins."""
 
 _PHRASES = {
+    "refused": "{text}",
     "int_type": "expected a whole number",
     "float_type": "expected a number",
     "finite_number": "expected a finite number",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,8 @@ from trunkline.harness.export.run_files import RunFiles
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.overlay.link_load import count_bytes, count_counted_bytes
 
-STEPS = 200
-"""The steps of a run if no length is asked for."""
+STEPS, MOST_STEPS = 200, 1_000_000
+"""The steps of a run if no length is asked for, and the most of any."""
 
 ACTIVITIES = {Doing.COMPUTING: "computing", Doing.WAITING: "waiting", Doing.IN_TASK: "in a task"}
 
@@ -24,11 +25,14 @@ def find_edges_ns(
 ) -> NDArray[np.float64]:
     """The edges of equal steps until all sites had finished: of this length, or so many.
 
-    With a length, the last step may end later. Raises ValueError if it is not more than 0.
+    With a length, the last step may end later. Raises ValueError for a wrong or too small one.
     """
-    if step_s is not None and not step_s > 0:
-        raise ValueError(f"step_s={step_s}: expected more than 0")
+    if step_s is not None and not (isinstance(step_s, Real) and step_s > 0):
+        raise ValueError(f"step_s={step_s!r}: expected a number of seconds, more than 0")
     end_ns = max(run.history.active_end_ns, 1)
+    if step_s is not None and end_ns / 1e9 / step_s > MOST_STEPS:
+        least_s = end_ns / 1e9 / MOST_STEPS
+        raise ValueError(f"step_s={step_s}: expected {least_s:.2g} or more: {MOST_STEPS} steps")
     step_ns = end_ns / steps if step_s is None else step_s * 1e9
     count = steps if step_s is None else max(1, math.ceil(end_ns / step_ns))
     return np.array([number * step_ns for number in range(count + 1)], dtype=np.float64)

@@ -310,6 +310,8 @@ class _Reader:
         others = self.topology.neighbours(a) if self.topology and not self.problems.errors else ()
         if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
             self.words[self.position] = f"{a}{GATEWAY}"
+        if others and self.words[self.position : self.position + 1] == [a]:
+            raise FaultError(f"{a} {a}: the same site twice: {list_choices(others, a)}")
         self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
 
     def _find_access(self) -> None:

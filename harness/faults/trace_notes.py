@@ -1,4 +1,4 @@
-"""What users should know about the traces of a scenario: small figures, and notes (pure)."""
+"""What users should know about traces and late faults of a scenario: figures, notes (pure)."""
 
 from __future__ import annotations
 
@@ -37,26 +37,29 @@ _Values = Sequence[tuple[float, float]]
 
 
 def list_notes(entries: Iterable[Entry], ends: Mapping[str, float | None]) -> Iterator[str]:
-    """Notes on how traces were read, and on steps after the end of the run.
+    """Notes on how traces were read, and on faults and steps after the end of the run.
 
     `ends` has the times in s after which a run is over, by their names.
     """
     for entry in entries:
         fault = entry.fault
+        steps: Sequence[Any] = getattr(fault, "steps", ())
         if isinstance(fault, Trace):
             where = f"{fault.VERB} {fault.a} {fault.b}"
             yield from (f"{where}: {note}" for note in fault.notes)
         elif isinstance(fault, Availability):
             where = f"{fault.VERB} {fault.site}"
         else:
-            continue
-        own = {"its end": None if fault.for_s is None else entry.at_s + fault.for_s}
+            where = f"{fault.VERB} at {short(entry.at_s, TIME_S)}"
+        for_s = getattr(fault, "for_s", None)
+        own = {"its end": None if for_s is None else entry.at_s + for_s}
         times = [(end, name) for name, end in {**ends, **own}.items() if end is not None]
         end_s, name = min(times, default=(math.inf, ""))
-        late = [step for step in fault.steps if entry.at_s + step.at_s > end_s]
-        if late:
-            steps = f"{len(late)} of {count_of(len(fault.steps), 'step')}"
-            yield f"{where}: {steps} would come after {name}, {short(end_s, TIME_S)}"
+        if entry.at_s > end_s:
+            yield f"{where}: would come after {name}, {short(end_s, TIME_S)}"
+        elif late := [step for step in steps if entry.at_s + step.at_s > end_s]:
+            share = f"{len(late)} of {count_of(len(steps), 'step')}"
+            yield f"{where}: {share} would come after {name}, {short(end_s, TIME_S)}"
 
 
 def draw(fault: Fault) -> Iterator[str]:

@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,9 +95,10 @@ def _write(lines: Sequence[live_state.Line]) -> str:
 
 @dataclass(slots=True)
 class _Busy:
-    """The request that takes time: a command at a site, or a step (`command` is None)."""
+    """The step or the `command` at a site that takes time; `faults` were active before it."""
 
     number: int
+    faults: dict[int, Fault]
     command: mininet_cli.Command | None = None
 
 
@@ -126,7 +127,6 @@ class CommandHandler:
     _held_s: float | None = None
     _ending: bool = False
     _typed: list[Entry] = field(default_factory=list)
-    _faults: dict[int, Fault] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
     _commands: bool = False
     _target_s: float = 0.0
@@ -305,17 +305,17 @@ class CommandHandler:
         except units.QuantityError as error:
             raise RefusedError(": ".join(filter(None, ("step", text, str(error))))) from None
         self._count_traffic()
-        self._busy, self._faults = _Busy(number), dict(self.injector.timeline.active)
+        self._busy = _Busy(number, dict(self.injector.timeline.active))
         self._target_s, self._held_s = round(self._held_s + seconds, 9), None
         self._alarm.set(self.injector.start_ns + round(self._target_s * 1e9))
 
     def _end_step(self) -> None:
         self._alarm.set(None)
-        self._finish_request(self._target_s, True, self._describe_faults())
+        self._finish_request(self._target_s, True, "")
 
-    def _describe_faults(self) -> str:
-        """The faults that began or ended within the step, a line for each."""
-        before, after = self._faults, dict(self.injector.timeline.active)
+    def _describe_faults(self, before: Mapping[int, Fault]) -> str:
+        """The faults that began or ended since then, a line for each."""
+        after = dict(self.injector.timeline.active)
         ended = [f"fault {n} ended: {write(before[n])}\n" for n in before if n not in after]
         begun = [f"fault {n} began: {write(after[n])}\n" for n in after if n not in before]
         return "".join(ended + begun)
@@ -354,11 +354,9 @@ class CommandHandler:
         before, since_ns = self._counters, self._counted_ns
         self._count_traffic()
         of_s = (now_ns - since_ns) / 1e9
+        since = f"since the first task ({self.scenario.clock} clock)"
         lines = [
-            (
-                "time",
-                f"{self._task_time_s():.3f} s since the first task ({self.scenario.clock} clock)",
-            ),
+            ("time", f"{self._task_time_s():.3f} s {since}"),
             *live_state.describe(
                 self.state,
                 now_ns - self.supervisor.epoch_ns,
@@ -390,7 +388,8 @@ class CommandHandler:
         if verb not in mininet_cli.LOOKING:
             self._notes.append(note)
             self.injector.log_command(line)
-        self._busy, self._held_s = _Busy(number, command), None
+        self._busy = _Busy(number, dict(self.injector.timeline.active), command)
+        self._held_s = None
         self.supervisor.watch(command.output, self._send_output)
         self.supervisor.watch(command.process.pidfd, self._end_command)
 
@@ -434,6 +433,8 @@ class CommandHandler:
         """Answer the request that took time, and hold the clock again if it was held before."""
         busy, self._busy = self._busy, None
         if busy is not None:
+            if faults := self._describe_faults(busy.faults):
+                self.send({"answer": busy.number, "output": faults})
             self._answer(busy.number, done, text)
         if self.hold and not self._ending:
             self._hold_clock(at_s)

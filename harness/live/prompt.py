@@ -137,7 +137,7 @@ class Shell(cmd.Cmd):
                 self.do_help(rest.strip())
             case "source":
                 return self._source(rest.strip())
-            case "EOF" | "exit" | "quit":
+            case "EOF" | "exit" | "quit" if not rest.strip():
                 self._ask("exit")
                 return True
             case "watch":
@@ -199,6 +199,9 @@ class Shell(cmd.Cmd):
         self._watch_channel()
         if self.interactive:
             self._set_up_readline()
+        for site in self.scenario.topology.site_names:
+            if site in {*VERBS, *SHELL_VERBS, *self.mininet_verbs, *mininet_cli.REFUSED}:
+                self._show(f"{site} is a verb here; noecho {site} COMMAND: a command at the site\n")
         try:
             self._wait_for_prompt()
             while self._one_line():

@@ -337,9 +337,12 @@ class History(EventsByKind):
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should."""
+        """Whether Ctrl-C or a signal ended the run, so that nothing could end as it should.
+
+        After SIGKILL, the log has no end.
+        """
         ends = [event.cause for event in self.all(RunFinished)]
-        return any(isinstance(cause, Broken) and cause.interrupted for cause in ends)
+        return any(isinstance(cause, Broken) and cause.interrupted for cause in ends) or not ends
 
     @property
     def broke_off(self) -> bool:

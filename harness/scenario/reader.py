@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config.document import Document, list_choices
 from trunkline.harness.config.options import UNKNOWN_KEY, make_type, read_options
+from trunkline.harness.config.paths import name_after
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.scenario import failover_timeouts
 from trunkline.harness.scenario.extensions import Extensions
@@ -132,9 +131,8 @@ class Reader:
         options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
             self._source.refuse((key,), f"{UNKNOWN_KEY}: {list_choices(KEYS, key)}")
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self._source.file).stem).strip("-._")
         stop = {"exit": "all"} if self._reader.runs_programs else {}
-        given = {"name": stem or "scenario", "stop": stop} | self._data
+        given = {"name": name_after(self._source.file), "stop": stop} | self._data
         if stop and isinstance(given["stop"], dict):
             given["stop"] = stop | given["stop"]
         values = {}

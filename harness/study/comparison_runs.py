@@ -413,8 +413,7 @@ def _write_page(
         for name, run in zip(names, firsts["run"], strict=True)
         if run and (output.path / run / "events.jsonl").exists()
     }
-    shown = list(there)[: page.DRAWN]
-    if shown:
+    if shown := list(there)[: page.DRAWN]:
         listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
         heads, rows = comparison_tables.format_cells(summary, keys)
         cells = page.Cells(
@@ -432,6 +431,7 @@ def _write_page(
             curves,
             list(expectation_maps.list_maps(summary, keys)),
             names,
+            int((trials["verdict"] == "missing").sum()),
         )
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 

@@ -292,6 +292,10 @@ TRIED = {
     "workload.model: net.py: expected data() to return (train inputs, train targets, test inputs,"
     " test targets); it gave a int": NET + "\ndef data(): return 3",
     "workload.model: net.py: expected data() to return (train inputs, train targets, test inputs,"
+    " test targets), finite numbers; test inputs: 1 of 12 are nan or inf": NET
+    + "\ndef data():\n    bad = torch.zeros(4, 3)\n    bad[2, 1] = float('inf')\n"
+    + "    return torch.zeros(4, 3), [0] * 4, bad, [0] * 4",
+    "workload.model: net.py: expected data() to return (train inputs, train targets, test inputs,"
     " test targets), inputs with a target each; 4 train inputs, 3 train targets, 4 test inputs,"
     " 4 test targets": NET
     + "\ndef data(): return torch.zeros(4, 3), [0, 1, 0], torch.zeros(4, 3), [0] * 4",

@@ -19,8 +19,10 @@ from trunkline.agents.events.run_events import (
     SiteQuiet,
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
+from trunkline.harness.checks.fault_checks import find_start_ns
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import TIME_S, count_of, short
+from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of
@@ -42,12 +44,26 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
     if history.run is None or history.interrupted:
         return
+    yield from _name_late_entries(history, rules)
     if rules.programs is not None and rules.scenario.clock == "virtual":
         yield from _say_what_computing_took(history, rules)
     found = list(_find_stalls(history, rules))
     yield from found
     if found and not rules.scenario.expect:
         yield f"If that is not as it should be, {ASK}."
+
+
+def _name_late_entries(history: History, rules: Rules) -> Iterator[str]:
+    """The entries of the timeline that were due after the run had stopped."""
+    start_ns = find_start_ns(history)
+    if start_ns is None:
+        return
+    stop_s = (history.stop_ns - start_ns) / 1e9
+    if late := [each for each in rules.scenario.timeline if each.at_s > stop_s]:
+        first = min(late, key=lambda each: each.at_s)
+        which = count_of(len(late), "fault") + " of the timeline" + ", the first" * (len(late) > 1)
+        at = f"{write(first.fault)}, at {short(first.at_s, TIME_S)}"
+        yield f"{which}, {at}, never came: the run stopped at {stop_s:.3f} s of its timeline."
 
 
 def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
@@ -58,8 +74,12 @@ def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
     steps = Counter(event.site for event in history.all(ComputeStarted))
     idle = [site for site in rules.program_sites if site not in steps]
     if steps:
-        without = f"; {', '.join(idle)} reported none" * bool(idle)
-        yield f"Computing took time in {count_of(steps.total(), 'step')} only{without} {SEE}."
+        without = f" {', '.join(idle)} reported none." * bool(idle)
+        reported = count_of(steps.total(), "step")
+        yield (
+            f"Only what programs reported as steps ({reported}) took computing time; the rest of "
+            f"their code took none.{without} See docs/programs.md, Computing."
+        )
     elif options.get("compute_s") is None:
         yield FREE
     else:

@@ -30,6 +30,7 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
 )
 from trunkline.agents.planning.plan import Block, Directed
+from trunkline.harness.checks.payload.byte_checks import count_planned, count_sent
 from trunkline.harness.record.history import Task
 
 Kind = Literal["repair", "contribution", "transfer", "installation"]
@@ -66,7 +67,8 @@ class PathStep:
 
     A `repair` lasts until the blocks on the path were planned, a `contribution` until `site`
     contributed, or heard of these blocks, a `transfer` until the last byte from `src` was at
-    `site`, and an `installation` until `site` had installed the result.
+    `site`, and an `installation` until `site` had installed the result. The last step may be a
+    `transfer` that never ended: until `src` had no more to send to `site`, which was lost.
     """
 
     kind: Kind
@@ -95,7 +97,7 @@ def find_critical_path(
     repair: TaskRearranged | TaskReplanned | None
     repair = max(task.all(TaskReplanned), key=_get_time, default=None)
     begin_ns = repair.t_ns if repair else task.started.t_ns
-    ends = [(last.t_ns, PathStep("installation", 0, 0, last.site))]
+    ends = [(last.t_ns, _find_last_step(task, last.site))]
     arrivals, feeds = [r for r in task.all(Received) if r.end_ns > begin_ns], _find_feeds(task)
     there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
     stage, until_ns = _find_last(there, begin_ns, last.t_ns), last.t_ns
@@ -125,6 +127,20 @@ def find_critical_path(
     if repair:
         ends.append((begin_ns, PathStep("repair", 0, 0, repair.site)))
     return tuple(_fill(task.started.t_ns, ends))
+
+
+def _find_last_step(task: Task, site: str) -> PathStep:
+    """What the member that finished last did with the whole result.
+
+    It installs it, unless it could not send all of its contribution before: a member needs its own
+    until then, or until those are lost that wait for it.
+    """
+    unsent = count_planned(task) - count_sent(task)
+    waits = {ends: size for ends, size in unsent.items() if ends[0] == site}
+    if not waits:
+        return PathStep("installation", 0, 0, site)
+    src, dst = max(waits, key=lambda ends: waits[ends])
+    return PathStep("transfer", 0, 0, dst, src, waits[src, dst])
 
 
 def _came_later(task: Task, arrival: Received, fed_ns: int) -> bool:

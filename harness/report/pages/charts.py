@@ -129,13 +129,13 @@ def draw_picture(height: float, label: str, *children: Child | Iterable[Child]) 
 
 
 def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
-    """A picture with a caption below; `above` stands above it, such as a legend."""
+    """A picture with a caption below, if any; `above` stands above it, such as a legend."""
     parts = caption if isinstance(caption, list | tuple) else [caption]
     return tag(
         "figure",
         *above,
         make_scrollable(image, "picture, can be scrolled"),
-        tag("figcaption", *parts),
+        None if caption is None else tag("figcaption", *parts),
     )
 
 

@@ -60,6 +60,18 @@ def synchronized(at_s: int, *sites: str) -> list[Event]:
 STARTED = [ProgramStarted(0, "runner", who, 0) for who in ("n1", "n2")]
 
 
+def test_faults_of_the_timeline_that_never_came_are_named() -> None:
+    late = "{at: 50 s, do: outage n1 n2}, {at: 40 s, do: kill n1}"
+    timeline = f"timeline: [{late}, {{at: 1 s, do: heal}}]"
+    rules = Rules.of(parse(SCENARIO + timeline, "x.yaml", ("limits.run=60 s",)))
+    end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
+    assert next(find_remarks(History.of(log), rules)) == (
+        "2 faults of the timeline, the first, kill n1, at 40 s, never came: the run stopped at "
+        "30.000 s of its timeline."
+    )
+
+
 def test_nothing_is_said_of_a_run_that_moves() -> None:
     assert remarks([*STARTED, *synchronized(9, "n1", "n2")]) == []
 
@@ -68,15 +80,19 @@ MODELLED = Rules.of(parse(SCENARIO.replace("[sh]", "[sh], compute: 1 s"), "x.yam
 
 
 def first_remark(rules: Rules, *steps: ComputeStarted) -> str:
-    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), *steps)
+    end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), *steps, end)
     return next(find_remarks(History.of(log), rules))
 
 
 @pytest.mark.parametrize("rules", [RULES, MODELLED])
 def test_steps_that_took_time_are_counted(rules: Rules) -> None:
     steps = [ComputeStarted(1, "n1", 0), ComputeStarted(2, "n1", 1)]
-    said = "Computing took time in 2 steps only{} (docs/programs.md, Computing)."
-    assert first_remark(rules, *steps) == said.format("; n2 reported none")
+    said = (
+        "Only what programs reported as steps (2 steps) took computing time; the rest of their code"
+        " took none.{} See docs/programs.md, Computing."
+    )
+    assert first_remark(rules, *steps) == said.format(" n2 reported none.")
     assert first_remark(rules, *steps[:1], ComputeStarted(1, "n2", 0)) == said.format("")
 
 

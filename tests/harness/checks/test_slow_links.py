@@ -71,6 +71,7 @@ def make_history(first_ms: list[float], clock: str = "virtual", beside: bool = F
             moved["phase"] = "relay"
             say(end_ns, "oslo", "sent", dst="rome", **moved, start_ns=start_ns, end_ns=end_ns)
         say(end_ns + 10 * MS, "controller", "task_completed", task=task, without=[])
+    say(len(first_ms) * 1000 * MS, "runner", "run_finished", cause=None, links=[])
     ordered = sorted(log, key=lambda line: line["t_ns"])
     return History.of(event_reading.read(map(json.dumps, ordered)))
 

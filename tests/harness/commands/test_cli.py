@@ -676,6 +676,15 @@ def test_a_misspelt_run_is_guessed_before_anything_long_is_imported(run_dir):
     assert "pandas" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["läbs & co", "läbs & co.yaml", "scenarios/läbs & co.yaml"])
+def test_a_run_is_found_by_the_file_of_its_scenario_whatever_its_letters(name, tmp_path):
+    nameless = Path(RING).read_text().replace("name: ", "# ")
+    latest = tmp_path / parse(nameless, "läbs & co.yaml").name / "latest"
+    latest.mkdir(parents=True)
+    (latest / "events.jsonl").touch()
+    assert terminal.find_run(name, tmp_path) == tmp_path / "labs-co/latest"
+
+
 @pytest.mark.parametrize(
     ("ended", "said"), [([4, 5, 6], "4 to 6\n"), ([1, 3], "1 to 3; some of them have not ended\n")]
 )

@@ -1,5 +1,6 @@
 """`trunkline.open_run`: data frames of tables and rates, and what a notebook shows."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -71,8 +72,11 @@ def test_rates_have_a_column_per_directed_link(agents: Path) -> None:
     carried = (rates.sum() * 0.1 * 1e6 / 8).tolist()
     assert carried == pytest.approx(run["links"]["bytes"].tolist())
     assert len(run.link_rates()) == 200
-    with pytest.raises(ValueError, match="step_s=0: expected more than 0"):
-        run.link_rates(step_s=0)
+    for wrong in (0, "a", math.nan):
+        with pytest.raises(ValueError, match="expected a number of seconds, more than 0"):
+            run.link_rates(step_s=wrong)
+    with pytest.raises(ValueError, match=r"step_s=1e-07: expected .* or more: 1000000 steps"):
+        run.activity(step_s=1e-7)
 
 
 def test_activity_has_columns_per_site_that_add_up_to_the_table_of_workers(agents: Path) -> None:

@@ -155,6 +155,7 @@ def test_other_spellings_mean_the_same(text, same):
         ("outage", "a site is missing: expected outage SITE SITE [both|one-way]"),
         ("outage oslo paris", "paris: expected one of rome, kyiv"),
         ("outage oslo 5s", "5s: expected one of rome, kyiv"),
+        ("outage oslo oslo", "oslo oslo: the same site twice: expected one of rome, kyiv"),
         ("outage oslo rome twice", "twice: expected one of both, one-way, blackhole, carrier, for"),
         ("outage oslo rome 7s", "7s: did you mean for 7s? expected one of both, one-way,"),
         ("setlink oslo rome bandwidth=5Mbit/s", "bandwidth=5Mbit/s: did you mean rate=5Mbit/s?"),

@@ -266,10 +266,14 @@ def test_notes_name_what_was_not_read_and_steps_after_the_end():
         Entry(0.0, read("0,1\n5,2", "for 4 s")),
         Entry(0.0, parse("availability n1 f", TOPOLOGY, lambda _: "0,off\n30,on")),
         Entry(0.0, parse("outage n1 n2", TOPOLOGY)),
+        Entry(12.0, parse("outage n1 n2 for 20 s", TOPOLOGY)),
+        Entry(12.0, read("0,1\n5,2")),
     ]
     assert list(trace_notes.list_notes(entries, {"stop.time": 10.0, "limits.run": 60.0})) == [
         "trace n1 n2: f: columns that are not read: who",
         "trace n1 n2: 1 of 3 steps would come after stop.time, 10 s",
         "trace n1 n2: 1 of 2 steps would come after its end, 4 s",
         "availability n1: 1 of 2 steps would come after stop.time, 10 s",
+        "outage at 12 s: would come after stop.time, 10 s",
+        "trace n1 n2: would come after stop.time, 10 s",
     ]

@@ -112,6 +112,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert injected.out.startswith("setlink n1 n3 both rate=5Mbit/s\ndone at 1.0")
     assert injected.err == "trunkline: n9: expected one of n2, n3, n4\n"
     assert "64 bytes from 10.0.0.3" in out
+    assert "fault 2 ended: outage n2 n4 both blackhole for 1 ms\n" in out  # while a command ran
     assert "> nodes\navailable nodes are: \nn1 n2 n3 n4\n" in out
     assert f"> sh pwd\n{tmp_path}\n" in out
     assert max(map(len, out.splitlines())) < 1000
@@ -185,6 +186,17 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
         "source: expected source FILE",
         "none: cannot be read: no such file or directory",
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="builds namespaces: needs root")
+def test_a_site_whose_name_is_a_verb_can_be_reached(tmp_path):
+    text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
+    (tmp_path / "small.yaml").write_text(text.replace("sites: 4", "sites: [exit, n2, n3]"))
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        out, err = process.communicate("exit echo gone\nnoecho exit echo at n2\nexit\n", timeout=25)
+    assert "exit is a verb here; noecho exit COMMAND: a command at the site\n" in out
+    assert "\nat 10.0.0.2\n" in out
+    assert err == "exit: expected exit alone\n"
 
 
 # -- the control socket ------------------------------------------------------------------------

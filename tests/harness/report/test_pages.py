@@ -544,6 +544,13 @@ def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warni
     assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
 
 
+def test_the_shadow_of_what_can_be_scrolled_is_seen_through_a_chart(plain: Page) -> None:
+    (rule,) = re.findall(r"\.scroll > svg \{[^}]*\}", plain.text("style"))
+    assert rule == ".scroll > svg { mix-blend-mode: var(--blend); }"
+    pairs = pairwise(plain.elements)
+    assert [(a, b) for (a, of_a), (b, _) in pairs if of_a.get("class") == "scroll" and b == "svg"]
+
+
 def test_a_warning_has_the_outcome_of_each_check(plain: Page, tmp_path: Path) -> None:
     found = outputs.read(tmp_path)
     checks = [Check("hosts", "unknown", "slow", "hosts", 1), Check("bytes", "fail", "few", "b", 1)]
@@ -564,17 +571,19 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     means += [Mean("torch", nan, nan, nan, (), passed=3)]
     means += [Mean("later", nan, nan, nan, (), ended=False)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
-    cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics)
+    cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics * 2, missing=3)
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "Table of means", "First trial"]
-    assert "2 variants, 6 trials. After the means, the first trial of 1." in made.text("p")
+    what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of 1."
+    assert what in made.text("p")
+    assert made.texts["p"].count("Each variant has the same colour in all pictures.") == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
     words = ("CREW", "1.50 ± 0.10 (2 trials)", "ring", "no trial passed", "torch", "no task time")
     words += ("later", "no trial has ended")
-    assert tuple(text for text in made.texts["text"] if text in words) == words
+    assert tuple(text for text in made.texts["text"] if text in words) == words * 2
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
     assert "The same in all: bound, s: 7." in made.text("p")

@@ -47,6 +47,7 @@ class Cells:
         curves: the accuracy of each variant over time.
         maps: where the expectations were met.
         names: the names of the cells, whose places decide their colours.
+        missing: the number of trials that have not ended.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Cells:
     curves: Sequence[accuracy_section.Curve] = ()
     maps: Sequence[maps_section.Map] = ()
     names: Sequence[str] = ()
+    missing: int = 0
 
 
 def write_page(
@@ -130,6 +132,7 @@ def _describe(cells: Cells, shown: int) -> str:
     """How many variants and trials there are, and of how many the page shows the first trial."""
     variants = f"{len(cells.rows)} variants, " if len(cells.rows) > 1 else ""
     trials = f"{cells.trials} trial{'s' * (cells.trials > 1)}"
+    trials += f", of which {cells.missing} have not ended" if cells.missing else ""
     whose = " of each" if shown == len(cells.rows) else f" of {shown}"
     return f"{variants}{trials}. After the means, the first trial{whose if variants else ''}."
 

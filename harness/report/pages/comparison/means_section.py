@@ -73,7 +73,8 @@ def write_section(metrics: Sequence[Metric]) -> list[Child]:
     for kind, (mark, words) in MARKS.items():
         if any(isfinite(getattr(each, kind)) for each in means):
             legends.append(charts.make_legend([("stroke-ink", words)], mark))
-    return [*legends, *map(draw_means, metrics)]
+    words = tag("p", "Each variant has the same colour in all pictures.", class_="facts")
+    return [words, *legends, *map(draw_means, metrics)]
 
 
 def draw_means(metric: Metric) -> Html:
@@ -113,8 +114,7 @@ def draw_means(metric: Metric) -> Html:
         tag("g", *words, class_="means"),
     )
     left_out = len(metric.means) - len(shown)
-    caption = "Each variant has the same colour in all pictures."
-    caption += f" Not shown: {left_out} cells; the table has them." * bool(left_out)
+    caption = f"Not shown: {left_out} cells; the table has them." if left_out else None
     return charts.make_figure(picture, caption)
 
 

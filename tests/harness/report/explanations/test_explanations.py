@@ -105,6 +105,15 @@ stop: {{tasks: 8}}
 timeline: [{{at: 3 s, do: setlink {fault}}}]
 """
 
+UNSENT = """
+topology: {builder: full_mesh, sites: 5, rates: n2, delays: 30 ms}
+workload: {kind: synthetic, model: 10 MB, compute: 0.1 s}
+scheme: {policy: preduce, plan: a2a, p: 3}
+stop: {tasks: 3}
+timeline: [{at: 1 s, do: isolate n1 for 2 s}]
+"""
+"""A member has the whole result and cannot send all of its contribution to one that is cut off."""
+
 CAUSES = {
     "rate": (
         write(topology=", overrides: [{link: n1 -> n2, rate: 2 Mbit/s}]"),
@@ -147,6 +156,7 @@ CAUSES = {
         0,
         ("outage", "n4 -> n1", 0),
     ),
+    "outage of who still needs a contribution": (UNSENT, 0, ("outage", "n5 -> n1", 0)),
     "outage until a mend": (
         write(
             "timeline: [{at: 100 ms, do: outage n4 n1}, {at: 1.6 s, do: mend n1 n4}]\n"
