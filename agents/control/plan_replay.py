@@ -131,9 +131,12 @@ class PlanReplay:
         return None if list(found) == wanted else "its blocks moved to other sites than by (3)"
 
     def explain_postponed(self, event: GroupPostponed) -> str | None:
-        """Why a group need not have waited; None if it had to."""
+        """Why a group need not have waited, or not for this cause; None if it had to."""
         try:
             self.planner.plan(Start(event.group, dict.fromkeys(event.group, 1.0), 1.0), 0)
-        except PlanError:
-            return None
+        except PlanError as error:
+            if set(error.sites) == set(event.cause.sites):
+                return None
+            named = ", ".join(error.sites) or "no site"
+            return f"the links that can be used do not connect {named}, not as its cause says"
         return "the links that can be used connect it"

@@ -159,9 +159,8 @@ def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
     wanted = rules.started or replace(run, sites=rules.topology.site_names)
     for key in HEADER:
         found, right = getattr(run, key), getattr(wanted, key)
-        if key == "sites":
-            found, right = sorted(found), sorted(right)
         if found != right:
+            found, right = (list(x) if isinstance(x, tuple) else x for x in (found, right))
             yield fail(f"{key} is {found!r} in the log, {right!r} in the scenario")
     yield judged(len(HEADER))
     for task in history.tasks:

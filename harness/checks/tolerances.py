@@ -43,7 +43,8 @@ TYPED_NS = 100_000_000
 """A typed command may delay agents and the runner for this long."""
 
 STOP_SHARE = 0.002
-"""A run may stop this much late, as a share: the kernel lets a wait last 0.1 % longer."""
+"""A run may stop, or a policy wake, this much late, as a share: the kernel lets a wait last 0.1 %
+longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Tolerances:
         follow_ns: an agent logs within this time what it does at once after another event. On a
             real clock the host may be busy, and models take time to digest.
         policy_ns: a controller logs an event for its policy within this time.
+        tick_ns: an agent wakes within this time; waits of an agent with a process of its own end
+            on the next millisecond.
         background_ns: background traffic may be sent this much later than by its schedule.
         arrival_ns: its packets arrive within the delay of their path with full queues and this.
         stop_ns: a run stops at most this much after its condition holds.
@@ -69,6 +72,7 @@ class Tolerances:
     worker_ns: int
     follow_ns: int
     policy_ns: int
+    tick_ns: int
     background_ns: int
     arrival_ns: int
     stop_ns: int
@@ -96,6 +100,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
         worker_ns=MS // 10,
         follow_ns=MS // 10,
         policy_ns=MS // 10,
+        tick_ns=2 * MS,
         background_ns=MS,
         arrival_ns=2 * MS,
         stop_ns=1_000 * MS,
@@ -108,6 +113,7 @@ BY_CLOCK: Mapping[str, Tolerances] = {
         worker_ns=100 * MS,
         follow_ns=10_000 * MS,
         policy_ns=100 * MS,
+        tick_ns=2_000 * MS,
         background_ns=100 * MS,
         arrival_ns=1_000 * MS,
         stop_ns=2_000 * MS,

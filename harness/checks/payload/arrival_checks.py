@@ -16,12 +16,14 @@ from itertools import pairwise
 from typing import Any
 
 from trunkline.agents.events.task_events import (
+    Contributed,
     HaltHeard,
     Received,
     Routed,
     Sent,
     TaskFinished,
     TaskHalted,
+    TaskJoined,
     TaskRearranged,
     TaskReplanned,
 )
@@ -30,8 +32,8 @@ from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses
 from trunkline.harness.checks.payload.byte_checks import count_own, find_silent_sites
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import CLOCK_NS
-from trunkline.harness.checks.verdict import Finding, fail, judged
+from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
+from trunkline.harness.checks.verdict import Finding, fail, format_time, judged
 from trunkline.harness.record.history import History, Task
 
 Key = tuple[str, str, str]
@@ -40,7 +42,7 @@ phase. Chunks that a site only forwards count as `relay` from there on."""
 
 
 def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
-    """No member has a result before its chunks arrived, at it and on their ways to it.
+    """No member has a result before its chunks arrived, at it and on their ways to it, nor later.
 
     A task that was halted is judged by its last plan, one whose blocks moved by those that did not,
     and both by how many bytes can have arrived. What one contributor hands out stays when it is
@@ -64,6 +66,7 @@ def results_follow_bytes(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _judge_members(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_chunks(task, needs, ends_ns, finished_ns, paths)
             yield from _judge_last_sums(task, ends_ns, finished_ns)
+            yield from _judge_lateness(task, finished_ns, losses)
             continue
         yield from _judge_by_first_plan(task, known, ends_ns, finished_ns, paths)
         later = dict(_find_unfinished(task, losses))
@@ -256,6 +259,29 @@ def _judge_last_sums(
     for (src, dst, phase), end_ns in ends_ns.items():
         if phase == "in" and dst not in keeping and last_ns.get(dst, end_ns) < end_ns - CLOCK_NS:
             yield fail(f"{task}: {dst} had sent all before the last input of {src} arrived")
+
+
+def _judge_lateness(
+    task: Task, finished_ns: Mapping[str, int], losses: Losses
+) -> Iterator[Finding]:
+    """A member has its result at once when the last chunk has arrived, and it has contributed.
+
+    An aggregator adds to its own contribution when all who need that have been sent it.
+    """
+    last_ns: dict[str, int] = {}
+    for each in task.all(Received, Sent):
+        if isinstance(each, Received) or each.phase == "in":
+            last_ns[each.site] = max(each.end_ns, last_ns.get(each.site, 0))
+    for event in task.all(TaskJoined, Contributed):
+        if event.site in last_ns:
+            last_ns[event.site] = max(event.t_ns, last_ns[event.site])
+    follow_ns = Tolerances.of(losses.history).follow_ns
+    for site in finished_ns.keys() & last_ns.keys():
+        late_ns = finished_ns[site] - last_ns[site]
+        stopped_s = losses.paused_s(last_ns[site], finished_ns[site], site) if late_ns > 0 else 0
+        if late_ns > follow_ns + stopped_s * 1e9:
+            when = format_time(last_ns[site])
+            yield fail(f"{_name(task, site)} late: all of it had arrived at {when}")
 
 
 def _judge_sums(task: Task) -> Iterator[Finding]:

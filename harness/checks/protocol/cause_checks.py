@@ -113,6 +113,8 @@ def _find_wrong_halt(
             return f"the {event.site} had not lost {site}"
         case LinkBroke((a, b)) if not _had_no_link(losses, task.started.t_ns, event.t_ns, {a, b}):
             return f"{a} and {b} had not lost each other"
+        case LinkBroke((a, b)) if not _was_told(history, losses, event, {a, b}):
+            return f"no worker had told the {event.site} that {a} and {b} lost each other"
         case SiteLost() | LinkBroke() if is_own and not _has_just_heard(history, event):
             return f"the {event.site} had heard of no loss at that moment"
         case SiteWithdrew(site) if not _may_withdraw(history, losses, task, event, site):
@@ -178,6 +180,19 @@ def _has_lost(
         lost.worker == worker and lost.site == event.site and term.start_ns <= lost.t_ns
         for lost in history.all(WorkerLost)
         if lost.t_ns <= event.t_ns
+    )
+
+
+def _was_told(
+    history: History, losses: Losses, event: TaskHalted | TaskRearranged, ends: Set[str]
+) -> bool:
+    """Whether a worker has reported in this term that it had lost the other end."""
+    term = losses.term_of(event)
+    return term is not None and any(
+        {said.worker, peer} == ends
+        for said in history.all(LossesReported)
+        if term.has(said) and said.t_ns <= event.t_ns
+        for peer in said.lost
     )
 
 

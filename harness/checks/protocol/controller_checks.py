@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trunkline.agents.events.awareness_events import PlansUpdated
+from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.connection_events import (
     ControllerFound,
     ControllerLost,
@@ -16,6 +17,7 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.event_writing import event_name
+from trunkline.agents.events.fault_events import CommandTyped
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.policy_events import PolicyBegan, PolicyTold
 from trunkline.agents.events.round_events import WorkerFinished
@@ -34,6 +36,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.checks.losses import Losses, Term
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.checks.tolerances import STOP_SHARE, Tolerances
 from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note
 from trunkline.harness.record.history import History, Task
 
@@ -80,16 +83,20 @@ def controllers_follow(history: History, rules: Rules) -> Iterator[Finding]:
         yield from _check_halts(history, term, losses, rules)
         yield judged()
     yield from _check_steps(history)
+    yield from _check_time_up(history, losses)
     yield note(f"{len(history.tasks)} tasks")
 
 
 def _check_numbers(history: History, term: Term, last: dict[str, int]) -> Iterator[Finding]:
-    """A controller's tasks have consecutive numbers, also over its terms.
+    """A controller's tasks have consecutive numbers, also over its terms, which begin with them.
 
     A controller that was killed may have taken a number for a task that it did not log.
     """
     wanted = last.get(term.controller, term.least_task - 1) + 1
     spare = 0 if term.first else 1
+    for began in history.all(PolicyBegan):
+        if term.has(began) and not wanted <= began.term <= wanted + spare:
+            yield fail(f"the policy of the {term.controller} began with the term {began.term}")
     for event in history.all(TaskStarted):
         if not term.has(event):
             continue
@@ -148,6 +155,8 @@ def _check_cause(
     name = f"{task}: {event_name(type(event))}"
     if isinstance(event, TaskHalted) and not set(event.members) <= set(task.started.group):
         yield fail(f"{name} asks sites that are not members")
+    if isinstance(event, TaskHalted) and len(set(event.members)) < len(event.members):
+        yield fail(f"{name} asks a member twice")
     ends = [end.t_ns for end in task.all(TaskCompleted, TaskAbandoned) if end.site == event.site]
     if ends and event.t_ns > max(ends):
         yield fail(f"{name} at {format_time(event.t_ns)}, after the task's end")
@@ -167,6 +176,21 @@ def _check_cause(
     )
     if not caused and spent_s < rules.task_s:
         yield fail(f"{name} at {format_time(event.t_ns)} without a loss")
+
+
+def _check_time_up(history: History, losses: Losses) -> Iterator[Finding]:
+    """A controller that has been in charge long enough stops the run when its time is up."""
+    for stop in history.all(Stopping):
+        term = losses.term_of(stop)
+        if not isinstance(stop.cause, TimeUp) or term is None:
+            continue
+        end_ns = round(stop.cause.time_s * 1e9)
+        late_ns = stop.t_ns - end_ns * (1 + STOP_SHARE) - Tolerances.of(history).tick_ns
+        began_late = 0 < term.start_ns > end_ns - losses.detection_ns
+        if began_late or late_ns <= 1e9 * losses.paused_s(end_ns, stop.t_ns, stop.site):
+            continue
+        if not history.all(CommandTyped):
+            yield fail(f"the run stopped at {format_time(stop.t_ns)}, but its time was up before")
 
 
 def _check_steps(history: History) -> Iterator[Finding]:

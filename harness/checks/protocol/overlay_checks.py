@@ -18,6 +18,7 @@ from trunkline.agents.events.connection_events import (
     LinkLost,
     LossesReported,
     WorkerFound,
+    WorkerLost,
 )
 from trunkline.agents.events.policy_events import PolicyBegan
 from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
@@ -56,6 +57,7 @@ class _Said:
         reports: by controller and worker, in order of time.
         whole: the reports with which a worker was found, which have all that it lost before.
         returns_ns: by worker, when it found a controller.
+        away_ns: by controller and worker, when it was lost.
         decides_ns: when the first controller had heard of all workers, or had waited long enough.
     """
 
@@ -63,6 +65,7 @@ class _Said:
     reports: Mapping[tuple[str, str], Sequence[LossesReported]]
     whole: Collection[int]
     returns_ns: Mapping[str, Sequence[int]]
+    away_ns: Mapping[tuple[str, str], Sequence[int]]
     decides_ns: float
 
     @classmethod
@@ -71,6 +74,7 @@ class _Said:
         reports = defaultdict[tuple[str, str], list[LossesReported]](list)
         whole = set[int]()
         returns_ns = defaultdict[str, list[int]](list)
+        away_ns = defaultdict[tuple[str, str], list[int]](list)
         latest: dict[str, LossesReported] = {}
         for event in history.events:
             before = latest.pop(event.site, None)
@@ -82,11 +86,13 @@ class _Said:
                     latest[event.site] = event
                 case ControllerFound():
                     returns_ns[event.site].append(event.t_ns)
+                case WorkerLost(worker=worker):
+                    away_ns[event.site, worker].append(event.t_ns)
                 case WorkerFound(worker=worker) if before and before.worker == worker:
                     whole.add(id(before))
         began = (e.t_ns for e in history.all(PolicyBegan) if losses.terms[0].has(e))
         decides_ns = min(began, default=math.inf)
-        return cls(changes, reports, whole, returns_ns, decides_ns)
+        return cls(changes, reports, whole, returns_ns, away_ns, decides_ns)
 
     def was_heard(self, change: Change, term: Term, until_ns: int) -> bool:
         """Whether the controller knew of a change at once or until a time."""
@@ -95,6 +101,11 @@ class _Said:
         after = [each for each in reports if change.t_ns <= each.t_ns <= until_ns]
         known = [before[-1].lost if before else (), *(each.lost for each in after)]
         return any((change.peer in lost) == isinstance(change, LinkLost) for lost in known)
+
+    def was_away(self, report: LossesReported, before: LossesReported) -> bool:
+        """Whether the controller lost the worker between two of its reports."""
+        times_ns = self.away_ns.get((report.site, report.worker), ())
+        return any(before.t_ns <= t_ns <= report.t_ns for t_ns in times_ns)
 
     def find_errors(self, report: LossesReported, losses: Losses) -> Iterator[str]:
         """What a report adds to those before it, or leaves out, although the worker did not say so.
@@ -106,9 +117,12 @@ class _Said:
         """
         term = losses.term_of(report)
         reports = self.reports[report.site, report.worker]
-        before = reports[: reports.index(report)]
+        place = next(n for n, each in enumerate(reports) if each is report)
+        before = reports[:place]
         earlier = [each for each in before if losses.term_of(each) == term]
         known = set(earlier[-1].lost) if earlier else set()
+        if earlier and known == set(report.lost) and not self.was_away(report, earlier[-1]):
+            yield f"{report.worker} had reported the same before"
         anew = not earlier and (term != losses.terms[0] or report.t_ns <= self.decides_ns)
         whole = id(report) in self.whole or anew
         if whole and losses.find(losses.dead(report.worker), 0, report.t_ns):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trunkline.agents.control.replay import Answer, Logged, ReplayError, replay
@@ -26,6 +26,7 @@ from trunkline.agents.events.task_events import (
     TaskStarted,
 )
 from trunkline.agents.policies.policy import (
+    TICK_S,
     Compared,
     Decision,
     Ended,
@@ -42,9 +43,9 @@ from trunkline.agents.policies.policy import (
     is_timed,
 )
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
-from trunkline.harness.checks.losses import Losses, Term
+from trunkline.harness.checks.losses import HEARD_TIMEOUTS, Losses, Term
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.tolerances import ROUNDED_NS, Tolerances
+from trunkline.harness.checks.tolerances import ROUNDED_NS, STOP_SHARE, Tolerances
 from trunkline.harness.checks.verdict import Finding, excused, fail, format_time, judged
 from trunkline.harness.record.history import History
 
@@ -89,9 +90,12 @@ def _judge_term(
     least = term.least_task
     for event in began:
         right = event.term == least if term.first else event.term >= least
+        numbers = [e.task for each in answers for e in each.logged if isinstance(e, TaskStarted)]
+        right = right and event.term == min(numbers, default=event.term)
         if not right or event.term >= least + TASKS_PER_CONTROLLER:
             yield fail(f"{where}: its policy began with the term {event.term}")
     for event in began:
+        known.began_ns = event.t_ns
         yield from known.check_beginning(event, sites)
     for answer in answers:
         yield from known.check(answer)
@@ -103,16 +107,25 @@ def _judge_term(
             yield fail(f"{_place(answer)}: {_describe(answer)}")
             yield judged()
     yield from known.check_ends(answers)
+    yield from known.check_wakes(min(term.end_ns, known.facts.stop_ns), "and did not")
 
 
 @dataclass(slots=True)
 class _Known:
-    """What a policy may be told in a term, from what else the log has."""
+    """What a policy may be told in a term, from what else the log has.
+
+    Attributes:
+        began_ns: when it began.
+        wakes_s: when it wants to wake, and since when; it ticked last at `ticked_s`.
+        latest: what it was told last.
+    """
 
     term: Term
     facts: _Facts
     losses: Losses
-    wakes_s: frozenset[float] = frozenset()
+    began_ns: int = 0
+    wakes_s: dict[float, float] = field(default_factory=dict)
+    ticked_s: float = -math.inf
     latest: Event | None = None
 
     def check(self, answer: Answer) -> Iterator[Finding]:
@@ -124,12 +137,70 @@ class _Known:
             yield fail(f"{_place(answer)}: it has the time {event.at_s:g} s")
         if not self._has_happened(answer):
             yield fail(f"{_place(answer)}: {event} has not happened")
+        elif isinstance(event, Ready):
+            yield from self._check_iteration(answer, event)
+        elif isinstance(event, Ended):
+            yield from self._check_promptness(answer, event)
+        yield from self.check_wakes(told.t_ns, f"before {event}")
         if event == self.latest and not self._may_come_again(event, told):
             yield fail(f"{_place(answer)}: it was told so just before")
         self.latest = event
         if isinstance(event, Tick):
-            self.wakes_s = frozenset(at_s for at_s in self.wakes_s if at_s > event.at_s)
-        self.wakes_s |= {each.at_s for each in answer.decisions if isinstance(each, Wake)}
+            self.wakes_s = {at_s: s for at_s, s in self.wakes_s.items() if at_s > event.at_s}
+            self.ticked_s = event.at_s
+        # A time that has passed means as soon as possible.
+        wakes_s = (each.at_s for each in answer.decisions if isinstance(each, Wake))
+        for at_s in wakes_s:
+            self.wakes_s.setdefault(max(at_s, event.at_s), event.at_s)
+
+    def check_wakes(self, t_ns: float, what: str) -> Iterator[Finding]:
+        """A policy that wants to wake gets a tick then, before it is told what comes later."""
+        if not self.wakes_s:
+            return
+        first_s = min(self.wakes_s)
+        due_s = max(first_s, self.ticked_s + TICK_S)
+        waited_s = due_s - self.wakes_s[first_s]
+        late_ns = t_ns - (due_s + STOP_SHARE * waited_s) * 1e9 - self.facts.tick_ns
+        if late_ns > 0 and late_ns > 1e9 * self.losses.paused_s(
+            round(due_s * 1e9), round(t_ns), self.term.controller
+        ):
+            when = format_time(round(due_s * 1e9))
+            yield fail(f"the policy of the {self.term.controller} was to wake at {when}, {what}")
+
+    def _check_promptness(self, answer: Answer, ended: Ended) -> Iterator[Finding]:
+        """A policy hears at once that a task has ended, or when it begins."""
+        told = answer.told
+        ends_ns = self.facts.ended_ns[told.site, ended.task, ended.completed]
+        since_ns = max(self.began_ns, *(end_ns for end_ns in ends_ns if end_ns <= told.t_ns))
+        late_ns = told.t_ns - since_ns - self.facts.follow_ns
+        if late_ns > 1e9 * self.losses.paused_s(since_ns, told.t_ns, told.site):
+            yield fail(f"{_place(answer)}: task {ended.task} ended at {format_time(since_ns)}")
+        started = self.facts.starts.get(ended.task)
+        said_s = dict(ended.report).get("duration_s")
+        if started is None or not self.term.has(started) or said_s is None:
+            return  # the controller took it over when it heard of it
+        took_ns = max(end_ns for end_ns in ends_ns if end_ns <= told.t_ns) - started.t_ns
+        if abs(took_ns - said_s * 1e9) > self.facts.follow_ns:
+            yield fail(f"{_place(answer)}: task {ended.task} took {took_ns / 1e9:g} s")
+
+    def _check_iteration(self, answer: Answer, ready: Ready) -> Iterator[Finding]:
+        """A site that is ready and has its controller waits for an answer, so it has no later one.
+
+        What was on its way when it lost the controller may be read afterwards.
+        """
+        told = answer.told
+        later_ns = (
+            t_ns
+            for (site, iteration), t_ns in self.facts.ready_ns.items()
+            if site == ready.site and iteration > ready.iteration and t_ns <= told.t_ns
+        )
+        until_ns = min(later_ns, default=None)
+        since_ns = self.losses.unread_since_ns(told.t_ns) - HEARD_TIMEOUTS * self.losses.timeout_ns
+        alone = self.losses.without_controller(ready.site)
+        if until_ns is None or self.losses.find(alone, since_ns, told.t_ns):
+            return
+        when = format_time(until_ns)
+        yield fail(f"{_place(answer)}: {ready} was no longer so at {when}")
 
     def check_beginning(self, began: PolicyBegan, sites: Sequence[str]) -> Iterator[Finding]:
         """A policy begins when all workers have reported or are lost, or the time for that is over.
@@ -185,7 +256,7 @@ class _Known:
             case Ended(task, group, completed):
                 ends_ns = facts.ended_ns.get((told.site, task, completed), ())
                 is_over = any(self.term.start_ns <= end_ns <= told.t_ns for end_ns in ends_ns)
-                return facts.groups.get(task) == group and is_over
+                return task in facts.starts and facts.starts[task].group == group and is_over
             case Tick(at_s):
                 return min(self.wakes_s, default=math.inf) <= at_s
         return True
@@ -211,7 +282,7 @@ class _Facts:
     """When something happened, the first time but for ends, in nanoseconds since the run's start.
 
     Attributes:
-        groups: the members of each task.
+        starts: of each task.
         ready_ns: by site and iteration.
         given_ns: when a site contributed for the first time as an active member, by site and
             iteration.
@@ -222,10 +293,12 @@ class _Facts:
             may end a task that it has ended before.
         stop_ns: when the run was told to stop.
         prompt_ns: a controller logs an event for its policy within this time.
+        follow_ns: it logs within this time what it does at once after another event.
+        tick_ns: a policy wakes within this time.
         hears_of_ends: whether the policy gets the ends of tasks.
     """
 
-    groups: Mapping[int, tuple[str, ...]]
+    starts: Mapping[int, TaskStarted]
     ready_ns: Mapping[tuple[str, int], int]
     given_ns: Mapping[tuple[str, int], int]
     compared_ns: Mapping[tuple[str, float], int]
@@ -234,6 +307,8 @@ class _Facts:
     ended_ns: Mapping[tuple[str, int, bool], Sequence[int]]
     stop_ns: float
     prompt_ns: int
+    follow_ns: int
+    tick_ns: int
     hears_of_ends: bool
 
     @classmethod
@@ -244,7 +319,7 @@ class _Facts:
         for given_up in history.all(TaskAbandoned):
             ended_ns[given_up.site, given_up.task, False].append(given_up.t_ns)
         return cls(
-            {task.number: task.started.group for task in history.tasks},
+            {task.number: task.started for task in history.tasks},
             _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
             _first(
                 (given.site, given.iteration, given.t_ns)
@@ -258,6 +333,8 @@ class _Facts:
             ended_ns,
             min((e.t_ns for e in history.all(Stopping)), default=math.inf),
             Tolerances.of(history).policy_ns,
+            Tolerances.of(history).follow_ns,
+            Tolerances.of(history).tick_ns,
             hears_of_ends,
         )
 

@@ -224,6 +224,8 @@ class _Worker:
                     yield self._wrong(event, f"the site was {str(step.before)!r}")
                 if number not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
+                else:
+                    yield from self._check_contribution(event, self.joined[number])
                 if step.inside:
                     yield self._wrong(event, "it was in the task already")
                 if not self.is_server and iteration != self.committed:
@@ -322,7 +324,8 @@ class _Worker:
                 if task not in self.joined:
                     yield self._wrong(event, "it had not joined the task")
                 elif not self.is_server:
-                    yield from self._check_contribution(event)
+                    since_ns = max(self.joined[task], self.ready_ns)
+                    yield from self._check_contribution(event, since_ns)
             case TaskFinished() | ContributionTaken():
                 yield from self._check_task(event)
                 yield from self._check_end(event, event.task)
@@ -383,11 +386,11 @@ class _Worker:
             yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
         self.idle_ns = None
 
-    def _check_contribution(self, event: Contributed) -> Iterator[Finding]:
-        """A worker that is ready contributes at once, when it has handed its chunks over."""
+    def _check_contribution(self, event: Contributed, since_ns: int) -> Iterator[Finding]:
+        """A member that is ready, or passive, contributes when it has handed its chunks over."""
         outs = self.tasks[event.task].all(Sent) if event.task in self.tasks else ()
         handed_ns = HANDED_NS * sum(out.chunks for out in outs if out.site == self.site)
-        since_ns = max(self.joined[event.task], self.ready_ns, self.computed_ns)
+        since_ns = max(since_ns, self.computed_ns)
         if event.t_ns > since_ns + self.follow_ns + handed_ns:
             since = format_time(since_ns)
             yield self._wrong(event, f"it might have contributed at {since}")

@@ -95,12 +95,18 @@ class FaultSearch:
         """The harm behind a cause, or behind what happened to these sites.
 
         It acted in that span of time, or so shortly before that no agent had noticed it yet. A loss
-        that is in the log has a fault shortly before it. See `find` for `enough`.
+        that is in the log has a fault shortly before it: of those that stop or cut, one that acted
+        at that moment precedes one that was over. See `find` for `enough`.
         """
         loss = cause.after if isinstance(cause, NoCandidate) else cause
         lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
-        return self.find(self._list_touching(loss, sites), HARMS, since_ns, span[1], enough)
+        touching = self._list_touching(loss, sites)
+        if lost_ns is not None:
+            then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, enough)
+            if then is not None:
+                return then
+        return self.find(touching, HARMS, since_ns, span[1], enough)
 
     def _list_losses(
         self, cause: Cause | None, sites: Collection[str], end_ns: int

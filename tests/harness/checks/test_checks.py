@@ -306,7 +306,7 @@ BAD: dict[str, dict[str, list[Change]]] = {
         ): [added(1000, "rome", "task_joined", task=7)],
     },
     "the run matches the scenario": {
-        "sites is ['oslo', 'rome'] in the log, ['kyiv', 'oslo', 'rome'] in the scenario": [
+        "sites is ['oslo', 'rome'] in the log, ['oslo', 'rome', 'kyiv'] in the scenario": [
             altered("run_started", {"sites": ["oslo", "rome"]})
         ]
     },

@@ -11,7 +11,7 @@ from falsified import apply
 from wan import Wan, mesh
 
 from trunkline.agents.control.replay import ReplayError, replay
-from trunkline.agents.policies import preduce, ps
+from trunkline.agents.policies import preduce, ps, r2sp
 from trunkline.agents.policies.random_draws import create_policy
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.verdict import Check
@@ -25,6 +25,15 @@ def wan() -> Any:
     """A run of three workers with a server, which has ended."""
     policy = create_policy(ps.create, WORKERS, {"mode": "asp"}, "seed", SERVERS)
     made = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=4, servers=SERVERS)
+    made.run()
+    return made
+
+
+@pytest.fixture(scope="module")
+def turns() -> Any:
+    """A run whose policy wakes at times of its own: workers take turns at a server."""
+    policy = create_policy(r2sp.create, WORKERS, {"wait": "pull"}, "seed", SERVERS)
+    made = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=8, servers=SERVERS)
     made.run()
     return made
 
@@ -73,6 +82,22 @@ def test_another_policy_decides_otherwise(wan: Any) -> None:
 )
 def test_a_falsified_log_does_not_fit(wan: Any, name: str, said: str) -> None:
     check = judged(wan, apply(name, log_of(wan)))
+    assert check.outcome == "fail" and said in check.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a_policy_wakes_thirty_milliseconds_late", "was to wake at "),
+        ("a_policy_that_decides_nothing_then_does_not_wake", "was to wake at "),
+        ("a_policy_hears_of_an_end_thirty_milliseconds_late", " ended at "),
+        ("the_policy_was_told_that_tasks_took_half_their_time", " took "),
+        ("the_policy_was_told_of_the_first_iteration_again", " was no longer so at "),
+    ],
+)
+def test_a_policy_is_told_at_once(turns: Any, name: str, said: str) -> None:
+    assert judged(turns, log_of(turns)).outcome == "pass"
+    check = judged(turns, apply(name, log_of(turns)))
     assert check.outcome == "fail" and said in check.detail
 
 

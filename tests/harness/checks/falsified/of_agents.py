@@ -162,6 +162,7 @@ def _forget_losses(*events: str, cause: str) -> Falsify:
 FALSIFICATIONS["no_link_was_lost_or_found"] = _forget_losses(
     "link_lost", "link_found", cause="link_broke"
 )
+FALSIFICATIONS["no_loss_was_reported"] = _forget_losses("losses_reported", cause="link_broke")
 FALSIFICATIONS["no_worker_was_lost"] = _forget_losses("worker_lost", cause="site_lost")
 
 

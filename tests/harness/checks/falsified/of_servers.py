@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from falsified.falsifying import (
@@ -341,4 +342,92 @@ def a_passive_contribution_is_of_another_iteration(log: Log) -> Log:
     if not passive:
         raise NotHereError("passive")
     first(log, "contributed", task=line["task"], site=passive[0])["iteration"] += 1
+    return log
+
+
+@falsification
+def a_server_has_a_result_a_millisecond_late(log: Log) -> Log:
+    disturbed = {e["task"] for e in log if e["event"] in ("task_halted", "task_replanned")}
+    merges = [e for e in every(log, "model_merged") if e["task"] not in disturbed]
+    merge = merges[len(merges) // 2]
+    done = first(log, "task_finished", task=merge["task"], site=merge["site"])
+    for line in (done, merge):
+        line["t_ns"] += MS
+    return log
+
+
+@falsification
+def a_server_contributes_thirty_milliseconds_late(log: Log) -> Log:
+    """To a push, in which it sends nothing."""
+    servers = {e["site"] for e in every(log, "server_began")}
+    senders = {(e["task"], e["site"]) for e in every(log, "sent")}
+    given = [e for e in every(log, "contributed") if e["site"] in servers]
+    given = [e for e in given if (e["task"], e["site"]) not in senders]
+    if not given:
+        raise NotHereError("sent")
+    given[len(given) // 2]["t_ns"] += 30 * MS
+    return log
+
+
+def _tell_late(log: Log, told: str) -> Log:
+    """The policy gets an event 30 ms late, about which it decides nothing until then."""
+    own = [line for line in log if line["site"] in ("controller", "backup")]
+    for line, after in pairwise(own):
+        quiet = after["t_ns"] > line["t_ns"] + 40 * MS
+        if line["event"] == "policy_told" and line["told"] == told and quiet:
+            line["t_ns"] += 30 * MS
+            line["values"]["at_s"] += 0.03
+            return log
+    raise NotHereError(told)
+
+
+@falsification
+def a_policy_wakes_thirty_milliseconds_late(log: Log) -> Log:
+    return _tell_late(log, "tick")
+
+
+@falsification
+def a_policy_hears_of_an_end_thirty_milliseconds_late(log: Log) -> Log:
+    return _tell_late(log, "ended")
+
+
+@falsification
+def the_policy_was_told_that_tasks_took_half_their_time(log: Log) -> Log:
+    for line in every(log, "policy_told", told="ended"):
+        line["values"]["report"]["duration_s"] /= 2
+    return log
+
+
+@falsification
+def a_policy_that_decides_nothing_then_does_not_wake(log: Log) -> Log:
+    ticks = every(log, "policy_told", told="tick")
+    own = [line for line in log if line["site"] in ("controller", "backup")]
+    idle = [a for a, b in pairwise(own) if a in ticks and b["event"] == "policy_told"]
+    if not idle:
+        raise NotHereError("tick")
+    return without(log, idle[:1])
+
+
+@falsification
+def the_policy_was_told_of_the_first_iteration_again(log: Log) -> Log:
+    """To a policy that knows a later one, while nothing was lost for 5 s."""
+    losses_ns = [e["t_ns"] for e in log if e["event"] in ("controller_lost", "agent_changed")]
+    told = [
+        line
+        for line in every(log, "policy_told", told="ready")
+        if line["values"]["iteration"] > 0
+        and not any(0 <= line["t_ns"] - t_ns <= 5000 * MS for t_ns in losses_ns)
+    ]
+    if not told:
+        raise NotHereError("ready")
+    told[len(told) // 2]["values"]["iteration"] = 0
+    return log
+
+
+@falsification
+def the_last_policy_began_with_the_term_before(log: Log) -> Log:
+    began = [e for e in every(log, "policy_began") if e["term"] not in (0, 1_000_000)]
+    if not began:
+        raise NotHereError("term")
+    began[-1]["term"] -= 1
     return log

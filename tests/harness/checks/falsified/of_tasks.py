@@ -12,6 +12,7 @@ from falsified.falsifying import (
     finished_task,
     first,
     last,
+    middle,
     of_task,
     without,
 )
@@ -278,3 +279,24 @@ def lost_sites_are_said_to_have_spent_a_budget(log: Log) -> Log:
 @falsification
 def broken_links_are_said_to_have_been_taken_over(log: Log) -> Log:
     return _falsify_causes(log, "link_broke", {"type": "taken_over"})
+
+
+@falsification
+def a_group_is_postponed_because_of_another_site(log: Log) -> Log:
+    for line in every(log, "group_postponed"):
+        line["cause"]["sites"] = line["group"][:1] if not line["cause"]["sites"] else []
+    return log
+
+
+@falsification
+def a_report_of_losses_comes_twice(log: Log) -> Log:
+    return [*log, copy_of(middle(log, "losses_reported"))]
+
+
+@falsification
+def a_halt_asks_a_member_twice(log: Log) -> Log:
+    for line in every(log, "task_halted"):
+        if line["members"]:
+            line["members"].append(line["members"][0])
+            return log
+    raise NotHereError("members")

@@ -234,3 +234,9 @@ def _unused(log: Log) -> Log:
 def the_last_iterations_are_missing(log: Log) -> Log:
     ready = {line["site"] for line in _unused(log) if line["event"] == "ready"}
     return without(log, [line for line in _unused(log) if line["site"] in ready])
+
+
+@falsification
+def the_sites_are_in_another_order(log: Log) -> Log:
+    first(log, "run_started")["sites"].reverse()
+    return log

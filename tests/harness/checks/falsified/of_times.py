@@ -315,3 +315,15 @@ def a_killed_agent_exits_ten_milliseconds_late(log: Log) -> Log:
 def the_run_ends_100_milliseconds_late(log: Log) -> Log:
     first(log, "run_finished")["t_ns"] += 100 * MS
     return log
+
+
+@falsification
+def the_run_stops_200_milliseconds_after_its_time(log: Log) -> Log:
+    """A controller says it; agents and the runner follow it within a second."""
+    stop = first(log, "stopping")
+    if stop["cause"]["type"] != "time_up":
+        raise NotHereError("time_up")
+    for line in log:
+        if line["t_ns"] >= stop["t_ns"]:
+            line["t_ns"] += 200 * MS
+    return log

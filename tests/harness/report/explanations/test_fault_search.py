@@ -97,6 +97,14 @@ def test_a_loss_that_is_in_the_log_has_a_fault_shortly_before_it() -> None:
     assert search(early, late, [gone]).find_behind(SiteLost("uk"), (), (0, 8500 * MS)) == 1
 
 
+def test_a_kill_that_was_noticed_at_once_is_behind_a_loss_and_not_a_longer_pause_before() -> None:
+    pause = fault(0, "pause fr for 700 ms", "fr", at_ms=5527, end_ms=6227)
+    kill = fault(1, "kill fr for 500 ms", "fr", at_ms=8527, end_ms=9000)
+    gone = WorkerLost(8545 * MS, "controller", "fr", "fr closed the connection")
+    found = search(pause, kill, [gone], detection_ms=11_000)
+    assert found.find_behind(SiteLost("fr"), (), (8498 * MS, 8545 * MS)) == 1
+
+
 def test_the_end_of_a_kill_is_no_harm() -> None:
     restart = [
         *fault(1, "restart fr", "fr", at_ms=2000, end_ms=2000),
