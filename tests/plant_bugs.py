@@ -51,7 +51,6 @@ PYTEST = (
 )
 PROFILE = "--hypothesis-profile=first failure"
 COVERAGE = """[run]
-dynamic_context = test_function
 source = agents
 data_file = lines
 """
@@ -88,7 +87,8 @@ class Copy:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python in the copy."""
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src")}
+        path = f"{self.folder / 'src'}:{self.folder / 'tests'}"
+        environment = {**os.environ, "PYTHONPATH": path}
         command = [sys.executable, *arguments]
         with subprocess.Popen(
             command,
@@ -114,7 +114,7 @@ class Copy:
         Raises SystemExit if one fails.
         """
         (self.folder / "coverage.ini").write_text(COVERAGE)
-        watched = ("-m", "coverage", "run", "--rcfile=coverage.ini", *PYTEST)
+        watched = ("-m", "coverage", "run", "--rcfile=coverage.ini", *PYTEST, "-p", "line_contexts")
         done = self.call(*watched, "--junitxml=times.xml", *tests)
         if done.returncode:
             raise SystemExit(f"the tests fail without a bug:\n{done.stdout[-2000:]}{done.stderr}")
@@ -184,7 +184,6 @@ def main() -> int:
 def map_lines(jobs: int) -> Lines:
     """Run all tests without a bug, and find those of each line."""
     files = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/agents/**/test_*.py"))]
-    of_module = {Path(file).stem: file for file in files}
     lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     all_took_s: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary, ThreadPoolExecutor() as pool:
@@ -195,8 +194,7 @@ def map_lines(jobs: int) -> Lines:
             for path in data.measured_files():
                 file = str(Path(path).relative_to(copy.folder / "agents"))
                 for line, contexts in data.contexts_by_lineno(path).items():
-                    tests = (context.split(".") for context in contexts if context)
-                    lines[file, line].update(f"{of_module[test[0]]}::{test[1]}" for test in tests)
+                    lines[file, line].update(filter(None, contexts))
     return {line: sorted(tests, key=all_took_s.__getitem__) for line, tests in lines.items()}
 
 
