@@ -191,8 +191,8 @@ class _Known:
         told = answer.told
         later_ns = (
             t_ns
-            for (site, iteration), t_ns in self.facts.ready_ns.items()
-            if site == ready.site and iteration > ready.iteration and t_ns <= told.t_ns
+            for iteration, t_ns in self.facts.ready_ns[ready.site].items()
+            if iteration > ready.iteration and t_ns <= told.t_ns
         )
         until_ns = min(later_ns, default=None)
         since_ns = self.losses.unread_since_ns(told.t_ns) - HEARD_TIMEOUTS * self.losses.timeout_ns
@@ -245,7 +245,7 @@ class _Known:
         match answer.event:
             case Ready(site, iteration) as event:
                 given_ns = facts.given_ns.get((site, iteration), math.inf) if event.given else 0
-                ready_ns = facts.ready_ns.get((site, iteration), math.inf)
+                ready_ns = facts.ready_ns[site].get(iteration, math.inf)
                 return max(ready_ns, given_ns) <= told.t_ns
             case Compared(site, similarity):
                 return facts.compared_ns.get((site, similarity), math.inf) <= told.t_ns
@@ -283,7 +283,7 @@ class _Facts:
 
     Attributes:
         starts: of each task.
-        ready_ns: by site and iteration.
+        ready_ns: by site, and then by iteration.
         given_ns: when a site contributed for the first time as an active member, by site and
             iteration.
         compared_ns: by site and similarity.
@@ -299,7 +299,7 @@ class _Facts:
     """
 
     starts: Mapping[int, TaskStarted]
-    ready_ns: Mapping[tuple[str, int], int]
+    ready_ns: Mapping[str, Mapping[int, int]]
     given_ns: Mapping[tuple[str, int], int]
     compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
@@ -318,9 +318,12 @@ class _Facts:
             ended_ns[done.site, done.task, True].append(done.t_ns)
         for given_up in history.all(TaskAbandoned):
             ended_ns[given_up.site, given_up.task, False].append(given_up.t_ns)
+        ready_ns = defaultdict[str, dict[int, int]](dict)
+        for ready in history.all(round_events.Ready):
+            ready_ns[ready.site].setdefault(ready.iteration, ready.t_ns)
         return cls(
             {task.number: task.started for task in history.tasks},
-            _first((e.site, e.iteration, e.t_ns) for e in history.all(round_events.Ready)),
+            ready_ns,
             _first(
                 (given.site, given.iteration, given.t_ns)
                 for task in history.tasks
