@@ -8,7 +8,7 @@ import pytest
 from trunkline.agents.control.plan_replay import PlanReplay
 from trunkline.agents.control.planner import Planner
 from trunkline.agents.events.awareness_events import PlansUpdated, list_rates
-from trunkline.agents.events.causes import SiteLost
+from trunkline.agents.events.causes import NoPlan, SiteLost
 from trunkline.agents.events.connection_events import LossesReported, WorkerFound, WorkerLost
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.policy_events import PolicyBegan
@@ -84,8 +84,10 @@ def test_a_group_without_its_lost_member_has_no_plan_until_the_member_is_found()
     replay = begin()
     replay.take(WorkerLost(2, CONTROLLER, "n3", "killed"))
     assert "no plan" in (replay.explain(task, task) or "")
-    waits = GroupPostponed(3, CONTROLLER, SITES, "it is lost")
+    waits = GroupPostponed(3, CONTROLLER, SITES, NoPlan("it is lost", ()))
     assert replay.explain_postponed(waits) is None
+    other = replace(waits, cause=NoPlan("it is lost", ("n1", "n3")))
+    assert "connect no site" in (replay.explain_postponed(other) or "")
     replay.take(WorkerFound(4, CONTROLLER, "n3"))
     assert replay.explain(task, task) is None
     assert "connect it" in (replay.explain_postponed(waits) or "")
