@@ -82,7 +82,8 @@ def _count_most(
 ) -> float:
     """The most bytes of a payload that can have arrived by a time.
 
-    It starts when all of its first chunk has arrived, of at most `first_bytes`.
+    It starts when all of its first chunk has arrived, of at most `first_bytes`, and ends with its
+    last byte.
     """
     if until_ns >= into.end_ns - CLOCK_NS:
         return into.bytes
@@ -91,7 +92,7 @@ def _count_most(
     span = into.start_ns, until_ns + CLOCK_NS
     hops = pairwise(rules.topology.path(into.src, into.site))
     moved = min(conditions.capacity_bytes(hop, [span]) for hop in hops)
-    return min(into.bytes, first_bytes + moved * (1 + RATE_TOLERANCE) + PACKET_BYTES)
+    return min(into.bytes - 1, first_bytes + moved * (1 + RATE_TOLERANCE) + PACKET_BYTES)
 
 
 @dataclass(slots=True)

@@ -128,7 +128,7 @@ def rates_kept(history: History, rules: Rules) -> Iterator[Finding]:
         fast = [span for span in spans if _is_too_fast(history, rules, conditions, ends, *span)]
         if fast:
             size, start_ns, end_ns = max(fast)
-            mean_mbps = _mean_mbps(conditions, ends, start_ns, end_ns)
+            mean_mbps = _mean_mbps(conditions, ends, start_ns, max(end_ns, start_ns + 1))
             yield doubt(
                 f"{' -> '.join(ends)}: {size} bytes from {start_ns / 1e9:.3f} s to"
                 f" {end_ns / 1e9:.3f} s are more than {mean_mbps:g} Mbit/s"

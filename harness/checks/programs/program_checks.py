@@ -207,8 +207,8 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
         for link in run.links:
             hop = link.src, link.dst
             own_bytes, own_packets = link.bytes - background[hop], link.packets - packets[hop]
-            linked.update(hop if own_packets > 0 else ())
             refused = min(max(own_packets, 0), _count_refused(run, hop))
+            linked.update(hop if own_packets > refused else ())
             small_bytes = EMPTY_PACKET_BYTES * (max(own_packets, 0) - refused)
             spoke.update(hop if own_bytes > small_bytes + rules.frame_bytes * refused else ())
         own = _find_senders(history, rules, run)

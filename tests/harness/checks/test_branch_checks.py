@@ -9,6 +9,7 @@ from falsified import FALSIFICATIONS, apply
 from wan import Wan, mesh
 
 from trunkline.agents.policies import ps
+from trunkline.harness.checks.computing import branch_checks
 from trunkline.harness.checks.computing.branch_checks import branches_follow
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
 
@@ -54,6 +55,20 @@ def test_every_branch_of_a_good_run_is_judged(wan):
 def test_a_falsified_branch_is_noticed(wan, name):
     falsified = apply(name, json.loads(json.dumps(wan.events)))
     assert [each for each in judge(wan, falsified) if each.outcome == "fail"], name
+
+
+@pytest.mark.parametrize(("early_ns", "outcomes"), [(0, set()), (1_000_000, {"fail"})])
+def test_the_last_branch_comes_with_the_last_byte_however_slow_the_transfer(
+    wan, early_ns, outcomes
+):
+    log = json.loads(json.dumps(wan.events))
+    last = max((e for e in log if e["event"] == "branch_arrived"), key=lambda e: e["t_ns"])
+    last["t_ns"] -= early_ns
+    for line in log:
+        if line["event"] == "received" and line["task"] == last["task"]:
+            line["start_ns"] -= 1_000_000_000
+    found = branch_checks._judge_bytes(wan.history(log), wan.rules())
+    assert {each.outcome for each in found} == outcomes
 
 
 def test_there_are_falsifications():

@@ -39,6 +39,15 @@ def branches_that_waited_for_others_arrive_when_the_site_contributes(log: Log) -
 
 
 @falsification
+def the_last_branch_arrives_before_the_last_byte(log: Log) -> Log:
+    line = max(overlapping(log), key=lambda each: each["start_ns"])
+    where = {key: line[key] for key in ("site", "task")}
+    last = max(every(log, "branch_arrived", **where), key=lambda each: each["t_ns"])
+    last["t_ns"] -= 1_000_000
+    return log
+
+
+@falsification
 def a_branch_arrives_twice(log: Log) -> Log:
     return [*log, copy_of(first(log, "branch_arrived"))]
 
