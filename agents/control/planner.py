@@ -68,9 +68,10 @@ class Planner:
 
     def plan(self, start: Start, task: int) -> Plan:
         """Build a plan over the usable links and sites. Raises PlanError if there is none."""
-        around = self._find_around(start.group[0])
-        if not around.sites.issuperset(start.group):
-            raise PlanError("the links that are left do not connect the group")
+        first = start.group[0]
+        around = self._find_around(first)
+        if lost := [site for site in start.group if site not in around.sites]:
+            raise PlanError("the links that are left do not connect the group", (*lost, first))
         rng = random.Random(f"{self.settings.seed} {task}")
         request = around.make_request(self.settings, start.group, rng)
         plan = self.build(request)

@@ -121,7 +121,7 @@ def find_waits(history: History) -> dict[int, Wait]:
     computed: dict[str, Computed] = {}
     stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
-    postponed: dict[frozenset[str], GroupPostponed] = {}
+    postponed: dict[str, GroupPostponed] = {}
     left: dict[str, TaskFinished | TaskDropped] = {}
     found: dict[int, Wait] = {}
     for event in history.events:
@@ -141,14 +141,16 @@ def find_waits(history: History) -> dict[int, Wait]:
                 left[event.site] = event
             case Contributed():  # it waits no more, such as before a pull
                 ready.pop(event.site, None)
+                postponed.pop(event.site, None)
             case PolicyTold():
                 told[event.site] = event
             case GroupPostponed():
-                postponed[frozenset(event.group)] = event
+                postponed |= dict.fromkeys(event.group, event)
             case TaskStarted():
                 active = set(event.group) - set(event.passive)
                 if here := {site: each for site, each in ready.items() if site in active}:
-                    why = postponed.pop(frozenset(event.group), told.get(event.site))
+                    waited = [postponed[site] for site in event.group if site in postponed]
+                    why = waited[0] if waited else told.get(event.site)
                     wait = _make_wait(event, here, computed, why, left)
                     found[event.task] = _add_stop(wait, here, computed, stops)
     return found
@@ -216,8 +218,9 @@ def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int
 def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[str, ...]]:
     """Why the task did not begin when the controller heard of its last member, and about whom."""
     match why:
-        case GroupPostponed(cause=cause):
-            return f"The controller postponed the group: {cause}", tuple(sorted(cause.names))
+        case GroupPostponed(group=waited, cause=cause):
+            who = "group" if set(waited) == set(group) else f"group of {' and '.join(waited)}"
+            return f"The controller postponed the {who}: {cause}", tuple(sorted(cause.names))
         case PolicyTold(told=told, values=values) if told in _REASONS:
             if told != "ready" or values["site"] not in group:
                 names = (values["site"],) if "site" in values else ()

@@ -2,11 +2,16 @@
 
 import pytest
 
-from trunkline.agents.events.causes import TakenOver
+from trunkline.agents.events.causes import NoPlan, TakenOver
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import TaskAbandoned, TaskFinished, TaskStarted
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    TaskAbandoned,
+    TaskFinished,
+    TaskStarted,
+)
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations import explanation
@@ -65,6 +70,19 @@ def test_a_member_whose_last_task_ended_before_anyone_waited_only_computed() -> 
     assert said == (
         "Task 7 waited up to 1.000 s for n2. n2 computed for 1.050 s. "
         "The controller started task 7 0.010 s after n2 was ready."
+    )
+
+
+@pytest.mark.parametrize(
+    ("group", "who"), [(("n1", "n2"), "group"), (("n1", "n3"), "group of n1 and n3")]
+)
+def test_a_member_that_waited_with_a_postponed_group_is_why_a_task_started_late(group, who) -> None:
+    cause = NoPlan("no links connect it", ("n3", "n1"))
+    waits = GroupPostponed(150 * MS, "controller", group, cause)
+    said = explain(*ready("n1", 0, 100), waits, *ready("n2", 0, 200), start(2200, 7))
+    assert said.endswith(
+        "The controller started task 7 2.000 s after n2 was ready. "
+        f"The controller postponed the {who}: no links connect it."
     )
 
 
