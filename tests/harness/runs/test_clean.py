@@ -315,7 +315,7 @@ def test_agents_die_with_their_session(tmp_path):
         session = Path(f"/proc/{runner.pid}/task/{runner.pid}/children").read_text()
         os.kill(int(session), signal.SIGKILL)
         wait_until(lambda: tagged(owner) == [])
-        assert runner.wait() == 1
+        assert runner.wait() == 2  # the log breaks off, so nothing is known of the run
 
 
 @pytest.mark.usefixtures("embedded")
