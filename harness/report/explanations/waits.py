@@ -133,6 +133,7 @@ def find_waits(history: History) -> dict[int, Wait]:
             case Ready():
                 ready[event.site] = event
                 computed.pop(event.site, None)
+                postponed.pop(event.site, None)
                 if event.site in began:
                     since_ns = began.pop(event.site)
                     first_ns = killed.pop(event.site, since_ns)
