@@ -184,11 +184,10 @@ class Losses:
         It was killed before, or it forwarded a chunk after its report and was killed then, or it
         forwarded chunks of offers and forgot the offers, because it had no controller.
         """
-        return (
-            self._killed_before_report(task, site)
-            or self._killed_after_report(task, site)
-            or self._forgot_offers(task, site)
+        killed = self.dead(site) and (
+            self._killed_before_report(task, site) or self._killed_after_report(task, site)
         )
+        return killed or self._forgot_offers(task, site)
 
     def _killed_before_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed before it reported its traffic of a task.
@@ -196,8 +195,6 @@ class Losses:
         A site reports when it is told of the task's end; without a controller, as soon as it has
         one again.
         """
-        if not self.dead(site):
-            return None
         reports = [event.t_ns for event in task.all(Sent, Received) if event.site == site]
         latest_ns = min(reports, default=self.told_ns(task, site))
         kills = (s for s in self.dead(site) if task.started.t_ns <= s.start_ns <= latest_ns)
@@ -205,8 +202,6 @@ class Losses:
 
     def _killed_after_report(self, task: Task, site: str) -> Span | None:
         """When a site was killed that had forwarded chunks since its report, for other sites."""
-        if not self.dead(site):
-            return None
         told = {(e.dst, e.phase) for e in task.all(Sent) if e.site == site}
         passed = [
             event

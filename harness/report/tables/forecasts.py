@@ -66,8 +66,9 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes, left = (chunk_bytes, model_bytes), left_mbps(active)
-        key = sizes, tensor_bytes, _outline(plan, left, delays_ms, paths)
-        if bounds is not None or key not in known_s:
+        alike = _outline(plan, left, delays_ms, paths) if bounds is None else (forest, active)
+        key = sizes, tensor_bytes, alike
+        if key not in known_s:
             known_s[key] = tuple(
                 estimate(plan, left, *sizes, waits, discipline, bounds, tensor_bytes, paths)
                 for waits in (None, delays_ms)
