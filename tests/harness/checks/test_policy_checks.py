@@ -23,17 +23,18 @@ WORKERS, SERVERS = ("n1", "n2", "n3"), ("s1",)
 @pytest.fixture(scope="module")
 def wan() -> Any:
     """A run of three workers with a server, which has ended."""
-    policy = create_policy(ps.create, WORKERS, {"mode": "asp"}, "seed", SERVERS)
-    made = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=4, servers=SERVERS)
-    made.run()
-    return made
+    return run(ps.create, {"mode": "asp"}, rounds=4)
 
 
 @pytest.fixture(scope="module")
 def turns() -> Any:
     """A run whose policy wakes at times of its own: workers take turns at a server."""
-    policy = create_policy(r2sp.create, WORKERS, {"wait": "pull"}, "seed", SERVERS)
-    made = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=8, servers=SERVERS)
+    return run(r2sp.create, {"wait": "pull"}, rounds=8)
+
+
+def run(create: Any, options: dict[str, Any], rounds: int) -> Any:
+    policy = create_policy(create, WORKERS, options, "seed", SERVERS)
+    made = Wan(mesh((*WORKERS, *SERVERS)), "ps", policy, rounds=rounds, servers=SERVERS)
     made.run()
     return made
 
