@@ -19,7 +19,7 @@ TORCH_INDEX ?=
 TORCH ?=
 KERNEL_WHEEL ?=
 INSTALL = --torch-index='$(TORCH_INDEX)' --pip-flags='$(PIP_FLAGS)'
-# Whoever has the kernel needs nothing of the first paragraph.
+# With an installed kernel, the packages of the first paragraph are not needed.
 HAS_KERNEL = $(or $(KERNEL_WHEEL),$(wildcard .venv/lib/python3*/site-packages/trunkline_kernel/linux))
 PACKAGES = $(shell sed $(if $(HAS_KERNEL),'/^. The embedded kernel/$(COMMA)/^$$/d; s/\#.*//','s/\#.*//') debian-packages.txt)
 INSTALLED := .venv/.installed

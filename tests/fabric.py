@@ -177,7 +177,7 @@ class Fabric:
                     executor.dispatch.on_delivered(message)
 
     def _keep(self, site: str, task: int, own: np.ndarray | None) -> Callable[[np.ndarray], None]:
-        """Whoever has finished changes its model, as soon as it may."""
+        """Each site that has finished changes its model, as soon as it may."""
 
         def keep(result: np.ndarray) -> None:
             assert (site, task) not in self.results

@@ -40,7 +40,7 @@ BUGS = {
             "        if self.decides and running.extended and",
             "        if running.extended and",
         ),
-        "a budget is extended for ever": (
+        "a budget is extended forever": (
             "running.extended and running.awaited is None:\n",
             "running.extended and running.halted_by is None:\n",
         ),
@@ -48,7 +48,7 @@ BUGS = {
             "        running.finished.add(site)\n        running.holders.add(site)\n        running.gone",
             "        running.finished.add(site)\n        running.gone",
         ),
-        "the answer of a lost member is awaited for ever": (
+        "the answer of a lost member is awaited forever": (
             "                running.awaited.discard(site)\n"
             "                self._conclude_if_answered(task)\n",
             "                self._conclude_if_answered(task)\n",
@@ -221,7 +221,7 @@ BUGS = {
             "        elif not self._working and not self._missing():\n",
             "        elif not self._working:\n",
         ),
-        "the run waits for ever for sites that do not come back": (
+        "the run waits forever for sites that do not come back": (
             "        self._working -= self._given_up\n",
             "",
         ),
@@ -243,7 +243,7 @@ BUGS = {
             "            await asyncio.wait((acting, finding), return_when=asyncio.FIRST_COMPLETED)\n",
             "            await asyncio.wait((acting,), return_when=asyncio.FIRST_COMPLETED)\n",
         ),
-        "a backup waits for ever for a first controller that it never reached": (
+        "a backup waits forever for a first controller that it never reached": (
             "                await asyncio.wait_for(self._connect_to_first(), self._failover.patience_s)\n",
             "                await self._connect_to_first()\n",
         ),
@@ -347,7 +347,7 @@ BUGS = {
             "        if True:\n",
         ),
         "a halted site goes on": ("        known.raise_floor(known.blocks)\n", ""),
-        "chunks of a task that is over are kept for ever": (
+        "chunks of a task that is over are kept forever": (
             "            return None if header.task in self._ended else header.task\n",
             "            return header.task\n",
         ),
@@ -411,7 +411,7 @@ BUGS = {
             "            self._controller.tell(Refused(task, peer))\n",
             "            pass\n",
         ),
-        "a member without a controller waits for another one for ever": (
+        "a member without a controller waits for another one forever": (
             "            self._give_up(task, RefusedAlone(peer))\n",
             "            pass\n",
         ),
@@ -439,7 +439,7 @@ BUGS = {
             "        self._alone.standalone = True\n        self._executor.refuse_offers()\n",
             "        self._alone.standalone = True\n",
         ),
-        "a worker waits for a controller for ever": (
+        "a worker waits for a controller forever": (
             "            timers.append(self._loop.call_later(patience_s, self._stand_alone))\n",
             "            pass\n",
         ),
@@ -567,7 +567,7 @@ BUGS = {
             "            header = replace(header, route=header.route[1:])\n",
             "            header = replace(header, route=header.route)\n",
         ),
-        "a chunk for a lost link is waited for, for ever": (
+        "a chunk for a lost link is waited for, forever": (
             "        if hop not in self.links:\n            release()\n            return\n",
             "        if hop not in self.links:\n            return\n",
         ),
@@ -656,7 +656,7 @@ BUGS = {
             "            self.link.tell(frame)\n            self.on_frame(frame)\n",
             "            self.on_frame(frame)\n",
         ),
-        "a worker waits for ever for a controller that does not answer": (
+        "a worker waits forever for a controller that does not answer": (
             '            self.link.lose(ConnectionLostError(f"{name} does not answer"))\n',
             "            await asyncio.sleep(1e9)\n",
         ),

@@ -193,7 +193,7 @@ class Model:
             options.append((self.leap, "time", functools.partial(self.loop.fire, timer)))
         if not options:
             if self.calm_since_s is not None:
-                raise BrokenPromiseError(f"everything waits for ever: {self._describe()}")
+                raise BrokenPromiseError(f"everything waits forever: {self._describe()}")
             self._calm()
             return
         (_, what, do), *_ = self.rng.choices(options, [weight for weight, _, _ in options])

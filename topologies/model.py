@@ -297,7 +297,7 @@ class Topology:
     def _check_reach(self) -> None:
         """Without `pairs`, all sites must reach each other through routers, or over a direct link.
 
-        Otherwise a site would carry a connection of others, which nobody asked for.
+        Otherwise a site would carry a connection of others, which no one asked for.
         """
         for src, dst in permutations(self.site_names, 2):
             if (src, dst) not in self._links and self._crosses_site(src, dst):

@@ -341,7 +341,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Seed what torch draws in this block; afterwards its state is as before.
 
     `torch.manual_seed` would note the call for devices that are not there, which reads files and
-    the clock, and keeps it for ever.
+    the clock, and keeps it forever.
     """
     import torch
 

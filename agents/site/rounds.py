@@ -98,7 +98,7 @@ class Alone:
 
     standalone: whether it waits for no controller any more.
     lost_peers: the neighbours that it has lost since its last report, in their order.
-    timers: end what would wait for a controller for ever.
+    timers: end what would wait for a controller forever.
     """
 
     standalone: bool = False

@@ -1,4 +1,4 @@
-"""No site waits for ever, and no task for longer than its budget (pure)."""
+"""No site waits forever, and no task for longer than its budget (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads files of which nothing is known: they may have no end, or wait for a writer for ever."""
+"""Reads files of which nothing is known: they may have no end, or wait for a writer forever."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def run(
             the real clock.
         timeout_s: the real time in seconds that the whole run may take; by default no limit.
         stdin: a file descriptor whose bytes are the program's standard input. By default that is a
-            pipe that stays open and silent: at the end of input, many programs poll for ever.
+            pipe that stays open and silent: at the end of input, many programs poll forever.
         kernel: the kernel to boot; by default this user's.
 
     Raises:

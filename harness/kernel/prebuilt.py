@@ -1,4 +1,4 @@
-"""The kernel of the package `trunkline-kernel`, with which nobody has to compile.
+"""The kernel of the package `trunkline-kernel`, which spares users the compilation.
 
 The package is a folder `trunkline_kernel` with the kernel, its checksum in the format of
 `sha256sum`, and the key of its recipe (see `build.key`). Its other files are what the kernel's

@@ -64,7 +64,7 @@ class View:
 
     @property
     def share(self) -> float | None:
-        """How much of the run is done, 0 to 1; None if nobody can know."""
+        """How much of the run is done, 0 to 1; None if it is unknown."""
         return progress.fraction(self.latest, self.scenario.whole_stop, self.parts)
 
     @property

@@ -29,7 +29,7 @@ from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
 Show = Callable[[float | None, str], None]
-"""Shows how much is done (0 to 1, None if nobody can know) and what is going on, in a few words."""
+"""Shows how much is done (0 to 1, None if it is unknown) and what is going on, in a few words."""
 
 PLAIN_PERIOD_S, PLAIN_PERIOD_SHARE = 3.0, 0.05
 """Least real time between two lines where there is no terminal: so much, and such a share of the
@@ -106,7 +106,7 @@ def _name_awaited(stop: Stop) -> str:
 
 
 def show_percent(share: float | None) -> str:
-    """A share as four characters of text; dots if nobody can know it."""
+    """A share as four characters of text; dots if it is unknown."""
     return " ..." if share is None else f"{share:4.0%}"
 
 

@@ -6,7 +6,7 @@ same of an error that comes later. `harness.kernel.probes` has what the embedded
 
 Nothing but the standard library is imported, because what is imported must be loadable where
 little is allowed. numpy and scipy are not: where OpenBLAS gets no address space, it asks for it
-for ever, and no signal handler of Python's runs meanwhile.
+forever, and no signal handler of Python's runs meanwhile.
 """
 
 from __future__ import annotations

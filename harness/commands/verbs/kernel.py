@@ -23,7 +23,7 @@ examples:
 `run` starts a command in the embedded kernel, under its virtual clock or a real one (--clock): as
 root, with /tmp, /dev/shm and /run of its own. It may write to the working folder only. It reads our
 standard input. If that is /dev/null, its own stays open and silent, because programs such as mn
-poll an input at its end for ever.
+poll an input at its end forever.
 """
 RUN_USAGE = "trunkline kernel run [-h] [--clock {virtual,real}] -- COMMAND [ARGUMENT ...]"
 

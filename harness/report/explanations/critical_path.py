@@ -8,7 +8,7 @@ sent before they are known: the way back from them ends when the controller plan
 
 In a pipeline, a transfer begins before the one that feeds it has ended, and perhaps goes on after
 the path has left it, with other blocks. If its link was busy since the task's first bytes on it, it
-waited for nobody since then. Otherwise it waited for the bytes that feed it as long as any came.
+waited for no site since then. Otherwise it waited for the bytes that feed it as long as any came.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def find_critical_path(
         size = arrival.bytes
         for since_ns, bytes_since in _list_begins(task, arrival):
             if begin_ns <= since_ns < until_ns and was_busy(link, since_ns, until_ns):
-                size, until_ns = bytes_since, since_ns  # since then, it waited for nobody
+                size, until_ns = bytes_since, since_ns  # since then, it waited for no site
                 stage = Stage(arrival, stage.nodes and frozenset(feeds[link]))
                 break
         else:

@@ -72,7 +72,7 @@ class Ssh:
         ssh_config: the configuration of SSH; by default ~/.ssh/config.
         interface: the network interface that scheduler and workers use; by default all.
         tls: the files of TLS.
-        unencrypted: whether to do without TLS; whoever reaches a port then executes code there.
+        unencrypted: whether to do without TLS; anyone who reaches a port then executes code there.
     """
 
     hosts: tuple[str, ...]
@@ -173,7 +173,7 @@ def _check_ssh(found: Ssh, read: Document) -> None:
         read.refuse(
             ("tls",),
             "expected ca, cert and key (docs/cluster.md has the commands), or unencrypted: true, "
-            "by which whoever reaches a port executes code as you",
+            "by which anyone who reaches a port executes code as you",
         )
 
 

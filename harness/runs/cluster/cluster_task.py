@@ -1,7 +1,7 @@
 """What a Dask worker does for one run: it starts the run's process, and waits for it.
 
 The run's folder is written in place if this machine sees the folder of all runs, and otherwise sent
-back. The run ends as soon as nobody wants it any more, and with the worker (`setpriv`).
+back. The run ends as soon as no client waits for it, and with the worker (`setpriv`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Answer:
 
 
 class _UnwantedError(Exception):
-    """Ends a run that nobody waits for."""
+    """Ends a run that no client waits for."""
 
 
 def carry_out(request: Request) -> Answer:

@@ -60,7 +60,7 @@ NEVER = re.compile(
     r"|(Account|QOS)NotAllowed|Invalid(Account|QOS)|BadConstraints|JobHeldAdmin"
     r"|launch[ _]failed[ _]requeued[ _]held"
 )
-"""SLURM's reasons by which a job waits for ever, if nobody changes it or the limits."""
+"""SLURM's reasons by which a job waits without end, unless someone changes it or the limits."""
 
 INHERITED = ("export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False",)
 """Settings of `dask_settings` for the workers in a job, which do not inherit them."""
@@ -207,7 +207,7 @@ class SlurmJobs:
             text = f"ended before its worker came: {state}{why}{_read_last_line(log)}"
             return _Problem(text, may_pass=True, log=log)
         if state == "PENDING" and NEVER.fullmatch(reason):
-            return _Problem(f"waits for ever: {reason}", may_pass=False)
+            return _Problem(f"waits forever: {reason}", may_pass=False)
         return None
 
     async def _part_with(self, problems: Mapping[str, _Problem]) -> None:

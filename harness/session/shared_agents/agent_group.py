@@ -136,7 +136,7 @@ class SharedAgent:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, also if nobody has waited for it yet."""
+        """Whether it has ended, also if no one has waited for it yet."""
         return self.code is not None or await_readable(self.pidfd, 0)
 
     def await_end(self) -> None:

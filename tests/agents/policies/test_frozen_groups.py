@@ -1,4 +1,4 @@
-"""The group filter: the last groups connect all sites, and no site waits for ever."""
+"""The group filter: the last groups connect all sites, and no site waits forever."""
 
 import pytest
 from hypothesis import given

@@ -71,7 +71,7 @@ EMPTY = {folder: (MOUNTED.format(folder), said) for folder, said in MISSING.item
     "short", [*SHORT, *(pytest.param(folder, marks=needs_root) for folder in EMPTY)]
 )
 def test_a_run_and_the_doctor_say_the_same_of_a_shortage(tmp_path, short):
-    """With 300 MB of address space OpenBLAS asked for more for ever, deaf to SIGTERM."""
+    """With 300 MB of address space OpenBLAS asked for more forever, deaf to SIGTERM."""
     script, said = {**SHORT, **EMPTY}[short]
     said = said.replace("ROOM", needs.probe_room().found.split()[0])
     code, output, errors = ask(tmp_path, script, "run", RING, "--quiet")

@@ -101,7 +101,8 @@ def test_a_value_that_is_neither_is_refused(text, said):
         (
             "kind: ssh\nhosts: [a]",
             "site.yaml:1: tls: missing: expected ca, cert and key (docs/cluster.md has the "
-            "commands), or unencrypted: true, by which whoever reaches a port executes code as you",
+            "commands), or unencrypted: true, by which anyone who reaches a port executes code as "
+            "you",
         ),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_job_array_continues_what_is_missing(tmp_path, slurm, expected):
     ("more", "why"),
     [
         ("queue: none", "SLURM refused: invalid partition specified: none; Batch job "),
-        ("queue: short", "waits for ever: Partition"),
+        ("queue: short", "waits forever: Partition"),
     ],
 )
 def test_if_no_job_gets_a_worker_the_command_says_why(tmp_path, slurm, more, why):
