@@ -31,7 +31,7 @@ from trunkline.topologies.formats.network_notes import list_notes
 from trunkline.topologies.formats.quantities import RATE, TIME
 from trunkline.topologies.links import TopologyError
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Site, Topology
+from trunkline.topologies.model import MAX_SITES, Site, Topology
 from trunkline.topologies.rates.access import (
     AccessLink,
     add_access_links,
@@ -75,6 +75,8 @@ def build(
     part: Literal["all", "largest"] = "all",
     self_loops: Literal["note", "access"] = "note",
     sites: list[str] | None = None,
+    sites_per_node: int | None = None,
+    hub: str = "",
     jitter_ms: float = 0.0,
     loss_percent: float = 0.0,
     queue_bytes: int | None = None,
@@ -101,6 +103,10 @@ def build(
         sites: the nodes that have a site. All nodes then forward packets as routers, and each of
             these sites has a connection to each other one. By default every node is a site, with
             connections to its neighbours.
+        sites_per_node: how many sites each of the nodes in `sites` has, or each node without
+            `sites`: the node `a` has the sites `a-1`, `a-2` and so on, and forwards packets.
+        hub: the site to which each other one has its only connection. Without `sites` and
+            `sites_per_node` every node has one site, and forwards packets.
         jitter_ms, loss_percent, queue_bytes: of links for which the file has none.
         rate_factor: multiplies every rate. With a model smaller by the same factor, times
             stay the same.
@@ -129,20 +135,38 @@ def build(
         nodes = tuple(Site(node.name) for node in kept.nodes)
         places = _find_places(kept)
         topology = Topology(name, nodes, links, places=places, notes=notes, origins=origins)
-    placed = _place_sites(topology, kept, sites)
+    placed = _place_sites(topology, kept, sites, sites_per_node, hub)
     return _add_access(placed, topology, kept, rate_factor, delays=self_loops == "access")
 
 
-def _place_sites(topology: Topology, network: Network, names: Sequence[str] | None) -> Topology:
-    """Sites at the nodes that shall have them."""
+def _place_sites(
+    topology: Topology,
+    network: Network,
+    names: Sequence[str] | None,
+    per_node: int | None,
+    hub: str,
+) -> Topology:
+    """Sites at the nodes that shall have them, and their connections."""
     forwarding = [node.name for node in network.nodes if node.forwards]
-    if names is None:
+    if names is None and per_node is None and not hub:
         return make_routers(topology, forwarding) if forwarding else topology
+    if names is None:
+        names = [name for name in topology.site_names if name not in forwarding]
+    most = MAX_SITES // max(1, len(names))
+    if per_node is not None and not 1 <= per_node <= most:
+        allowed = f"expected 1 to {most}, which is {MAX_SITES} sites or fewer"
+        raise TopologyError(f"sites_per_node: {per_node}: {allowed}", key="sites_per_node")
     for name in names:
         if name in forwarding:
             allowed = "a router of the file: expected nodes that may be sites"
             raise TopologyError(f"sites: {name!r}: {allowed}", key="sites")
-    return attach_sites(topology, names)
+    placed = attach_sites(topology, names, per_node)
+    if not hub:
+        return placed
+    if hub not in placed.site_names:
+        allowed = f"expected one of {list_some(placed.site_names, NOTED)}"
+        raise TopologyError(f"hub: {hub!r}: {allowed}", key="hub")
+    return replace(placed, pairs=tuple((hub, x) for x in placed.site_names if x != hub))
 
 
 def _add_access(

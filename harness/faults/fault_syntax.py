@@ -39,7 +39,7 @@ from trunkline.topologies.formats import delay_file
 from trunkline.topologies.formats.network_file import NOTED
 from trunkline.topologies.links import CHANGEABLE, TopologyError, find_problem
 from trunkline.topologies.model import Topology
-from trunkline.topologies.rates.access import GATEWAY
+from trunkline.topologies.rates.access import find_gateway
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
@@ -308,8 +308,8 @@ class _Reader:
             if any(each.name == "direction" for each in fields(self.cls)):
                 self.values["direction"] = _ARROWS[arrow]
         others = self.topology.neighbours(a) if self.topology and not self.problems.errors else ()
-        if self.words[self.position : self.position + 1] == [ACCESS] and f"{a}{GATEWAY}" in others:
-            self.words[self.position] = f"{a}{GATEWAY}"
+        if self.words[self.position : self.position + 1] == [ACCESS] and others:
+            self._name_gateway(a)
         if others and self.words[self.position : self.position + 1] == [a]:
             raise FaultError(f"{a} {a}: the same site twice: {list_choices(others, a)}")
         self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
@@ -317,9 +317,13 @@ class _Reader:
     def _find_access(self) -> None:
         """Name the gateway in `access -> SITE`."""
         rest = [word for word in self.words[self.position + 1 :] if word not in _ARROWS]
-        site = rest[0] if rest else ""
-        if self.topology and f"{site}{GATEWAY}" in self.topology.node_names:
-            self.words[self.position] = f"{site}{GATEWAY}"
+        if rest:
+            self._name_gateway(rest[0])
+
+    def _name_gateway(self, site: str) -> None:
+        """Put the gateway of a site, if it has one, in the place of the next word."""
+        if self.topology and self.topology.is_site(site):
+            self.words[self.position] = find_gateway(self.topology, site) or ACCESS
 
     def _groups(self) -> tuple[tuple[str, ...], ...]:
         groups: list[tuple[str, ...]] = []

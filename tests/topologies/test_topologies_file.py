@@ -8,6 +8,7 @@ import pytest
 from trunkline.harness.config import units
 from trunkline.topologies import TopologyError, file
 from trunkline.topologies.formats.quantities import RATE, TIME, read_quantity
+from trunkline.topologies.rates.access import AccessLink, add_access_links
 
 TWO = "graph [ node [ id 0 ] node [ id 1 ] edge [ source 0 target 1 ] ]"
 
@@ -113,3 +114,52 @@ def test_notes_tell_which_nodes_are_left_out_and_which_labels_are_not_read():
     outside = "nodes with Internal 0 are left out, and external: true keeps them: x"
     assert notes() == (outside, f"1 link has {unread}")
     assert notes(external=True) == (f"2 links have {unread}, b - x 'E1'",)
+
+
+def test_each_node_has_several_sites_behind_its_router():
+    built = file.build(random.Random(1), file="os3e", sites_per_node=3)
+    assert len(built.sites) == 3 * 34 and len(built.routers) == 34
+    assert built.path("seattle-2", "portland-3") == (
+        *("seattle-2", "seattle-gw"),
+        *("portland-gw", "portland-3"),
+    )
+    assert built.path("seattle-1", "seattle-3") == ("seattle-1", "seattle-gw", "seattle-3")
+    assert built.overlay.has_link("miami-1", "chicago-3")
+    at = {name: place for name, *place in built.places}
+    assert at["chicago-1"] == at["chicago-3"] == at["chicago"]
+
+
+def test_a_hub_is_connected_to_each_other_site_and_no_two_others_are():
+    built = file.build(
+        random.Random(1), file="os3e", sites=["miami", "chicago"], sites_per_node=2, hub="chicago-2"
+    )
+    assert built.site_names == ("miami-1", "miami-2", "chicago-1", "chicago-2")
+    assert built.overlay.neighbours("chicago-2") == ("miami-1", "miami-2", "chicago-1")
+    assert built.overlay.neighbours("miami-1") == ("chicago-2",)
+    whole = file.build(random.Random(1), file="os3e", hub="chicago")
+    assert len(whole.overlay.neighbours("chicago")) == 33
+    assert "chicago-gw" in whole.routers
+
+
+def test_an_access_link_replaces_that_of_one_of_several_sites_at_a_node():
+    built = file.build(random.Random(1), file="os3e", sites_per_node=2)
+    found = add_access_links(built, [AccessLink(5.0, 6.0, ("miami-1",))])
+    assert found.routers == built.routers
+    assert found.link("miami-1", "miami-gw").rate_mbps == 5.0
+    assert found.link("miami-gw", "miami-1").rate_mbps == 6.0
+    assert found.link("miami-2", "miami-gw") == built.link("miami-2", "miami-gw")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sites_per_node": 0}, "sites_per_node: 0: expected 1 to 294, which is 10000 sites or"),
+        ({"sites_per_node": 295}, "sites_per_node: 295: expected 1 to 294"),
+        ({"sites_per_node": 2, "hub": "chicago"}, "hub: 'chicago': expected one of vancouver-1,"),
+        ({"sites": ["miami", "miami"]}, "sites: 'miami': named twice"),
+    ],
+)
+def test_impossible_sites_of_nodes_are_refused(options, message):
+    with pytest.raises(TopologyError, match=message) as refused:
+        file.build(random.Random(1), file="os3e", **options)
+    assert refused.value.key == [*options][-1]

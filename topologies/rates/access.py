@@ -80,7 +80,7 @@ def add_access_links(
     chosen = _assign(topology, entries)
     if not chosen:
         return topology
-    gateways = {site: f"{site}{GATEWAY}" for site in chosen}
+    gateways = {site: find_gateway(topology, site) or f"{site}{GATEWAY}" for site in chosen}
     own = {ends for pair in gateways.items() for ends in (pair, pair[::-1])}
     links = _move_links((x for x in topology.links if (x.src, x.dst) not in own), gateways)
     for site, entry in chosen.items():
@@ -89,7 +89,7 @@ def add_access_links(
     pairs = ((x.src, x.dst) for x in overlay.links if overlay.rank(x.src) < overlay.rank(x.dst))
     routers = tuple(dict.fromkeys((*topology.routers, *gateways.values())))
     texts = {site: (origins or {}).get(site, dict.fromkeys(ORIGINS, "access")) for site in chosen}
-    moved = _move_origins(topology, gateways, texts)
+    moved = _move_origins(topology, gateways, gateways, texts)
     found = replace(
         topology, links=tuple(links), routers=routers, pairs=tuple(pairs), origins=moved
     )
@@ -97,15 +97,29 @@ def add_access_links(
     return replace(found, links=tuple(sized))
 
 
-def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
-    """A network of routers in which only some nodes have a site, connected each with each.
+def find_gateway(topology: Topology, site: str) -> str | None:
+    """The router that all traffic of a site crosses; None if it has no such gateway.
+
+    Sites of one node share its gateway (`attach_sites`).
+    """
+    own, near = f"{site}{GATEWAY}", topology.neighbours(site)
+    if own in near or len(near) != 1:
+        return own if own in near else None
+    is_gateway = near[0].endswith(GATEWAY) and not topology.is_site(near[0])
+    return near[0] if is_gateway else None
+
+
+def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None = None) -> Topology:
+    """A network of routers in which only some nodes have sites, connected each with each.
 
     A site is at a gateway in its node's place, by a link as fast as all links of the node together
     and without delay.
 
     Args:
         topology: its sites are the nodes; it has no routers.
-        names: the nodes that have a site, at least two, in the order of their ranks.
+        names: the nodes that have a site, in the order of their ranks; at least two sites in all.
+        per_node: how many sites each of these nodes has: the node `a` then has `a-1`, `a-2`
+            and so on. By default it has one with its own name.
 
     Raises:
         TopologyError: a name is not that of a node, or is named twice.
@@ -114,16 +128,30 @@ def attach_sites(topology: Topology, names: Sequence[str]) -> Topology:
         if name not in topology.site_names:
             allowed = ", ".join(topology.site_names)
             raise TopologyError(f"sites: {name!r}: expected one of {allowed}", key="sites")
+        if names.count(name) > 1:
+            raise TopologyError(f"sites: {name!r}: named twice", key="sites")
     gateways = {name: f"{name}{GATEWAY}" for name in names}
-    links = _move_links(topology.links, gateways)
+    nodes = dict[str, str]()  # site -> its node
     for name in names:
-        links += AccessLink(*sum_rates(topology, name)).links(name, gateways[name])
+        own = [name] if per_node is None else [f"{name}-{n}" for n in range(1, per_node + 1)]
+        nodes |= dict.fromkeys(own, name)
+    links = _move_links(topology.links, gateways)
+    for site, name in nodes.items():
+        links += AccessLink(*sum_rates(topology, name)).links(site, gateways[name])
     by_name = {site.name: site for site in topology.sites}
-    routers = tuple(gateways.get(name, name) for name in topology.site_names)
-    sites = tuple(by_name[name] for name in names)
+    sites = tuple(replace(by_name[name], name=site) for site, name in nodes.items())
     origin = {"rate_mbps": "the sum of the rates of its node"}
-    origins = _move_origins(topology, gateways, dict.fromkeys(names, origin))
-    return replace(topology, sites=sites, links=tuple(links), routers=routers, origins=origins)
+    inside = {site: gateways[name] for site, name in nodes.items()}
+    at = {node: (latitude, longitude) for node, latitude, longitude in topology.places}
+    places = {site: at[name] for site, name in nodes.items() if name in at}
+    return replace(
+        topology,
+        sites=sites,
+        links=tuple(links),
+        routers=tuple(gateways.get(name, name) for name in topology.site_names),
+        places=tuple((name, *each) for name, each in (at | places).items()),
+        origins=_move_origins(topology, gateways, inside, dict.fromkeys(nodes, origin)),
+    )
 
 
 def sum_rates(topology: Topology, name: str) -> tuple[float, float]:
@@ -162,11 +190,15 @@ def make_routers(topology: Topology, names: Collection[str]) -> Topology:
 
 
 def _move_origins(
-    topology: Topology, gateways: Mapping[str, str], own: Mapping[str, Mapping[str, str]]
+    topology: Topology,
+    gateways: Mapping[str, str],
+    inside: Mapping[str, str],
+    own: Mapping[str, Mapping[str, str]],
 ) -> dict[tuple[str, str], Mapping[str, str]]:
-    """Where values come from, with gateways in place of their sites.
+    """Where values come from, with gateways in place of nodes.
 
-    `own` has that of each site's link to its gateway; what it lacks is a default.
+    `inside` has each site's gateway, and `own` where the values of its link to it come from; what
+    that lacks is a default.
     """
     if not topology.origins:
         return {}
@@ -177,7 +209,7 @@ def _move_origins(
     }
     for site, origins in own.items():
         filled = {**dict.fromkeys(ORIGINS, "default"), **origins}
-        found |= {(site, gateways[site]): filled, (gateways[site], site): filled}
+        found |= {(site, inside[site]): filled, (inside[site], site): filled}
     return found
 
 

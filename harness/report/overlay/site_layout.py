@@ -8,13 +8,14 @@ scaling: Torgerson 1952). If all delays are about equal, the sites stand on a ci
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trunkline.topologies.model import Topology
-from trunkline.topologies.rates.access import GATEWAY
+from trunkline.topologies.rates.access import GATEWAY, find_gateway
 from trunkline.topologies.rates.regions import find_region
 
 ALIKE = 0.05
@@ -91,9 +92,10 @@ def bend_link(a: Place, b: Place) -> tuple[Place, tuple[Place, Place, Place]]:
 
 
 def find_gateways(topology: Topology) -> dict[str, str]:
-    """The gateway of each site that has one -> the site."""
-    gateways = ((f"{name}{GATEWAY}", name) for name in topology.site_names)
-    return {gateway: name for gateway, name in gateways if gateway in topology.routers}
+    """The gateway of each site that has one of its own -> the site."""
+    gateways = {name: find_gateway(topology, name) for name in topology.site_names}
+    sites = Counter(gateways.values())
+    return {gateway: name for name, gateway in gateways.items() if gateway and sites[gateway] == 1}
 
 
 def _separate_places(

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -387,6 +387,18 @@ def test_gateways_stand_at_their_sites_on_the_map(network: str) -> None:
     )
     gaps = {name: math.dist(at[name], at[f"{name}-gw"]) for name in topology.site_names}
     assert all(10 < gap < 30 for gap in gaps.values())
+
+
+def test_sites_of_one_node_stand_around_their_gateway_on_the_map() -> None:
+    topology = file.build(
+        random.Random(1), file="os3e", sites=["seattle", "miami"], sites_per_node=4
+    )
+    found, meaning = site_layout.place_sites(topology, 800, 440, 74)
+    at = dict(zip(topology.node_names, found, strict=True))
+    assert meaning == "Sites stand at their coordinates."
+    assert min(math.dist(a, b) for a, b in combinations(found, 2)) > 10
+    near = {math.dist(at["miami-gw"], at[f"miami-{n}"]) for n in range(1, 5)}
+    assert max(near) < 200 < math.dist(at["miami-gw"], at["seattle-gw"])
 
 
 @pytest.mark.parametrize("name", ["intercloud", "skyplane"])
