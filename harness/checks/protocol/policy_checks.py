@@ -133,7 +133,7 @@ class _Known:
         event, told = answer.event, answer.told
         late_s = told.t_ns / 1e9 - event.at_s
         paused_s = self.losses.paused_s(round(event.at_s * 1e9), told.t_ns, told.site)
-        if not -ROUNDED_NS / 1e9 <= late_s <= self.facts.prompt_ns / 1e9 + paused_s:
+        if not -ROUNDED_NS / 1e9 <= late_s <= self.facts.allowed.policy_ns / 1e9 + paused_s:
             yield fail(f"{_place(answer)}: it has the time {event.at_s:g} s")
         if not self._has_happened(answer):
             yield fail(f"{_place(answer)}: {event} has not happened")
@@ -160,7 +160,7 @@ class _Known:
         first_s = min(self.wakes_s)
         due_s = max(first_s, self.ticked_s + TICK_S)
         waited_s = due_s - self.wakes_s[first_s]
-        late_ns = t_ns - (due_s + STOP_SHARE * waited_s) * 1e9 - self.facts.tick_ns
+        late_ns = t_ns - (due_s + STOP_SHARE * waited_s) * 1e9 - self.facts.allowed.tick_ns
         if late_ns > 0 and late_ns > 1e9 * self.losses.paused_s(
             round(due_s * 1e9), round(t_ns), self.term.controller
         ):
@@ -172,7 +172,7 @@ class _Known:
         told = answer.told
         ends_ns = self.facts.ended_ns[told.site, ended.task, ended.completed]
         since_ns = max(self.began_ns, *(end_ns for end_ns in ends_ns if end_ns <= told.t_ns))
-        late_ns = told.t_ns - since_ns - self.facts.follow_ns
+        late_ns = told.t_ns - since_ns - self.facts.allowed.follow_ns
         if late_ns > 1e9 * self.losses.paused_s(since_ns, told.t_ns, told.site):
             yield fail(f"{_place(answer)}: task {ended.task} ended at {format_time(since_ns)}")
         started = self.facts.starts.get(ended.task)
@@ -180,7 +180,7 @@ class _Known:
         if started is None or not self.term.has(started) or said_s is None:
             return  # the controller took it over when it heard of it
         took_ns = max(end_ns for end_ns in ends_ns if end_ns <= told.t_ns) - started.t_ns
-        if abs(took_ns - said_s * 1e9) > self.facts.follow_ns:
+        if abs(took_ns - said_s * 1e9) > self.facts.allowed.follow_ns:
             yield fail(f"{_place(answer)}: task {ended.task} took {took_ns / 1e9:g} s")
 
     def _check_iteration(self, answer: Answer, ready: Ready) -> Iterator[Finding]:
@@ -264,7 +264,7 @@ class _Known:
     def check_ends(self, answers: list[Answer]) -> Iterator[Finding]:
         """A timed policy hears of every end of a task, once, until the run stops."""
         heard = Counter(a.event.task for a in answers if isinstance(a.event, Ended))
-        until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.prompt_ns
+        until_ns = min(self.term.end_ns, self.facts.stop_ns) - self.facts.allowed.policy_ns
         ended = {
             task
             for (site, task, _), ends_ns in self.facts.ended_ns.items()
@@ -292,9 +292,7 @@ class _Facts:
         ended_ns: by controller, task and whether it was completed; a controller that begins again
             may end a task that it has ended before.
         stop_ns: when the run was told to stop.
-        prompt_ns: a controller logs an event for its policy within this time.
-        follow_ns: it logs within this time what it does at once after another event.
-        tick_ns: a policy wakes within this time.
+        allowed: by how much times may differ.
         hears_of_ends: whether the policy gets the ends of tasks.
     """
 
@@ -306,9 +304,7 @@ class _Facts:
     found_ns: Mapping[tuple[str, str], int]
     ended_ns: Mapping[tuple[str, int, bool], Sequence[int]]
     stop_ns: float
-    prompt_ns: int
-    follow_ns: int
-    tick_ns: int
+    allowed: Tolerances
     hears_of_ends: bool
 
     @classmethod
@@ -335,9 +331,7 @@ class _Facts:
             _first((e.site, e.worker, e.t_ns) for e in history.all(WorkerFound)),
             ended_ns,
             min((e.t_ns for e in history.all(Stopping)), default=math.inf),
-            Tolerances.of(history).policy_ns,
-            Tolerances.of(history).follow_ns,
-            Tolerances.of(history).tick_ns,
+            Tolerances.of(history),
             hears_of_ends,
         )
 

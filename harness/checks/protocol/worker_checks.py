@@ -63,14 +63,12 @@ def workers_follow(history: History, rules: Rules) -> Iterator[Finding]:
     A server only takes part in tasks. A passive member of a task may do anything else meanwhile.
     """
     losses = Losses.of(history, rules)
-    tolerances = Tolerances.of(history)
     tasks = {task.number: task for task in history.tasks}
     lives = LivesSoFar.of(task.started for task in history.tasks)
     workers = {
         site: _Worker(
             site,
-            tolerances.worker_ns,
-            tolerances.follow_ns,
+            Tolerances.of(history),
             rules.topology.overlay.neighbours(site),
             rules.started is not None,
             tasks,
@@ -142,8 +140,7 @@ class _Worker:
     """
 
     site: str
-    prompt_ns: int
-    follow_ns: int
+    allowed: Tolerances
     neighbours: tuple[str, ...] = ()
     begins_whole: bool = True
     tasks: Mapping[int, Task] = field(default_factory=dict)
@@ -173,7 +170,7 @@ class _Worker:
         receives_aside = self._receives_aside()  # a kill ends all of its parts
         step = self.life.change(event.do)
         if event.do == "kill" and not receives_aside:
-            yield from self._check_promptness(event, step, self.follow_ns)
+            yield from self._check_promptness(event, step, self.allowed.follow_ns)
         if event.do == "resume":
             self.computed_ns = max(self.computed_ns, event.t_ns)
             if self.idle_ns is not None:
@@ -207,7 +204,7 @@ class _Worker:
         if isinstance(event, ModelMerged):
             if event.task != owed:
                 yield self._wrong(event, f"it had no result of task {event.task} to merge")
-            elif event.t_ns > self.finished_ns + self.follow_ns:
+            elif event.t_ns > self.finished_ns + self.allowed.follow_ns:
                 yield self._wrong(event, f"it had the result at {format_time(self.finished_ns)}")
         elif owed is not None:
             yield self._wrong(event, f"it had not merged the result of task {owed}")
@@ -269,7 +266,7 @@ class _Worker:
                 self.is_new = True
                 yield from self._check_iteration(event, iteration)
             case Ready():
-                yield from self._check_promptness(event, step, self.follow_ns)
+                yield from self._check_promptness(event, step, self.allowed.follow_ns)
                 yield from self._take_ready(event)
             case RoundFinished(rounds=rounds):
                 self.rounds += 1
@@ -278,20 +275,20 @@ class _Worker:
             case RoundAlone(iteration=iteration):
                 self.committed = iteration
                 yield from self._check_iteration(event, iteration)
-                yield from self._check_promptness(event, step, self.prompt_ns)
+                yield from self._check_promptness(event, step, self.allowed.worker_ns)
                 if self.life.connected:
                     yield self._wrong(event, "it had a controller")
             case LinkLost(peer=peer) | LinkFound(peer=peer):
                 yield from self._check_link(event, peer)
             case ControllerLost() | ControllerFound():
-                yield from self._check_promptness(event, step, self.follow_ns)
+                yield from self._check_promptness(event, step, self.allowed.follow_ns)
                 if self.life.connected == was_connected:
                     yield self._wrong(event, "it logged the same before")
                 self.lost_ns = event.t_ns
                 if step.before is Doing.WAITING:  # it reports that it is ready
                     self.ready_ns = min(self.ready_ns, event.t_ns)
             case WorkerFinished(rounds=rounds):
-                yield from self._check_promptness(event, step, self.prompt_ns)
+                yield from self._check_promptness(event, step, self.allowed.worker_ns)
                 self.has_left = True
                 if rounds != self.rounds:
                     yield self._wrong(event, f"it counts {rounds} rounds, not {self.rounds}")
@@ -382,7 +379,7 @@ class _Worker:
 
     def _check_idleness(self, event: Event) -> Iterator[Finding]:
         """A worker continues at once after a round."""
-        if self.idle_ns is not None and event.t_ns > self.idle_ns + IDLE * self.prompt_ns:
+        if self.idle_ns is not None and event.t_ns > self.idle_ns + IDLE * self.allowed.worker_ns:
             yield self._wrong(event, f"it was idle since {format_time(self.idle_ns)}")
         self.idle_ns = None
 
@@ -391,7 +388,7 @@ class _Worker:
         outs = self.tasks[event.task].all(Sent) if event.task in self.tasks else ()
         handed_ns = HANDED_NS * sum(out.chunks for out in outs if out.site == self.site)
         since_ns = max(since_ns, self.computed_ns)
-        if event.t_ns > since_ns + self.follow_ns + handed_ns:
+        if event.t_ns > since_ns + self.allowed.follow_ns + handed_ns:
             since = format_time(since_ns)
             yield self._wrong(event, f"it might have contributed at {since}")
 

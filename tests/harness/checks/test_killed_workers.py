@@ -7,6 +7,7 @@ from trunkline.agents.events.lifecycle import Part
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.task_events import Contributed, TaskJoined, TaskStarted
 from trunkline.harness.checks.protocol import worker_checks
+from trunkline.harness.checks.tolerances import BY_CLOCK
 from trunkline.harness.record.history import Task
 
 STARTED = TaskStarted(
@@ -22,7 +23,7 @@ STARTED = TaskStarted(
     ],
 )
 def test_a_worker_that_is_killed_was_ready_unless_a_task_was_to_change_its_model(part, said):
-    worker = worker_checks._Worker("n1", 1_000_000, 1_000_000, tasks={6: Task({}, STARTED)})
+    worker = worker_checks._Worker("n1", BY_CLOCK["virtual"], tasks={6: Task({}, STARTED)})
     if part is not None:
         worker.life.parts[6] = part
     log = [
