@@ -172,6 +172,11 @@ class AgentExited(Event, by=By.RUNNER):
     signal: int | None = None
     fault: Count | None = None
 
+    @property
+    def status(self) -> int:
+        """The exit code, or minus the signal."""
+        return -self.signal if self.signal else self.code or 0
+
     def omitted_keys(self) -> tuple[str, ...]:
         if self.asked is None:
             return ("asked",)

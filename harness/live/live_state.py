@@ -20,7 +20,6 @@ from trunkline.agents.events import (
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.checks.programs.lifecycle_checks import code_of
 from trunkline.harness.config.units import (
     RATE_MBPS,
     SHARE_PERCENT,
@@ -213,7 +212,7 @@ class RunState:
     def _describe_end(self, event: run_events.AgentExited) -> str:
         """What follows on an exit, in words."""
         program, before = self.programs.get(event.who), self._restarts[event.who]
-        if program is None or event.asked or not program.comes_back(code_of(event), before):
+        if program is None or event.asked or not program.comes_back(event.status, before):
             return ENDED
         self._restarts[event.who] += 1
         return "to be started again"

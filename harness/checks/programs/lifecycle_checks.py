@@ -45,8 +45,7 @@ def list_failures(history: History, programs: Mapping[str, Program]) -> list[Age
         event
         for program in programs.values()
         for event, restarts in _list_own_exits(history, program)
-        if not program.comes_back(code_of(event), restarts)
-        and not program.may_end_with(code_of(event))
+        if not program.comes_back(event.status, restarts) and not program.may_end_with(event.status)
     ]
 
 
@@ -56,7 +55,7 @@ def list_given_up(history: History, programs: Mapping[str, Program]) -> set[str]
         name
         for name, program in programs.items()
         for event, restarts in _list_own_exits(history, program)
-        if program.is_given_up(code_of(event), restarts)
+        if program.is_given_up(event.status, restarts)
     }
 
 
@@ -66,7 +65,7 @@ def _list_own_exits(history: History, program: Program) -> Iterator[tuple[AgentE
     for moment in history.programs.of_program(program.name):
         if moment.is_own_exit and isinstance(moment.event, AgentExited):
             yield moment.event, restarts
-            restarts += program.comes_back(code_of(moment.event), restarts)
+            restarts += program.comes_back(moment.event.status, restarts)
 
 
 def list_over(history: History, programs: Mapping[str, Program], t_ns: int) -> set[str]:
@@ -81,7 +80,7 @@ def list_over(history: History, programs: Mapping[str, Program], t_ns: int) -> s
                 break
             if isinstance(event, AgentExited):
                 is_over = moment.step.after in (Doing.ENDED, Doing.DEAD)
-                if moment.is_own_exit and program.comes_back(code_of(event), restarts):
+                if moment.is_own_exit and program.comes_back(event.status, restarts):
                     restarts, is_over = restarts + 1, False
                 if event.fault is not None and " for " in texts.get(event.fault, ""):
                     is_over &= getattr(parse(texts[event.fault]), "for_s", None) is None
@@ -90,11 +89,6 @@ def list_over(history: History, programs: Mapping[str, Program], t_ns: int) -> s
         if is_over:
             over.add(name)
     return over
-
-
-def code_of(event: AgentExited) -> int:
-    """An exit code, or minus the signal."""
-    return -event.signal if event.signal else event.code or 0
 
 
 def _check_step(
@@ -168,7 +162,7 @@ class _Starts:
             case AgentExited(fault=None):
                 self.due_ns = math.inf
                 rule = self.program.restart
-                back = self.program.comes_back(code_of(event), self.restarts)
+                back = self.program.comes_back(event.status, self.restarts)
                 if rule is not None and back and moment.is_own_exit:
                     self.due_ns = event.t_ns + rule.delay_s(self.restarts) * 1e9
                     self.restarts += 1
