@@ -7,7 +7,7 @@ from faults import FOUR, LARGE, bsp, check, kill, part, preduce, restart, run, s
 from overlays import ladder
 from wan import FAILOVER, Wan, mesh
 
-from trunkline.agents.events.causes import Asked
+from trunkline.agents.events.causes import Asked, TakenOver
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 
 
@@ -384,3 +384,33 @@ def test_a_new_controller_repairs_a_task_whose_helpers_lost_a_link(is_back):
     check(wan, scenario)
     assert tuple(wan.of("task_started")[0]["group"]) == members
     assert times(wan.of("task_completed"))[0] < 6.0
+
+
+def test_a_new_controller_ends_a_task_that_all_members_gave_up_after_their_reports():
+    """While it waits for s4, they lose it, and then each other; they come back without the task."""
+    five = (*FOUR, "s4")
+    wan = Wan(mesh(five), "crew", preduce(five, 4), elements=LARGE, time_s=12.0, task_s=30.0)
+    wan.compute_s = {"s4": 20.0}
+
+    async def scenario(wan):
+        await until(wan, "contributed", len(FOUR))
+        await asyncio.sleep(0.2)
+        wan.kill("controller")
+        wan.cut("s4", "controller")
+        wan.restart("controller")
+        await until(wan, "controller_found", len(FOUR))
+        await asyncio.sleep(0.05)  # their reports arrive
+        part(wan, *((site, "controller") for site in FOUR))
+        await until(wan, "worker_lost", len(FOUR))
+        wan.reset("s0", "s1")
+        wan.reset("s2", "s3")
+        await until(wan, "task_dropped", len(FOUR))
+        await asyncio.sleep(0.1)  # the two links are back
+        for site in five:
+            wan.mend(site, "controller")
+
+    check(wan, scenario)
+    assert tuple(wan.of("task_started")[0]["group"]) == FOUR
+    (halted,) = (event for event in wan.of("task_halted") if event["task"] == 0)
+    assert (halted["reason"], halted["members"]) == (str(TakenOver()), [])
+    assert [event for event in wan.of("task_abandoned") if event["task"] == 0]
