@@ -207,6 +207,35 @@ def test_a_site_that_gets_ready_without_a_controller_sends_early_by_the_default_
     assert min(event["task"] for event in early) == min(first)
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_new_controller_takes_in_no_offers_if_it_lost_a_worker_before_it_decides(is_lost):
+    """The worker may have been started again, without the chunks that others have sent it."""
+    wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=20.0)
+    wan.compute_s = {"s3": 2.0}
+
+    async def scenario(wan):
+        await asyncio.sleep(0.3)
+        wan.kill("controller")
+        await until(wan, "ready", 4)
+        await asyncio.sleep(1.0)
+        wan.cut("s3", "controller")
+        wan.restart("controller")
+        await until(wan, "controller_found", 3)
+        await asyncio.sleep(0.05)  # their reports arrive
+        if is_lost:
+            part(wan, ("s1", "controller"))
+            await until(wan, "worker_lost")
+            wan.mend("s1", "controller")
+            await until(wan, "worker_found")
+        wan.mend("s3", "controller")
+
+    check(wan, scenario)
+    assert wan.of("task_started")[0]["group"] == [*FOUR]
+    first = min(event["task"] for event in wan.of("task_completed"))
+    early = [e for e in wan.of("sent") if e["phase"] == "early" and e["task"] == first]
+    assert bool(early) != is_lost
+
+
 def test_sites_that_wait_with_a_default_split_go_on_alone_if_no_controller_answers():
     """s3 gets ready when the controller is lost already, and waits no longer than the others."""
     wan = Wan(mesh(FOUR), "crew", bsp(FOUR), elements=LARGE, early=True, time_s=30.0)
