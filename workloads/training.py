@@ -26,12 +26,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, cast, get
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.workloads import compute_time, datasets, models, schedules
-from trunkline.workloads import shards as shard_rules
+from trunkline.workloads import compute_time
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
-from trunkline.workloads.datasets import Bytes, Dataset
-from trunkline.workloads.models import Network
+from trunkline.workloads.learning import datasets, models, schedules
+from trunkline.workloads.learning import shards as shard_rules
+from trunkline.workloads.learning.datasets import Bytes, Dataset
+from trunkline.workloads.learning.models import Network
+from trunkline.workloads.learning.schedules import Schedule
+from trunkline.workloads.learning.shards import Indexes, Kind, Outliers, deal
 from trunkline.workloads.option_rules import (
     OptionError,
     Rule,
@@ -43,8 +46,6 @@ from trunkline.workloads.option_rules import (
     reject,
     whole,
 )
-from trunkline.workloads.schedules import Schedule
-from trunkline.workloads.shards import Indexes, Kind, Outliers, deal
 
 if TYPE_CHECKING:
     import torch

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trunkline.workloads import compute_time, datasets, models, training
+from trunkline.workloads import compute_time, training
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Slowdown
-from trunkline.workloads.datasets import Dataset
 from trunkline.workloads.layered.hooked_forward import HookedForward
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel
-from trunkline.workloads.models import Network
+from trunkline.workloads.learning import datasets, models
+from trunkline.workloads.learning.datasets import Dataset
+from trunkline.workloads.learning.models import Network
+from trunkline.workloads.learning.shards import Indexes, iid
 from trunkline.workloads.option_rules import OptionError, Rule, Sites, find_broken, reject
-from trunkline.workloads.shards import Indexes, iid
 
 if TYPE_CHECKING:
     import torch

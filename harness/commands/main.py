@@ -219,7 +219,7 @@ def _is_expected(error: Exception) -> bool:
     from trunkline.harness.runs.remote import RemoteError
     from trunkline.harness.scenario.loading import CannotRunError
     from trunkline.harness.scenario.user_results import UserCodeError
-    from trunkline.workloads.datasets import DatasetError
+    from trunkline.workloads.learning.datasets import DatasetError
 
     known = CannotRunError, ClusterError, DatasetError, DecisionError, KernelError, NetworkError
     return isinstance(error, (*known, PromptError, RemoteError, StoreError, UserCodeError))

@@ -299,8 +299,9 @@ class _Reader:
         self.values[name] = value
 
     def _ends(self, part: Ends) -> None:
-        if self.topology and self.words[self.position : self.position + 1] == [ACCESS]:
-            self._find_access()
+        if self.words[self.position : self.position + 1] == [ACCESS]:  # `access -> SITE`
+            rest = (word for word in self.words[self.position + 1 :] if word not in _ARROWS)
+            self._name_gateway(next(rest, ""))
         a = self._name(self.topology.node_names if self.topology else ())
         arrow = self.words[self.position] if self.position < len(self.words) else ""
         if arrow in _ARROWS:
@@ -313,12 +314,6 @@ class _Reader:
         if others and self.words[self.position : self.position + 1] == [a]:
             raise FaultError(f"{a} {a}: the same site twice: {list_choices(others, a)}")
         self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
-
-    def _find_access(self) -> None:
-        """Name the gateway in `access -> SITE`."""
-        rest = [word for word in self.words[self.position + 1 :] if word not in _ARROWS]
-        if rest:
-            self._name_gateway(rest[0])
 
     def _name_gateway(self, site: str) -> None:
         """Put the gateway of a site, if it has one, in the place of the next word."""

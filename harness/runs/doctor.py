@@ -28,7 +28,7 @@ from trunkline.harness.network.namespace import Namespace, check_rights
 from trunkline.harness.processes import needs
 from trunkline.harness.processes.needs import Finding, attempt
 from trunkline.topologies.links import Link
-from trunkline.workloads import datasets
+from trunkline.workloads.learning import datasets
 
 SLEEP_S = 100
 """The virtual time that the guest sleeps to show that its clock is virtual."""

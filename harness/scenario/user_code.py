@@ -180,7 +180,7 @@ def _run_file(place: Place, name: str, text: str) -> ModuleType:
 
 def _make_kind(made: ModuleType, name: str) -> ModuleType:
     """The kind of workload that trains a user's model. Raises UserFileError."""
-    from trunkline.workloads import own_models  # few scenarios need it
+    from trunkline.workloads.learning import own_models  # few scenarios need it
 
     if own_models.has_data(made):
         _read_options(replace(MODEL, form="data(*, ...)"), made.data)

@@ -49,7 +49,7 @@ from trunkline.harness.session.links.link_counting import LinkCounting
 from trunkline.harness.session.links.link_watch import LinkWatch
 from trunkline.harness.session.program_children import ProgramChildren
 from trunkline.harness.session.supervisor import Supervisor
-from trunkline.workloads.datasets import DatasetError
+from trunkline.workloads.learning.datasets import DatasetError
 from trunkline.workloads.option_rules import OptionError
 
 FAILED = 1

@@ -15,8 +15,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 from trunkline import program
-from trunkline.workloads import datasets, models
-from trunkline.workloads.shards import deal
+from trunkline.workloads.learning import datasets, models
+from trunkline.workloads.learning.shards import deal
 from trunkline.workloads.training import PIXEL_DEVIATION, PIXEL_MEAN, evaluate
 
 FLOAT_BYTES = 4

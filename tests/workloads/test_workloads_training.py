@@ -15,11 +15,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trunkline.harness.processes import numerics
-from trunkline.workloads import datasets, models, training
+from trunkline.workloads import training
 from trunkline.workloads.base import digest
-from trunkline.workloads.datasets import DatasetError, parse_idx
-from trunkline.workloads.option_rules import OptionError
-from trunkline.workloads.shards import (
+from trunkline.workloads.learning import datasets, models
+from trunkline.workloads.learning.datasets import DatasetError, parse_idx
+from trunkline.workloads.learning.shards import (
     Kind,
     deal,
     dirichlet,
@@ -28,6 +28,7 @@ from trunkline.workloads.shards import (
     iid,
     independent_dirichlet,
 )
+from trunkline.workloads.option_rules import OptionError
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"channels": 2, "hidden": 16, "batch": 16, "local_steps": 2}
@@ -646,7 +647,8 @@ print(json.dumps("torch" in sys.modules))
 def test_forked_workers_train_like_one_process_and_share_the_loaded_data():
     source = f"""
 import json, os, sys
-from trunkline.workloads import datasets, training
+from trunkline.workloads import training
+from trunkline.workloads.learning import datasets
 from trunkline.workloads.base import digest
 
 def train():

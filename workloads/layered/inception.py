@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from trunkline.workloads.models import CLASSES, KERNEL, SIDE
+from trunkline.workloads.learning.models import CLASSES, KERNEL, SIDE
 
 
 class InceptionNet(nn.Module):

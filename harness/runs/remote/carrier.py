@@ -31,7 +31,7 @@ from trunkline.harness.runs.remote import jobs
 from trunkline.harness.runs.remote.jobs import Job
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.workloads.datasets import DatasetError
+from trunkline.workloads.learning.datasets import DatasetError
 
 SAY_PERIOD_S = 0.25
 

@@ -29,7 +29,7 @@ print(digest(site.contribution())[:16], float(numbers @ numbers).hex())
 
 EVALUATE = """
 import numpy as np, torch
-from trunkline.workloads import models
+from trunkline.workloads.learning import models
 from trunkline.workloads.base import digest
 
 numbers = np.random.default_rng(1).normal(size=(500, 1, 28, 28)).astype(np.float32)

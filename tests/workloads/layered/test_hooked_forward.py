@@ -10,9 +10,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from trunkline import workloads
-from trunkline.workloads import models, training, training_in_layers
+from trunkline.workloads import training, training_in_layers
 from trunkline.workloads.layered.hooked_forward import HookedForward
 from trunkline.workloads.layered.model import WorkloadWithHooks
+from trunkline.workloads.learning import models
 
 SMALL = {"channels": 2, "hidden": 16, "batch": 16}
 

@@ -10,8 +10,9 @@ import torch
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.loading import load, parse, resolve
-from trunkline.workloads import models, training
+from trunkline.workloads import training
 from trunkline.workloads.base import digest, gives_changes, takes_batch
+from trunkline.workloads.learning import models
 
 SCENARIO = """\
 topology: {builder: full_mesh, sites: 3, rates: 50 Mbit/s}

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from trunkline.harness.config.options import check, make_type, render
-from trunkline.workloads.schedules import (
+from trunkline.workloads.learning.schedules import (
     Cosine,
     Exponential,
     Linear,

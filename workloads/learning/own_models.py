@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from trunkline.workloads import datasets, models, training
+from trunkline.workloads import training
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation
+from trunkline.workloads.learning import datasets, models
+from trunkline.workloads.learning.shards import Indexes
 from trunkline.workloads.option_rules import OptionError, Sites
-from trunkline.workloads.shards import Indexes
 from trunkline.workloads.training import EVALUATION_BATCH, Training
 
 if TYPE_CHECKING:

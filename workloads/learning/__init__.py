@@ -1,0 +1,1 @@
+"""What training needs beside a network: data and their shards, models, schedules."""
