@@ -37,6 +37,13 @@ GRACE_S = 5.0
 
 READ_BYTES = 1 << 20
 
+FORKS_AT_ONCE = 100
+"""After so many forks the supervisor pauses. While no process waits, the guest's watch takes the
+processor time of the one that computes for that of one that spins."""
+
+PAUSE_S = 0.2
+"""The guest reports every tenth of a virtual second that its processes have waited."""
+
 Sink = Callable[[bytes], Iterable[LoggedEvent]]
 """Turns the bytes from a pipe into events."""
 
@@ -179,8 +186,10 @@ class Supervisor:
         """Fork every child; `events` lets them begin. Raises OSError."""
         gc.collect()
         gc.freeze()
-        for name in self._children.names():
+        for number, name in enumerate(self._children.names(), start=1):
             self.fork(name)
+            if number % FORKS_AT_ONCE == 0:
+                time.sleep(PAUSE_S)
 
     def events(self) -> Iterator[LoggedEvent]:
         """Yield the children's events and those of their ends, until all children have exited.
