@@ -265,6 +265,20 @@ def test_letters_are_shown_as_they_are_and_what_cannot_be_printed_is_not():
     assert document.show("a\nb") == '"a\\nb"'
 
 
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("plan=crew", "scheme.plan"),
+        ("tasks=3", "stop.tasks"),
+        ("mtu=9000", "network.mtu"),
+        ("wokload=3", "workload"),
+    ],
+)
+def test_a_key_of_a_section_that_stands_alone_is_offered_in_its_section(assignment, meant, known):
+    (said,) = messages(known, GOOD + "seed: 1\n", [assignment])
+    assert f"unknown key: did you mean {meant}? expected one of name, description" in said
+
+
 def test_a_key_that_cannot_be_printed_is_quoted():
     text = 'topology: full_mesh\n"bad\\e[31m": 1\nscheme: {"pl\\e[0man": crew}\n'
     with pytest.raises(ScenarioErrors) as refused:

@@ -35,6 +35,13 @@ def test_matrices_have_a_value_for_each_direction_and_no_link_where_a_cell_is_em
     }
 
 
+def test_a_delay_is_said_to_be_half_of_a_round_trip_or_a_delay_of_the_matrix():
+    trips = build({"r": RATES, "t": RTTS}, rates="r", rtts="t")
+    delays = build({"r": RATES, "t": RTTS.replace("b,,,", "b,,20,")}, rates="r", delays="t")
+    said = [made.origins["a", "b"]["delay_ms"] for made in (trips, delays)]
+    assert said == ["half of rtts", "delays"]
+
+
 def test_delays_are_one_way_and_alone_say_which_links_exist():
     text = " ,a,b\na,-,5\nb,500 us,-"
     built = build({"d": text}, delays="d", default_rate_mbps=8.0)
