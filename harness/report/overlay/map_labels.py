@@ -21,7 +21,7 @@ ANCHORS = ("middle", "", "end")
 FEW, SITE, ROUTER = 15, 13.0, 11.5
 """A map of few nodes fits a narrow window, with larger names. The sizes of other names."""
 
-LARGER = 20 / 13
+LARGER = 2.0
 """How much larger names and dots of few nodes are in a narrow window (`style.css`)."""
 
 NEAR = 40.0

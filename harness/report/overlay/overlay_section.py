@@ -187,9 +187,10 @@ def _draw_map(
     """
     height, border = 440.0 if has_regions(topology) else 560.0, 64.0
     found, meaning = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
-    at = dict(
-        zip(topology.node_names, [(x + border + 40, y + border) for x, y in found], strict=True)
-    )
+    top = min(y for _, y in found)
+    height = min(height, max(y for _, y in found) - top + 2 * border)
+    places = [(x + border + 40, round(y - top + border, 1)) for x, y in found]
+    at = dict(zip(topology.node_names, places, strict=True))
     rank = topology.rank
     arcs = [
         tag(

@@ -1,11 +1,14 @@
 """Names on the map of a run's page."""
 
 import random
+import re
 from itertools import permutations
 from typing import Any
 
 import pytest
+from three_sites import history
 
+from trunkline.harness.report.overlay import overlay_section
 from trunkline.harness.report.overlay.map_labels import (
     Name,
     are_apart,
@@ -83,3 +86,15 @@ def test_a_narrow_window_has_a_whole_map_if_few_sites_are_far_apart() -> None:
     near = {"east": (12.0, 10.0), "north": (10.0, 12.0), "west": (10.0, 10.0)}
     assert name_nodes(topology, far, 960, 440).is_small
     assert not name_nodes(topology, near, 960, 440).is_small
+
+
+def test_a_map_is_no_higher_than_its_sites_need() -> None:
+    delays = {("a", "b"): 100.0, ("a", "c"): 55.0, ("b", "c"): 60.0}
+    links = [Link(*ends, 10.0, ms) for pair, ms in delays.items() for ends in (pair, pair[::-1])]
+    flat = Topology("flat", tuple(map(Site, "abc")), tuple(links))
+    drawn = "".join(map(str, overlay_section.draw_overlay(flat, [0.0] * 6, None, history(), "x")))
+    (height,) = re.findall(r'viewBox="0 0 960 ([\d.]+)"', drawn)
+    places = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', drawn)]
+    assert min(places) == pytest.approx(64)
+    assert max(places) == pytest.approx(float(height) - 64)
+    assert float(height) < 560
