@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trunkline.harness.report.overlay.site_layout import Place, find_gateways
 from trunkline.topologies.model import Topology
@@ -55,12 +55,22 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Where a name stands: the foot of its text, with the class of its anchor, and its box."""
+    """Where a name stands.
+
+    Attributes:
+        x, y: the foot of its text.
+        anchor: the class of the text's anchor.
+        box: what the text covers.
+        side: on which of eight sides of its dot it stands.
+        shift: how much further to the right and down a larger name stands, in a narrow window.
+    """
 
     x: float
     y: float
     anchor: str
     box: Box
+    side: int
+    shift: Place = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +96,8 @@ def name_nodes(
     beside = [n for n, site in gateways.items() if math.dist(at[n], at[site]) < NEAR]
     routers = [name for name in topology.routers if name not in beside]
 
-    def place(factor: float) -> tuple[list[Label | None], bool]:
-        names = [
+    def make(factor: float) -> list[Name]:
+        return [
             *(
                 Name(name, at[name], 9 * factor, SITE * factor, 0.62, at[name][1] > height / 2)
                 for name in topology.site_names
@@ -97,14 +107,16 @@ def name_nodes(
                 for name in routers
             ),
         ]
-        found = place_names(names, width, height)
-        return found, all(found) and are_apart(found, names)
 
+    names, large = make(1.0), make(LARGER)
     is_small = False
     if len(topology.node_names) <= FEW:
-        found, is_small = place(LARGER)
-    if not is_small:
-        found, _ = place(1.0)
+        found = place_names(large, width, height)
+        is_small = all(found) and are_apart(found, large)
+    if is_small:
+        found = [_shrink(each, name) for each, name in zip(found, names, strict=True)]
+    else:
+        found = place_names(names, width, height)
     shown = zip((*topology.site_names, *routers), found, strict=True)
     labels = {name: label for name, label in shown if label}
     return NodeNames(labels, found.count(None), is_small)
@@ -134,6 +146,14 @@ def place_names(names: Sequence[Name], width: float, height: float) -> list[Labe
     return found
 
 
+def _shrink(large: Label | None, name: Name) -> Label | None:
+    """The label of a name on the side that was found for it in larger letters."""
+    if large is None:
+        return None
+    found = _list_sides(name)[large.side]
+    return replace(found, shift=(round(large.x - found.x, 1), round(large.y - found.y, 1)))
+
+
 def are_apart(labels: Sequence[Label | None], dots: Sequence[Name]) -> bool:
     """Whether no label covers another one or another name's dot."""
     shown = [(n, each.box) for n, each in enumerate(labels) if each]
@@ -159,14 +179,16 @@ def _list_sides(name: Name) -> list[Label]:
         for foot in (first, second)
         for side in (across, -across)
     ]
-    return [_label(name, *place) for place in places]
+    return [_label(name, side, *place) for side, place in enumerate(places)]
 
 
-def _label(name: Name, x: float, y: float, anchor: int) -> Label:
+def _label(name: Name, side: int, x: float, y: float, anchor: int) -> Label:
     wide, tall = len(name.text) * name.letter * name.size, HEIGHT * name.size
     left = (x - wide / 2, x, x - wide)[anchor]
     top = y - 0.75 * tall
-    return Label(round(x, 1), round(y, 1), ANCHORS[anchor], (left, top, left + wide, top + tall))
+    return Label(
+        round(x, 1), round(y, 1), ANCHORS[anchor], (left, top, left + wide, top + tall), side
+    )
 
 
 def _make_box(x: float, y: float, radius: float) -> Box:

@@ -264,7 +264,10 @@ def _draw_router(name: str, place: Place, label: Label | None) -> Html:
 def _write_name(name: str, label: Label | None, kind: str) -> Html | None:
     if label is None:
         return None
-    return tag("text", name, x=label.x, y=label.y, class_=f"{kind} {label.anchor}".strip())
+    dx, dy = label.shift
+    style = f"--dx:{number(dx)}px;--dy:{number(dy)}px" if dx or dy else None
+    classes = f"{kind} {label.anchor}".strip()
+    return tag("text", name, x=label.x, y=label.y, class_=classes, style=style)
 
 
 def _write_title(link: Link, share: float) -> Html:

@@ -98,3 +98,15 @@ def test_a_map_is_no_higher_than_its_sites_need() -> None:
     assert min(places) == pytest.approx(64)
     assert max(places) == pytest.approx(float(height) - 64)
     assert float(height) < 560
+
+
+def test_a_name_stands_beside_its_dot_and_further_away_where_it_is_larger() -> None:
+    topology = Topology("two", (Site("rome"), Site("oslo")), tuple(
+        Link(*ends, 10.0, 5.0) for ends in (("rome", "oslo"), ("oslo", "rome"))
+    ))  # fmt: skip
+    names = name_nodes(topology, {"rome": (200.0, 80.0), "oslo": (700.0, 330.0)}, 960, 440)
+    above, below = names.labels["rome"], names.labels["oslo"]
+    assert names.is_small
+    assert 80 - 18 < above.y < 80 - 9
+    assert 330 + 18 < below.y < 330 + 30
+    assert above.shift[1] < 0 < below.shift[1]
