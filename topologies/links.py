@@ -91,7 +91,7 @@ class TopologyError(ValueError):
 def list_choices(names: Iterable[str], given: str) -> str:
     """The phrase `expected one of a, b`, after a hint if `given` resembles one of the names."""
     known = list(names)
-    likeness = {name: difflib.SequenceMatcher(None, given.lower(), name).ratio() for name in known}
+    likeness = {name: difflib.SequenceMatcher(None, name, given.lower()).ratio() for name in known}
     near = max(known, key=likeness.__getitem__, default="")  # of equals, the first
     hint = f"did you mean {near}? " if near and likeness[near] >= ALIKE else ""
     more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""

@@ -22,6 +22,9 @@ KeyPath = tuple[str | int, ...]
 MAX_CHARACTERS = 10_000_000
 MAX_SHOWN = 60
 
+ALIKE = 0.65
+"""How much a name resembles what a user gave, at least, if an error offers it."""
+
 NO_TAGS = "expected the value without a tag (!name)"
 NO_ALIASES = "anchors (&name) and aliases (*name) are not allowed: write the value out"
 
@@ -251,8 +254,10 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
 
 
 def find_near(name: str, known: Iterable[str]) -> str:
-    """The known name that resembles this one most; empty if none does."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)), "")
+    """The known name that resembles this one most, the first of equals; empty if none does."""
+    likeness = {each: difflib.SequenceMatcher(None, each, name).ratio() for each in known}
+    near = max(likeness, key=likeness.__getitem__, default="")
+    return near if near and likeness[near] >= ALIKE else ""
 
 
 class _Strict(yaml.composer.Composer, yaml.resolver.Resolver):

@@ -321,3 +321,10 @@ def test_a_network_that_is_no_text_says_what_it_is(tmp_path, content, message):
     with pytest.raises(ScenarioErrors) as refused:
         load(tmp_path / "x.yaml")
     assert f"topology.rates: x.csv: {message}" in str(refused.value)
+
+
+def test_of_names_that_resemble_a_wrong_one_equally_the_first_is_offered():
+    names = ["oslo-1", "oslo-2", "rome"]
+    assert document.find_near("oslo", names) == "oslo-1"
+    assert document.find_near("rom", names) == "rome"
+    assert document.find_near("tokyo", names) == ""
