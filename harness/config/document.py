@@ -22,6 +22,9 @@ KeyPath = tuple[str | int, ...]
 MAX_CHARACTERS = 10_000_000
 MAX_SHOWN = 60
 
+MOST_NAMES = 40
+"""The most names that an error lists as allowed."""
+
 ALIKE = 0.65
 """How much a name resembles what a user gave, at least, if an error offers it."""
 
@@ -250,7 +253,10 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
         return "expected nothing here"
     near = find_near(str(value), known)
     hint = f"did you mean {near}? " if near else ""
-    return f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    return (
+        f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known[:MOST_NAMES])}{more}"
+    )
 
 
 def find_near(name: str, known: Iterable[str]) -> str:

@@ -151,10 +151,10 @@ class _Picture:
             Name(name, at[name], 9, LETTERS, 0.62, at[name][1] > HEIGHT / 2)
             for name in topology.site_names
         ]
-        for name, label in zip(names, place_names(names, WIDTH, HEIGHT), strict=True):
+        for each, label in zip(names, place_names(names, WIDTH, HEIGHT), strict=True):
             if label:
                 side, size = ALIGNMENTS[label.anchor], 0.72 * LETTERS  # points, at 100 per inch
-                axes.text(label.x, label.y, name.text, ha=side, size=size, weight="bold", zorder=4)
+                axes.text(label.x, label.y, each.text, ha=side, size=size, weight="bold", zorder=4)
         axes.text(20, 30, scenario.name, size=14, weight="bold", va="center")
         _draw_legend(axes, {letter for row in doing for letter in row}, bool(loads.cut.any()))
         axes.add_line(Line2D((20, WIDTH - 20), (HEIGHT - 14,) * 2, color="#e3e7ea", lw=4))

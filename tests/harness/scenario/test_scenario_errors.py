@@ -328,3 +328,9 @@ def test_of_names_that_resemble_a_wrong_one_equally_the_first_is_offered():
     assert document.find_near("oslo", names) == "oslo-1"
     assert document.find_near("rom", names) == "rome"
     assert document.find_near("tokyo", names) == ""
+
+
+def test_an_error_lists_forty_of_many_names():
+    said = document.list_choices([f"n{number}" for number in range(100)], "n99x")
+    assert said.startswith("did you mean n99? expected one of n0, n1, ")
+    assert said.endswith(", n39 and 60 more")
