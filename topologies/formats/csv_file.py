@@ -102,7 +102,8 @@ def read_matrix(text: str, unit: Unit) -> Table:
         check_link_count(len(values))
     problems.refuse()
     if missing := [name for name in names if name not in seen]:
-        raise TopologyError(f"no row for {list_some(missing)}: each site has a row and a column")
+        form = "each site has a row and a column, if need be with empty cells"
+        raise TopologyError(f"no row for {list_some(missing)}: {form}")
     return Table(tuple(names), values)
 
 
