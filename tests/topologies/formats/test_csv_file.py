@@ -84,7 +84,10 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
         (",a,b\na,,1,2\n", "line 2: 4 cells: expected 3 as in the header row"),
         (",a,b\na,,1\nc,1,\n", "line 3: c: expected one of the sites of the header row"),
         (",a,b\na,,1\na,,1\n", "line 3: a: expected each site once"),
-        (",a,b\na,,1\n", "no row for b: each site has a row and a column"),
+        (
+            ",a,b\na,,1\n",
+            "no row for b: each site has a row and a column, if need be with empty cells",
+        ),
         (
             ",a,b\na,,ten\nb,1,\n",
             "line 2: a -> b: 'ten': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "
