@@ -9,7 +9,7 @@ from typing import Any
 from trunkline.topologies.formats.network_file import ReadFile
 from trunkline.topologies.link_defaults import read_links
 from trunkline.topologies.link_options import Sites, parse_sites
-from trunkline.topologies.links import Link, TopologyError
+from trunkline.topologies.links import Link, TopologyError, list_choices
 from trunkline.topologies.model import Topology
 
 
@@ -49,7 +49,7 @@ def build(
     known = tuple((node, *place) for node, place in (places or {}).items())
     names = [site.name for site in placed]
     for site in (racks or {}).keys() - set(names):
-        raise TopologyError(f"racks: {site!r}: expected one of {', '.join(names)}", key="racks")
+        raise TopologyError(f"racks: {site!r}: {list_choices(names, site)}", key="racks")
     return Topology(name, placed, read_links(links, read), tuple(routers or ()), tuple(ends), known)
 
 

@@ -29,7 +29,7 @@ from trunkline.topologies.formats.network_file import (
 from trunkline.topologies.formats.network_links import make_links
 from trunkline.topologies.formats.network_notes import list_notes
 from trunkline.topologies.formats.quantities import RATE, TIME
-from trunkline.topologies.links import TopologyError
+from trunkline.topologies.links import TopologyError, list_choices
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import MAX_SITES, Site, Topology
 from trunkline.topologies.rates.access import (
@@ -164,8 +164,7 @@ def _place_sites(
     if not hub:
         return placed
     if hub not in placed.site_names:
-        allowed = f"expected one of {list_some(placed.site_names, NOTED)}"
-        raise TopologyError(f"hub: {hub!r}: {allowed}", key="hub")
+        raise TopologyError(f"hub: {hub!r}: {list_choices(placed.site_names, hub)}", key="hub")
     return replace(placed, pairs=tuple((hub, x) for x in placed.site_names if x != hub))
 
 
@@ -204,8 +203,8 @@ def _choose_part(
     if sites is not None and chosen is None:
         chosen = _find_part(parts, sites)
     if chosen is None:
-        sizes = ", ".join(str(len(each)) for each in parts[:NOTED])
-        more = ", ..." if len(parts) > NOTED else ""
+        sizes = " + ".join(str(len(each)) for each in parts[:NOTED])
+        more = " + ..." if len(parts) > NOTED else ""
         what = f"{parts[1][0]} cannot be reached from {parts[0][0]}"
         where = f"the network has {len(parts)} parts, of {sizes}{more} nodes"
         remedy = f"part: largest takes the {len(parts[0])} nodes around {parts[0][0]}"
@@ -220,8 +219,7 @@ def _find_part(parts: Sequence[Sequence[str]], sites: Sequence[str]) -> Sequence
     homes = {name: each for each in parts for name in each}
     for name in sites:
         if name not in homes:
-            allowed = f"expected one of {', '.join(homes)}"
-            raise TopologyError(f"sites: {name!r}: {allowed}", key="sites")
+            raise TopologyError(f"sites: {name!r}: {list_choices(homes, name)}", key="sites")
         if homes[name] is not homes[sites[0]]:
             what = f"{name} cannot be reached from {sites[0]}: expected sites in one part"
             near = f"that of {sites[0]} has {list_some(homes[sites[0]], NOTED)}"
@@ -257,7 +255,9 @@ def _read_network(file: str, matrices: dict[str, str], read: ReadFile) -> Networ
         with _naming(key):
             tables[key] = _read_table(key, read(name))
     with _naming([*matrices][-1]):
-        return csv_file.combine(tables.get("rates"), tables.get("delays") or tables.get("rtts"))
+        if "rtts" in tables:
+            return csv_file.combine(tables.get("rates"), tables["rtts"], "half of rtts")
+        return csv_file.combine(tables.get("rates"), tables.get("delays"))
 
 
 def _read_file(name: str, read: ReadFile) -> Network:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -33,6 +34,12 @@ MAX_CORRELATION_PERCENT = 99.0
 
 MAX_SHOWN = 40
 """The characters of a distribution that an error shows."""
+
+ALIKE = 0.65
+"""How much a name resembles what a user gave, at least, if an error offers it."""
+
+MOST_NAMES = 40
+"""The most names that an error lists as allowed."""
 
 MOST_PROBLEMS = 10
 """The most problems of links that one error lists."""
@@ -79,6 +86,16 @@ class TopologyError(ValueError):
     def problems(self) -> tuple[str, ...]:
         """What is wrong, a line each."""
         return tuple(str(self).split("\n"))
+
+
+def list_choices(names: Iterable[str], given: str) -> str:
+    """The phrase `expected one of a, b`, after a hint if `given` resembles one of the names."""
+    known = list(names)
+    likeness = {name: difflib.SequenceMatcher(None, name, given.lower()).ratio() for name in known}
+    near = max(known, key=likeness.__getitem__, default="")  # of equals, the first
+    hint = f"did you mean {near}? " if near and likeness[near] >= ALIKE else ""
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    return f"{hint}expected one of {', '.join(known[:MOST_NAMES])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from trunkline.topologies.links import (
     TopologyError,
     check_all_values,
     compute_queue_bytes,
+    list_choices,
 )
 
 MAX_SITES = 10_000
@@ -146,7 +147,7 @@ class Topology:
     def rank(self, name: str) -> int:
         """The index of a node in `node_names`. Raises TopologyError if there is no such node."""
         if name not in self._ranks:
-            raise TopologyError(f"site {name!r}: expected one of {', '.join(self._ranks)}")
+            raise TopologyError(f"site {name!r}: {list_choices(self._ranks, name)}")
         return self._ranks[name]
 
     def link(self, src: str, dst: str) -> Link:
@@ -280,8 +281,8 @@ class Topology:
         for pair in self.pairs:
             for end in pair:
                 if self.rank(end) >= len(self.sites):
-                    allowed = ", ".join(self.site_names)
-                    raise TopologyError(f"pair {end!r}: expected one of {allowed}", key="pairs")
+                    allowed = list_choices(self.site_names, end)
+                    raise TopologyError(f"pair {end!r}: {allowed}", key="pairs")
             if len(set(pair)) < 2:
                 raise TopologyError(f"pair {' - '.join(pair)}: expected two sites", key="pairs")
             if frozenset(pair) in seen:
@@ -402,10 +403,8 @@ def _check_links(nodes: tuple[str, ...], links: tuple[Link, ...]) -> None:
         where = f"link {link.src} -> {link.dst}"
         for end in (link.src, link.dst):
             if end not in names:
-                allowed = ", ".join(nodes)
-                raise TopologyError(
-                    f"{where}: site {end!r}: expected one of {allowed}", key="links"
-                )
+                allowed = list_choices(nodes, end)
+                raise TopologyError(f"{where}: site {end!r}: {allowed}", key="links")
         if link.src == link.dst:
             raise TopologyError(f"{where}: a site has no link to itself", key="links")
         if (link.src, link.dst) in pairs:

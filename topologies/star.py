@@ -19,7 +19,7 @@ from trunkline.topologies.link_options import (
     build_overlay,
     parse_sites,
 )
-from trunkline.topologies.links import TopologyError
+from trunkline.topologies.links import TopologyError, list_choices
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
 from trunkline.topologies.model import Topology
 
@@ -55,7 +55,7 @@ def build(
     names = [site.name for site in places]
     middle = hub or names[0]
     if middle not in names:
-        raise TopologyError(f"hub: {hub!r}: expected one of {', '.join(names)}", key="hub")
+        raise TopologyError(f"hub: {hub!r}: {list_choices(names, hub)}", key="hub")
     return build_overlay(
         "star",
         places,

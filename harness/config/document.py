@@ -22,6 +22,12 @@ KeyPath = tuple[str | int, ...]
 MAX_CHARACTERS = 10_000_000
 MAX_SHOWN = 60
 
+MOST_NAMES = 40
+"""The most names that an error lists as allowed."""
+
+ALIKE = 0.65
+"""How much a name resembles what a user gave, at least, if an error offers it."""
+
 NO_TAGS = "expected the value without a tag (!name)"
 NO_ALIASES = "anchors (&name) and aliases (*name) are not allowed: write the value out"
 
@@ -247,12 +253,17 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
         return "expected nothing here"
     near = find_near(str(value), known)
     hint = f"did you mean {near}? " if near else ""
-    return f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known)}"
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    return (
+        f"{hint}expected {'one of ' if len(known) > 1 else ''}{', '.join(known[:MOST_NAMES])}{more}"
+    )
 
 
 def find_near(name: str, known: Iterable[str]) -> str:
-    """The known name that resembles this one most; empty if none does."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.65)), "")
+    """The known name that resembles this one most, the first of equals; empty if none does."""
+    likeness = {each: difflib.SequenceMatcher(None, each, name).ratio() for each in known}
+    near = max(likeness, key=likeness.__getitem__, default="")
+    return near if near and likeness[near] >= ALIKE else ""
 
 
 class _Strict(yaml.composer.Composer, yaml.resolver.Resolver):

@@ -124,7 +124,9 @@ def open_run(path: str | Path) -> Run:
         raise FileNotFoundError(f"{folder}: has several runs: did you mean {folder / 'latest'}?")
     if (folder / "scenario.yaml").exists():
         raise FileNotFoundError(f"{folder}: this run has no events: expected one that began")
-    wanted = "expected a run's folder, such as runs/quickstart/latest"
+    latest = Path("runs") / folder / "latest"
+    hint = f"did you mean {latest}? " if folder.parts and latest.exists() else ""
+    wanted = f"{hint}expected a run's folder, such as runs/quickstart/latest"
     raise FileNotFoundError(f"{folder}: no such run: {wanted}")
 
 

@@ -232,11 +232,11 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
             yield "by hand", _escaped(run["by_hand"])
     faults = _rows(run_dir / "tables" / "faults.csv")
     if begun_faults := [row for row in faults if row["start_s"] and row["by_hand"] != "True"]:
-        yield "faults", _escaped(_describe_faults(begun_faults, "start_s"))
+        yield "faults", _escaped(_describe_faults(begun_faults))
     if missed := [row for row in faults if not row["start_s"]]:
         yield (
             "timeline",
-            _escaped(f"not begun when the run ended: {_describe_faults(missed, 'at_s')}"),
+            _escaped(f"not begun when the run ended: {_describe_faults(missed)}"),
         )
     workers = _rows(run_dir / "tables" / "workers.csv")
     if workers and not programs:
@@ -282,14 +282,20 @@ def _describe_workers(rows: Sequence[Mapping[str, str]]) -> str:
     return f"{', '.join(parts)}, on average of {count_of(len(rows), 'site')}"
 
 
-def _describe_faults(faults: Sequence[Mapping[str, str]], when: str) -> str:
-    """Faults from their rows of the table of faults, with the time in the column `when`."""
+def _describe_faults(faults: Sequence[Mapping[str, str]]) -> str:
+    """Faults from their rows of the table of faults, with their times by both clocks."""
     words = [
-        f"{shorten(row['text'], LETTERS)} at {short(float(row[when]), TIME_S)}"
-        for row in faults[:SHOWN_FAULTS]
+        f"{shorten(row['text'], LETTERS)} {_describe_time(row)}" for row in faults[:SHOWN_FAULTS]
     ]
     left = len(faults) - len(words)
     return "; ".join(words + [f"{left} more"] * bool(left))
+
+
+def _describe_time(row: Mapping[str, str]) -> str:
+    """When a fault began, or was to begin, by the timeline's clock and by that of the run."""
+    at, start = (short(float(row[of]), TIME_S) if row[of] else "" for of in ("at_s", "start_s"))
+    both = at and start and at != start
+    return f"at {at} ({start} of the run)" if both else f"at {at or start}"
 
 
 def _describe_exit(row: Mapping[str, str]) -> str:

@@ -118,6 +118,13 @@ class RunFolder:
             with _writing(self.path / part):
                 (self.path / part).mkdir(parents=True, exist_ok=True)
 
+    def clear_figures(self) -> None:
+        """Remove the figures, which show tables of before. Raises StoreError."""
+        for path in (self.path / "plots").glob("*.*"):
+            if path.suffix in (".pdf", ".png", ".svg"):
+                with _writing(path):
+                    path.unlink(missing_ok=True)
+
     @property
     def events(self) -> Path:
         """The event log."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from trunkline.harness.config.document import Document, list_choices
@@ -30,6 +30,13 @@ from trunkline.workloads.program_roles import list_targets
 
 KEYS = tuple(field.name.removesuffix("_site") for field in fields(Scenario) if field.compare)
 """The top-level keys of a file."""
+
+SECTION_KEYS = {
+    "topology": ("builder", "sites", "rates", "delays"),
+    "workload": ("kind", "model", "compute"),
+    "scheme": ("policy", "plan", "p", *(field.name for field in fields(Scheme))),
+}
+"""Keys of sections whose other keys depend on components."""
 
 
 class Reader:
@@ -130,7 +137,9 @@ class Reader:
         """The value of every key of `Basics`; the default if the file has a wrong value."""
         options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
-            self._source.refuse((key,), f"{UNKNOWN_KEY}: {list_choices(KEYS, key)}")
+            home = _find_section(key)
+            hint = f"did you mean {home}.{key}? expected one of {', '.join(KEYS)}" if home else ""
+            self._source.refuse((key,), f"{UNKNOWN_KEY}: {hint or list_choices(KEYS, key)}")
         stop = {"exit": "all"} if self._reader.runs_programs else {}
         given = {"name": name_after(self._source.file), "stop": stop} | self._data
         if stop and isinstance(given["stop"], dict):
@@ -155,3 +164,12 @@ class Reader:
         if isinstance(given, dict) and "task" not in given:
             return replace(limits, task_s=min(limits.task_s, limits.run_s))
         return limits
+
+
+def _find_section(key: str) -> str:
+    """The section that has this key; empty if none has it."""
+    sections = dict(SECTION_KEYS)
+    for option in read_options(Basics):
+        if isinstance(option.annotation, type) and is_dataclass(option.annotation):
+            sections[option.key] = tuple(each.key for each in read_options(option.annotation))
+    return next((name for name, keys in sections.items() if key in keys), "")

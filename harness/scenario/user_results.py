@@ -19,6 +19,7 @@ import numpy as np
 
 from trunkline.agents.planning.plan import PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Decision, Policy, Traits
+from trunkline.harness.config.document import shorten
 from trunkline.harness.scenario import compute_limit
 from trunkline.harness.scenario.compute_limit import ComputedTooLongError, limited_call
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Workload, gives_changes
@@ -117,7 +118,7 @@ def _find_line(error: BaseException, file: str) -> str:
 def _show(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} of shape {value.shape}"
-    return f"{value!r:.60}"
+    return shorten(repr(value), 60)
 
 
 # -- policies -------------------------------------------------------------------------------------

@@ -236,9 +236,8 @@ def run(
     follow, `on_identical` gets a line for each cell whose first two have come out identical.
 
     Returns the table of trials. If it is interrupted, finished runs stay for the next time, and the
-    page shows them. Raises
-    StoreError if the folder cannot be written or another comparison uses it, and KernelError if the
-    machine lacks something.
+    page shows them; there are no figures then. Raises StoreError if the folder cannot be written or
+    another comparison uses it, and KernelError if the machine lacks something.
     """
     if cluster is None:
         check_machine(spec, folder)
@@ -336,6 +335,7 @@ def _get_network(scenario: Scenario) -> tuple[Any, ...]:
 def _write_tables(
     spec: Comparison, output: RunFolder, errors: Mapping[str, str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    output.clear_figures()
     path, there = output.path, find_finished(spec, output.path)
     rows = [_make_row(spec, t, there.get(t.job.identity), errors, path) for t in spec.trials]
     if tries := Tries(output).list_all([t.job.identity for t in spec.trials]):

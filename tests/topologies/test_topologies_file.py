@@ -155,7 +155,10 @@ def test_an_access_link_replaces_that_of_one_of_several_sites_at_a_node():
     [
         ({"sites_per_node": 0}, "sites_per_node: 0: expected 1 to 294, which is 10000 sites or"),
         ({"sites_per_node": 295}, "sites_per_node: 295: expected 1 to 294"),
-        ({"sites_per_node": 2, "hub": "chicago"}, "hub: 'chicago': expected one of vancouver-1,"),
+        (
+            {"sites_per_node": 2, "hub": "chicago"},
+            "hub: 'chicago': did you mean chicago-1. expected one of",
+        ),
         ({"sites": ["miami", "miami"]}, "sites: 'miami': named twice"),
     ],
 )

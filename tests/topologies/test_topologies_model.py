@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.topologies import Link, LinkOverride, Site, Topology, TopologyError
+from trunkline.topologies.links import list_choices
 
 A, B, C, D = "a", "b", "c", "d"
 
@@ -297,3 +298,11 @@ def test_the_same_overlay_gives_the_same_paths_whatever_was_asked_before(overlay
     ends = [(src, dst) for src in overlay.site_names for dst in overlay.site_names]
     asked = {pair: overlay.path(*pair) for pair in ends}
     assert {pair: again.path(*pair) for pair in reversed(ends)} == asked
+
+
+def test_an_unknown_name_is_answered_with_the_first_that_resembles_it_and_some_others() -> None:
+    names = [f"site-{n}" for n in range(60)]
+    said = list_choices(names, "Sita-1")
+    assert said.startswith("did you mean site-1? expected one of site-0, site-1, site-2, ")
+    assert said.endswith(", site-39 and 20 more")
+    assert list_choices(["rome", "oslo"], "kyiv") == "expected one of rome, oslo"

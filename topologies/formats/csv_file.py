@@ -102,7 +102,8 @@ def read_matrix(text: str, unit: Unit) -> Table:
         check_link_count(len(values))
     problems.refuse()
     if missing := [name for name in names if name not in seen]:
-        raise TopologyError(f"no row for {list_some(missing)}: each site has a row and a column")
+        form = "each site has a row and a column, if need be with empty cells"
+        raise TopologyError(f"no row for {list_some(missing)}: {form}")
     return Table(tuple(names), values)
 
 
@@ -112,10 +113,11 @@ def _add_name(names: dict[str, None], name: str) -> None:
     names[name] = None
 
 
-def combine(rates: Table | None, delays: Table | None) -> Network:
+def combine(rates: Table | None, delays: Table | None, origin: str = "delays") -> Network:
     """The network of a matrix of rates, of one-way delays, or of both.
 
-    The rates say which links exist; without rates the delays do.
+    The rates say which links exist; without rates the delays do. `origin` says where delays are
+    from.
 
     Raises:
         TopologyError: the matrices have different sites.
@@ -128,15 +130,15 @@ def combine(rates: Table | None, delays: Table | None) -> Network:
         raise TopologyError(text)
     return Network(
         tuple(Node(name) for name in first.names),
-        tuple(Edge(*pair, _combine(pair, rates, delays)) for pair in first.values),
+        tuple(Edge(*pair, _combine(pair, rates, delays, origin)) for pair in first.values),
     )
 
 
-def _combine(pair: Pair, rates: Table | None, delays: Table | None) -> Values:
+def _combine(pair: Pair, rates: Table | None, delays: Table | None, origin: str) -> Values:
     rate = rates.values.get(pair) if rates else None
     delay = delays.values.get(pair) if delays else None
     origins = {"rate_mbps": "rates"} if rate is not None else {}
-    origins |= {"delay_ms": "delays"} if delay is not None else {}
+    origins |= {"delay_ms": origin} if delay is not None else {}
     return Values(rate, delay, origins=origins)
 
 

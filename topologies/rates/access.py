@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trunkline.topologies.links import Link, TopologyError, compute_queue_bytes
+from trunkline.topologies.links import Link, TopologyError, compute_queue_bytes, list_choices
 from trunkline.topologies.model import Topology
 
 GATEWAY = "-gw"
@@ -126,8 +126,8 @@ def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None 
     """
     for name in names:
         if name not in topology.site_names:
-            allowed = ", ".join(topology.site_names)
-            raise TopologyError(f"sites: {name!r}: expected one of {allowed}", key="sites")
+            allowed = list_choices(topology.site_names, name)
+            raise TopologyError(f"sites: {name!r}: {allowed}", key="sites")
         if names.count(name) > 1:
             raise TopologyError(f"sites: {name!r}: named twice", key="sites")
     gateways = {name: f"{name}{GATEWAY}" for name in names}
@@ -243,10 +243,8 @@ def _assign(topology: Topology, entries: Sequence[AccessLink]) -> dict[str, Acce
     for entry in entries:
         for site in entry.sites:
             if site not in topology.site_names:
-                allowed = ", ".join(topology.site_names)
-                raise TopologyError(
-                    f"access: site {site!r}: expected one of {allowed}", key="access"
-                )
+                allowed = list_choices(topology.site_names, site)
+                raise TopologyError(f"access: site {site!r}: {allowed}", key="access")
             if site in found:
                 raise TopologyError(f"access: site {site!r}: named twice", key="access")
             found[site] = entry

@@ -66,8 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     console = terminal.make_console()
     if data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
+    if arguments.task is None:
+        console.print(explanation_text.list_lost(chosen), soft_wrap=True)
     for number, each in enumerate(chosen):
-        if number:
+        if number or arguments.task is None:
             console.print()
         for printed in explanation_text.describe(
             each, data.history, path=arguments.task is not None
@@ -114,6 +116,7 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "outcome": found.task.outcome,
         "duration_s": found.duration_s,
         "expected_s": found.expected_s,
+        "lost_s": found.lost_s,
         "main": None if found.main is None else asdict(found.main),
         "main_s": found.main_s,
         "parts": [asdict(part) for part in found.parts],

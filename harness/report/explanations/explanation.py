@@ -51,6 +51,9 @@ class Explanation:
         main: the part that explains best why it did not end earlier; None without parts.
         wait: how its group came together; None for tasks without members that are ready.
         failures: why it was abandoned, or why some members got no result.
+        lost_s: by how much it took longer than expected, or until a member gave up, how long others
+            waited for a last member that a fault had stopped, and how long they waited after their
+            group was complete; of an abandoned task it is all of its time.
     """
 
     task: Task
@@ -61,6 +64,7 @@ class Explanation:
     main: Part | None
     wait: Wait | None
     failures: tuple[Failure, ...] = ()
+    lost_s: float = 0.0
 
     @property
     def is_slow(self) -> bool:
@@ -106,6 +110,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         None,
         wait,
         tuple(_list_failures(run, task)),
+        _measure_lost_s(task, expected_s, wait),
     )
     return replace(made, main=_choose_main(made))
 
@@ -228,23 +233,24 @@ def explain_tasks(
 def explain_latest(
     scenario: Scenario, history: History, tasks: pd.DataFrame, count: int
 ) -> list[Explanation]:
-    """Explain the `count` tasks that lost most time, the worst first.
-
-    That is by how much they took longer than expected, or until a member gave up, how long others
-    waited for a last member that a fault had stopped, and how long they waited after their group
-    was complete; of an abandoned task it is all of its time.
-    """
+    """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
     expected_s, waits = _list_expected(tasks), find_waits(history)
-    lost_s: dict[int, float] = {}
-    for task, usual_s in zip(history.tasks, expected_s, strict=True):
-        if task.end_ns is not None:
-            waited_s = waits[task.number].lost_s if task.number in waits else 0.0
-            ends_ns = [task.end_ns, *(event.t_ns for event in _list_given_up(task))]
-            needed_s = 0.0 if task.all(TaskAbandoned) or math.isnan(usual_s) else usual_s
-            lost_s[task.number] = waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s
+    lost_s = {
+        task.number: _measure_lost_s(task, usual_s, waits.get(task.number))
+        for task, usual_s in zip(history.tasks, expected_s, strict=True)
+        if task.end_ns is not None
+    }
     worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
     found = _explain(scenario, history, expected_s, waits, worst)
     return sorted(found, key=lambda each: worst.index(each.task.number))
+
+
+def _measure_lost_s(task: Task, expected_s: float, wait: Wait | None) -> float:
+    """The time that a task lost, which has ended; less than nothing if it was fast."""
+    ends_ns = [task.end_ns or 0, *(event.t_ns for event in _list_given_up(task))]
+    needed_s = 0.0 if task.all(TaskAbandoned) or math.isnan(expected_s) else expected_s
+    waited_s = 0.0 if wait is None else wait.lost_s
+    return waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s
 
 
 def _explain(

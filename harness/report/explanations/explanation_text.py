@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
@@ -90,6 +90,12 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
     return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
 
 
+def list_lost(found: Iterable[Explanation]) -> str:
+    """The time that each of these tasks lost, in a line: it is their order."""
+    words = (f"task {each.task.number} ({max(0.0, each.lost_s):.3f} s)" for each in found)
+    return f"Lost time: {', '.join(words)}."
+
+
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
     """The summary, the parts of the time, what came before, and the critical path if wanted."""
     yield summarize(found, history)
@@ -118,7 +124,8 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         yield f"{wait.last} {' and '.join(earlier)}."
     if wait.held is not None:
         yield _describe_stop(wait.last, wait.held, history)
-    yield f"The controller started task {number} {wait.decide_s:.3f} s after {wait.last} was ready."
+    took = f"the controller took {wait.decide_s:.3f} s to start the task"
+    yield f"When {wait.last} was ready, {took}."
     if wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 

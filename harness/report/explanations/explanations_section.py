@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import (
@@ -25,7 +26,7 @@ def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child
         return []
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
-        "decided when it ended. ",
+        "decided when it ended. Those that lost most time come first. ",
         tag("code", "trunkline explain RUN --task N"),
         " explains any task.",
     )
@@ -44,5 +45,7 @@ def _explain(found: Explanation, history: History) -> Iterator[Html]:
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         yield fold(
-            f"The critical path in numbers: {len(rows)} parts", table, file="trunkline explain"
+            f"The critical path in numbers: {count_of(len(rows), 'part')}",
+            table,
+            file="trunkline explain",
         )

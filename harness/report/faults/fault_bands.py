@@ -16,7 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import (
+    WIDTH_CHARACTERS,
+    WIDTH_IN,
+    Lane,
+    clip_s,
+    lay_out,
+)
 
 COLOUR = "#d55e00"
 LANE_IN = 0.15
@@ -33,7 +39,7 @@ def create_axes(
 ) -> tuple[Figure, Axes]:
     """Create a figure of this width and height, plus a strip of faults if the window has any."""
     width_in, height_in = size_in
-    shown = lay_out(faults, window_s, width_in)
+    shown = lay_out(faults, window_s, WIDTH_CHARACTERS * width_in / WIDTH_IN)
     if not shown:
         figure = Figure(figsize=size_in, layout="constrained")
         return figure, figure.add_subplot()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from trunkline.harness.config.document import make_printable
 from trunkline.harness.record.history import Disturbance
 
-CHARACTERS = 44
-"""The longest text of a fault in a figure."""
+CHARACTERS, PAGE_CHARACTERS = 44, 64
+"""The longest text of a fault in a figure, and on a page."""
 
 LETTERS = 200
 """The longest text of a fault in words."""
@@ -40,19 +40,27 @@ class Lane:
 
 
 def lay_out(
-    faults: Sequence[Disturbance], window_s: tuple[float, float], width_in: float = WIDTH_IN
+    faults: Sequence[Disturbance],
+    window_s: tuple[float, float],
+    room: float = WIDTH_CHARACTERS,
+    longest: int = CHARACTERS,
 ) -> tuple[Lane, ...]:
-    """Place the faults of a window in lanes, so that neither bars nor texts overlap."""
+    """Place the faults of a window in lanes, so that neither bars nor texts overlap.
+
+    The strip has `room` for this many characters. A text of more than `longest`, or of half of the
+    room, is cut.
+    """
     taken_s: list[float] = []
     found = []
-    character_s = (window_s[1] - window_s[0]) / (WIDTH_CHARACTERS * width_in / WIDTH_IN)
+    character_s = (window_s[1] - window_s[0]) / room
+    most = max(2, min(longest, int(room / 2) - 2))
     for fault in faults:
         start_s, end_s = (
             min(max(time_s, window_s[0]), window_s[1]) for time_s in clip_s(fault, window_s)
         )
         if start_s == end_s and start_s in window_s:
             continue
-        text = shorten(fault.started.text)
+        text = shorten(fault.started.text, most)
         text_s = (len(text) + 2) * character_s
         left_of_end = start_s + text_s > window_s[1]
         from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)

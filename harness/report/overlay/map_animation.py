@@ -27,6 +27,7 @@ from trunkline.harness.report.overlay.link_load import (
     compute_counted_loads,
     compute_loads,
 )
+from trunkline.harness.report.overlay.map_labels import Name, place_names
 from trunkline.harness.report.overlay.overlay_section import (
     LEVEL_NAMES,
     encode_activity,
@@ -40,6 +41,11 @@ STEPS, FRAME_MS, LAST_MS = 120, 100, 2000
 
 WIDTH, HEIGHT = 960, 540
 """The size of a frame in pixels."""
+
+LETTERS = 12.5
+"""The size of the names of sites in pixels."""
+
+ALIGNMENTS = {"middle": "center", "": "left", "end": "right"}
 
 PALETTE_FRAMES = 12
 """The colours of all frames are those of so many."""
@@ -139,13 +145,16 @@ class _Picture:
         for name in topology.routers:
             axes.add_patch(Circle(at[name], 4, color=GREY, zorder=3))
         sites = [Circle(at[name], 9, ec="#1d2329", lw=1, zorder=3) for name in topology.site_names]
-        for site, name in zip(sites, topology.site_names, strict=True):
+        for site in sites:
             axes.add_patch(site)
-            x, y = at[name]
-            below = y > HEIGHT / 2
-            place = (x, y + 14 if below else y - 14)
-            side = "top" if below else "bottom"
-            axes.text(*place, name, ha="center", va=side, size=9, weight="bold", zorder=4)
+        names = [
+            Name(name, at[name], 9, LETTERS, 0.62, at[name][1] > HEIGHT / 2)
+            for name in topology.site_names
+        ]
+        for each, label in zip(names, place_names(names, WIDTH, HEIGHT), strict=True):
+            if label:
+                side, size = ALIGNMENTS[label.anchor], 0.72 * LETTERS  # points, at 100 per inch
+                axes.text(label.x, label.y, each.text, ha=side, size=size, weight="bold", zorder=4)
         axes.text(20, 30, scenario.name, size=14, weight="bold", va="center")
         _draw_legend(axes, {letter for row in doing for letter in row}, bool(loads.cut.any()))
         axes.add_line(Line2D((20, WIDTH - 20), (HEIGHT - 14,) * 2, color="#e3e7ea", lw=4))

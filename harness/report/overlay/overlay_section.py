@@ -7,7 +7,6 @@ page contains them as letters, one per step and link.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,10 +18,10 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report import activity
 from trunkline.harness.report.overlay.link_load import Loads
+from trunkline.harness.report.overlay.map_labels import Label, name_nodes
 from trunkline.harness.report.overlay.site_layout import (
     Place,
     bend_link,
-    find_gateways,
     has_regions,
     place_sites,
 )
@@ -39,9 +38,6 @@ MAX_LETTERS = 300_000
 
 MAX_STEPS, MIN_STEPS = 120, 20
 """The number of steps in time; the more links, the fewer steps."""
-
-NEAR = 40.0
-"""A gateway that is closer to its site has no name of its own on the map."""
 
 MAP_LINKS, SPARSE_MAP_LINKS = 30, 150
 """The most directed links of a map; a sparse overlay, without half of the pairs, may have more."""
@@ -191,9 +187,10 @@ def _draw_map(
     """
     height, border = 440.0 if has_regions(topology) else 560.0, 64.0
     found, meaning = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
-    at = dict(
-        zip(topology.node_names, [(x + border + 40, y + border) for x, y in found], strict=True)
-    )
+    top = min(y for _, y in found)
+    height = min(height, max(y for _, y in found) - top + 2 * border)
+    places = [(x + border + 40, round(y - top + border, 1)) for x, y in found]
+    at = dict(zip(topology.node_names, places, strict=True))
     rank = topology.rank
     arcs = [
         tag(
@@ -205,8 +202,9 @@ def _draw_map(
         )
         for link, share in zip(topology.links, shares, strict=True)
     ]
+    names = name_nodes(topology, at, WIDTH, height)
     dots = [
-        _draw_site(site, rank(site.name), at[site.name], at[site.name][1] > height / 2)
+        _draw_site(site, rank(site.name), at[site.name], names.labels.get(site.name))
         for site in topology.sites
     ]
     isolate = "#overlay-map .link{opacity:0}" if hidden else ""
@@ -220,12 +218,10 @@ def _draw_map(
         for name in topology.site_names
     )
     words = f"Each link bends to the right of its direction, like right-hand traffic. {meaning}"
-    named = {site: at[site] for site in topology.site_names}
-    gateways = find_gateways(topology)
-    routers = [
-        _draw_router(name, at[name], named.get(gateways.get(name, ""))) for name in topology.routers
-    ]
+    routers = [_draw_router(name, at[name], names.labels.get(name)) for name in topology.routers]
     words += " Small dots are routers." if routers else ""
+    if names.left_out:
+        words += f" {names.left_out} without room for a name: point at the dot to read it."
     what = f"{len(dots)} sites, {len(routers)} routers" if routers else f"{len(dots)} sites"
     label = f"Map of the network: {what} and {len(arcs)} links, coloured by load"
     return charts.draw_picture(
@@ -238,32 +234,40 @@ def _draw_map(
             tag("g", routers) if routers else None,
             tag("g", dots, id="map-sites"),
             id="overlay-map",
-            class_="on-demand" if hidden else None,
+            class_=" ".join(["on-demand"] * hidden + ["small"] * names.is_small) or None,
         ),
     ), f"{words} Point at a site to see its links{'' if hidden else ' alone'}."
 
 
-def _draw_site(site: Site, rank: int, place: Place, low: bool) -> Html:
-    """Draw a site with its name: below it if `low`, else above it."""
+def _draw_site(site: Site, rank: int, place: Place, label: Label | None) -> Html:
+    """Draw a site with its name."""
     x, y = place
     return tag(
         "g",
         tag("title", f"{site.name} {site.region}".strip()),
         tag("circle", cx=x, cy=y, r=9),
-        tag("text", site.name, x=x, y=y + (24 if low else -15), class_="place middle"),
+        _write_name(site.name, label, "place"),
         class_="site doing-all",
         data_site=rank,
         tabindex="0",
     )
 
 
-def _draw_router(name: str, place: Place, site: Place | None) -> Html:
-    """Draw a router with its name, unless it is a gateway beside the place of its site."""
-    x, y = place
-    dot = tag("circle", cx=x, cy=y, r=5)
-    label = tag("text", name, x=x, y=y - 8, class_="tick middle")
-    shown = None if site is not None and math.dist(site, place) < NEAR else label
-    return tag("g", tag("title", f"router {name}"), dot, shown, class_="router")
+def _draw_router(name: str, place: Place, label: Label | None) -> Html:
+    """Draw a router with its name, if there is room for it."""
+    dot = tag("circle", cx=place[0], cy=place[1], r=5)
+    return tag(
+        "g", tag("title", f"router {name}"), dot, _write_name(name, label, "tick"), class_="router"
+    )
+
+
+def _write_name(name: str, label: Label | None, kind: str) -> Html | None:
+    if label is None:
+        return None
+    dx, dy = label.shift
+    style = f"--dx:{number(dx)}px;--dy:{number(dy)}px" if dx or dy else None
+    classes = f"{kind} {label.anchor}".strip()
+    return tag("text", name, x=label.x, y=label.y, class_=classes, style=style)
 
 
 def _write_title(link: Link, share: float) -> Html:

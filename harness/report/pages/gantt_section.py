@@ -10,7 +10,7 @@ from trunkline.agents.events.run_events import ProgramsStarted
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import activity
-from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import PAGE_CHARACTERS, Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -48,6 +48,9 @@ MAX_LANES, MAX_NAMED = 12, 80
 LANE = 15.0
 """The height of a lane in units of the view box."""
 
+LANE_LETTER = 5.9
+"""The width of a letter of a lane's text; a text of capitals and digits is wider."""
+
 HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
 
 PATTERNS = tag(
@@ -78,15 +81,16 @@ def draw_gantt(
     The warm-up's background is violet.
     """
     window_s = (0.0, max(history.active_end_ns / 1e9, 1e-3))
-    shown = lay_out(history.faults, window_s)
+    left = 14 + LETTER * max(6, *map(len, sites))
+    x = Scale(*window_s, left, WIDTH - 8)
+    room = (x.end - x.start) / LANE_LETTER
+    shown = lay_out(history.faults, window_s, room, PAGE_CHARACTERS)
     many = len(shown) > MAX_NAMED
     named = [lane for lane in shown if lane.number < MAX_LANES and not many]
     strip = LANE * (2 + max((lane.number for lane in named), default=-2))
     row = 26.0 if len(sites) <= 20 else 15.0
-    left = 14 + LETTER * max(6, *map(len, sites))
     top = strip + 4
     bottom = top + row * len(sites)
-    x = Scale(*window_s, left, WIDTH - 8)
     frame = Frame(x, Scale(0, 1, bottom, top))
     bars, gap_s = _place_bars(history, sites, window_s, x, top, row)
     picture = charts.draw_picture(

@@ -73,7 +73,8 @@ def summarize(tasks: pd.DataFrame, took: str) -> str:
     inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
     return (
         f"{took.capitalize()} over expected (estimate plus latency): median {ratio.median():.3f}; "
-        f"{inside} of {len(ratio)} completed tasks within ±{TOLERANCE * 100:.0f} %."
+        f"{inside} of {len(ratio)} completed tasks within "
+        f"±{TOLERANCE * 100:.0f}\N{NO-BREAK SPACE}%."
     )
 
 

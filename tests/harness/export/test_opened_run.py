@@ -117,6 +117,20 @@ def test_what_is_no_run_is_refused(agents: Path, tmp_path: Path) -> None:
         trunkline.open_run(tmp_path)
 
 
+def test_the_name_of_a_scenario_is_answered_with_its_latest_run(
+    tmp_path: Path, monkeypatch
+) -> None:
+    (tmp_path / "runs" / "mine" / "latest").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"mine: no such run: did you mean runs/mine/latest\?"
+    ):
+        trunkline.open_run("mine")
+    for other in ("yours", "."):
+        with pytest.raises(FileNotFoundError, match="no such run: expected a run's folder"):
+            trunkline.open_run(other)
+
+
 def test_the_package_imports_no_pandas_before_a_run_is_opened() -> None:
     code = "import sys, trunkline; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

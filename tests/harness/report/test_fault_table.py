@@ -82,7 +82,7 @@ def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
     found = WorkerRow.frame(tabulate_workers(cut_off, ("oslo", "kyiv")))
     found.to_csv(tmp_path / "tables" / "workers.csv")
     said = dict(progress._summary(tmp_path, "measured"))
-    assert said["faults"] == f"{OUTAGE} at 500 ms"
+    assert said["faults"] == f"{OUTAGE} at 290 ms (500 ms of the run)"
     assert said["alone"] == "rounds without a controller: kyiv 1"
 
 

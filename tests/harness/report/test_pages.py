@@ -482,7 +482,7 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     made = compared(tmp_path, ("seed: 1", "seed: 2"), ("seed: 1", "seed: 3"))
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
-    assert "ended: its time of 4.4 s has passed, scheme: preduce, h.py, tasks: " in made.text("p")
+    assert "ended: its time of 4.4 s has passed; scheme: preduce, h.py; tasks: " in made.text("p")
     rows = made.texts["td"]
     assert rows[-3:] == ["1", "2", "3"]
 
@@ -576,8 +576,8 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     tmp_path: Path,
 ) -> None:
     page(tmp_path, LOG.read_text(), SCENARIO.read_text())
-    rows = [["crew", "3", "1.50 ± 0.10", "7"], ["ring", "3: 2 pass, 1 fail", "3", "7"]]
-    heads = ["scheme.plan", "trials", "task time, s", "bound, s"]
+    rows = [["crew", "3", "1.50 ± 0.10", "7", "1"], ["ring", "3: 2 pass, 1 fail", "3", "7", "1"]]
+    heads = ["scheme.plan", "trials", "task time, s", "bound, s", "sent, MB"]
     nan = math.nan
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
     means += [Mean("torch", nan, nan, nan, (), passed=3)]
@@ -598,7 +598,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert tuple(text for text in made.texts["text"] if text in words) == words * 2
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
-    assert "The same in all: bound, s: 7." in made.text("p")
+    assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
     assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
 

@@ -1,5 +1,6 @@
 """The figures show what the tables and the log say, and come out the same every time."""
 
+import itertools
 import re
 import warnings
 from dataclasses import replace
@@ -8,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
@@ -270,6 +273,33 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
 def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
     kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
     assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0))] == [shown]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10), st.integers(1, 99)), max_size=12),
+    st.floats(40, 160),
+)
+def test_texts_of_faults_neither_overlap_nor_leave_the_chart(
+    spans: list[tuple[float, float, int]], room: float
+) -> None:
+    kill = FAULTY.faults[0]
+    faults = [
+        replace(
+            kill,
+            started=replace(kill.started, t_ns=round(start_s * 1e9), text="x" * letters),
+            end_ns=round((start_s + length_s) * 1e9),
+        )
+        for start_s, length_s, letters in sorted(spans)
+    ]
+    lanes: dict[int, list[tuple[float, float]]] = {}
+    for lane in fault_layout.lay_out(faults, (0.0, 10.0), room, fault_layout.PAGE_CHARACTERS):
+        text_s = len(lane.text) * 10 / room
+        start_s = lane.end_s - text_s if lane.left_of_end else lane.start_s
+        assert start_s >= 0
+        assert start_s + text_s <= 10
+        lanes.setdefault(lane.number, []).append((start_s, start_s + text_s))
+    for found in lanes.values():
+        assert all(one[1] <= two[0] + 1e-9 for one, two in itertools.pairwise(sorted(found)))
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:

@@ -265,6 +265,20 @@ def test_letters_are_shown_as_they_are_and_what_cannot_be_printed_is_not():
     assert document.show("a\nb") == '"a\\nb"'
 
 
+@pytest.mark.parametrize(
+    ("assignment", "meant"),
+    [
+        ("plan=crew", "scheme.plan"),
+        ("tasks=3", "stop.tasks"),
+        ("mtu=9000", "network.mtu"),
+        ("wokload=3", "workload"),
+    ],
+)
+def test_a_key_of_a_section_that_stands_alone_is_offered_in_its_section(assignment, meant, known):
+    (said,) = messages(known, GOOD + "seed: 1\n", [assignment])
+    assert f"unknown key: did you mean {meant}? expected one of name, description" in said
+
+
 def test_a_key_that_cannot_be_printed_is_quoted():
     text = 'topology: full_mesh\n"bad\\e[31m": 1\nscheme: {"pl\\e[0man": crew}\n'
     with pytest.raises(ScenarioErrors) as refused:
@@ -307,3 +321,16 @@ def test_a_network_that_is_no_text_says_what_it_is(tmp_path, content, message):
     with pytest.raises(ScenarioErrors) as refused:
         load(tmp_path / "x.yaml")
     assert f"topology.rates: x.csv: {message}" in str(refused.value)
+
+
+def test_of_names_that_resemble_a_wrong_one_equally_the_first_is_offered():
+    names = ["oslo-1", "oslo-2", "rome"]
+    assert document.find_near("oslo", names) == "oslo-1"
+    assert document.find_near("rom", names) == "rome"
+    assert document.find_near("tokyo", names) == ""
+
+
+def test_an_error_lists_forty_of_many_names():
+    said = document.list_choices([f"n{number}" for number in range(100)], "n99x")
+    assert said.startswith("did you mean n99? expected one of n0, n1, ")
+    assert said.endswith(", n39 and 60 more")

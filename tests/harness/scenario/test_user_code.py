@@ -446,6 +446,7 @@ def test_a_change_that_is_no_model_is_refused(file):
     ("step", "said"),
     [
         ("return {}[event.site]", "scheme.policy: line 8: KeyError: 's0'"),
+        ("return 'x' * 70", f"step gave '{'x' * 56}...: expected a pair: the state, and a tuple"),
         ("return state", "scheme.policy: step gave frozenset(): expected a pair: the state, "),
         ("return state, [Proceed('s0')]", "a pair: the state, and a tuple of Start, Proceed and W"),
         ("return state, ('s0',)", "a pair: the state, and a tuple of Start, Proceed and Wake"),

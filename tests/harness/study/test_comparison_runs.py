@@ -345,12 +345,16 @@ def test_ctrl_c_ends_what_runs_and_keeps_what_is_finished(scenario, started, mon
         if sweep.done == 1 and sweep.share >= 0.75:  # the other one says that it goes on
             raise KeyboardInterrupt
 
+    stale = scenario.parent / "out" / "plots" / "rounds.pdf"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of an earlier comparison")
     began_s = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run(scenario, "scheme.plan=crew,a2a", at_once=2, on_progress=interrupt)
     assert time.monotonic() - began_s < run_pool.GRACE_S
     table = pd.read_csv(scenario.parent / "out" / "tables" / "trials.csv")
     assert list(table["verdict"]) == ["pass", "missing"]
+    assert not stale.exists()
     [(_, _, trials, *_)] = pages
     problems = list(comparison.list_problems(trials, ["scheme.plan"]))
     assert problems == ["1 of 2 trials have not ended: the same command continues"]

@@ -233,7 +233,7 @@ def test_owls_order_holds_at_100_workers(tmp_path):
         (["--fluid", "--set", "topology.racks=0"], "topology.racks: 0: expected"),
         (["--fluid", "--set", "topology.rack=3"], "topology.rack: 3: unknown key: "),
         (["--fluid", "--set", "topology.startup=2"], "topology.startup: 2: "),
-        (["--fluid", "--vary", "scheme.plan=owl-c"], "scheme.plan: owl-c: did you mean owl-b?"),
+        (["--fluid", "--vary", "scheme.plan=owl-c"], "scheme.plan: owl-c: did you mean owl-a?"),
     ],
 )
 def test_a_wrong_setting_of_a_predicted_figure_is_refused(more, said, capsys, tmp_path):

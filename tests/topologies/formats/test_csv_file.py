@@ -35,6 +35,13 @@ def test_matrices_have_a_value_for_each_direction_and_no_link_where_a_cell_is_em
     }
 
 
+def test_a_delay_is_said_to_be_half_of_a_round_trip_or_a_delay_of_the_matrix():
+    trips = build({"r": RATES, "t": RTTS}, rates="r", rtts="t")
+    delays = build({"r": RATES, "t": RTTS.replace("b,,,", "b,,20,")}, rates="r", delays="t")
+    said = [made.origins["a", "b"]["delay_ms"] for made in (trips, delays)]
+    assert said == ["half of rtts", "delays"]
+
+
 def test_delays_are_one_way_and_alone_say_which_links_exist():
     text = " ,a,b\na,-,5\nb,500 us,-"
     built = build({"d": text}, delays="d", default_rate_mbps=8.0)
@@ -77,7 +84,10 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
         (",a,b\na,,1,2\n", "line 2: 4 cells: expected 3 as in the header row"),
         (",a,b\na,,1\nc,1,\n", "line 3: c: expected one of the sites of the header row"),
         (",a,b\na,,1\na,,1\n", "line 3: a: expected each site once"),
-        (",a,b\na,,1\n", "no row for b: each site has a row and a column"),
+        (
+            ",a,b\na,,1\n",
+            "no row for b: each site has a row and a column, if need be with empty cells",
+        ),
         (
             ",a,b\na,,ten\nb,1,\n",
             "line 2: a -> b: 'ten': expected a rate above 0 in Mbit/s, or with a unit (bit/s, "

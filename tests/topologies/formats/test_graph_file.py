@@ -260,7 +260,7 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         ),
         (
             NODES + 'node [ id 2 label "c" ] edge [ source 0 target 1 rate 5 delay 1 ] ]',
-            "not connected: c cannot be reached from a; the network has 2 parts, of 2, 1 nodes: "
+            "not connected: c cannot be reached from a; the network has 2 parts, of 2 + 1 nodes: "
             "part: largest takes the 2 nodes around a, or name sites: in one part",
         ),
         (

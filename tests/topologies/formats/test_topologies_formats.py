@@ -389,7 +389,7 @@ def test_the_largest_part_of_a_network_may_be_chosen_and_the_error_says_how():
     with pytest.raises(TopologyError) as refused:
         build(PARTED)
     assert str(refused.value) == (
-        "not connected: e cannot be reached from a; the network has 3 parts, of 3, 2, 1 nodes: "
+        "not connected: e cannot be reached from a; the network has 3 parts, of 3 + 2 + 1 nodes: "
         "part: largest takes the 3 nodes around a, or name sites: in one part"
     )
     built = build(PARTED, part="largest")

@@ -90,16 +90,19 @@ def write_page(
     what = f"{len(runs)} runs, compared with the first of them.{note}"
     varied = ["scheme"]
     title, description = "Comparison of runs", None
+    predicted = all(data.history.is_predicted for data in each)
+    command = "trunkline report RUN RUN ..."
     parts = []
     if cells:
         varied += cells.keys
-        what = _describe(cells, len(runs))
-        title = f"Comparison of {cells.name}"
+        what = _describe(cells, len(runs), predicted)
+        title = f"Comparison of {cells.name}{', predicted' * predicted}"
+        command = f"trunkline {'predict' if predicted else 'compare'}"
         description = each[0].scenario.description or None
         parts = [
             Section("map", "Expectations", maps_section.write_section(cells.maps)),
-            Section("means", "Means", means_section.write_section(cells.metrics)),
-            Section("cells", "Table of means", _write_cells(cells)),
+            Section("means", "Means", means_section.write_section(cells.metrics, predicted)),
+            Section("cells", "Table of means", _write_cells(cells, predicted)),
             Section("curves", "Accuracy over time", _draw_curves(cells.curves)),
         ]
     lead = [
@@ -117,7 +120,6 @@ def write_page(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
     ]
-    command = "trunkline report RUN RUN ..." if cells is None else "trunkline compare"
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
     return frame.write_page(title, lead, parts, end)
 
@@ -128,17 +130,19 @@ def _name_table(cells: Cells | None, runs: int) -> str:
     return "First trials" if runs > 1 else "First trial"
 
 
-def _describe(cells: Cells, shown: int) -> str:
+def _describe(cells: Cells, shown: int, predicted: bool) -> str:
     """How many variants and trials there are, and of how many the page shows the first trial."""
+    made = "Predicted by the fluid model, not run: " if predicted else ""
     variants = f"{len(cells.rows)} variants, " if len(cells.rows) > 1 else ""
     trials = f"{cells.trials} trial{'s' * (cells.trials > 1)}"
     trials += f", of which {cells.missing} have not ended" if cells.missing else ""
     whose = " of each" if shown == len(cells.rows) else f" of {shown}"
-    return f"{variants}{trials}. After the means, the first trial{whose if variants else ''}."
+    return f"{made}{variants}{trials}. After the means, the first trial{whose if variants else ''}."
 
 
-def _write_cells(cells: Cells) -> list[Child]:
-    words = "Means over the trials that passed, with half of their 95 % interval"
+def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
+    which = "predictions" if predicted else "trials that passed"
+    words = f"Means over the {which}, with half of their 95 % interval"
     ratios = any(head.startswith("ratio") for head in cells.heads)
     words += "; ratios are to the first value, trial by trial." if ratios else "."
     first = cells.heads.index("trials")
@@ -174,7 +178,7 @@ def _tabulate(
         caption,
         [place for place, column in enumerate(shown) if column in numeric],
     )
-    words = [(f", {heads[n]}: " if place else f"{heads[n]}: ", rows[0][n])
+    words = [(f"; {heads[n]}: " if place else f"{heads[n]}: ", rows[0][n])
              for place, n in enumerate(same)]  # fmt: skip
     return [table, tag("p", "The same in all: ", *words, ".") if same else None]
 
@@ -204,8 +208,8 @@ def _name_runs(
 def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> list[Child]:
     """A table with a row for each run."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
-             "mean task time", "relative to run 1", "measured / expected, median", "rounds",
-             "payload",             "last accuracy", "time to the target")  # fmt: skip
+             "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
+             "rounds", "payload", "last accuracy", "time to the target")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
@@ -216,6 +220,13 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
     ]
     numeric = [column for column, head in enumerate(heads) if head not in words]
     return _tabulate(heads, rows, "runs", 1, numeric)
+
+
+def _name_times(runs: Mapping[str, RunData]) -> str:
+    """Where the times of runs come from."""
+    kinds = {data.history.is_predicted for data in runs.values()}
+    words = {False: "measured", True: "predicted"}
+    return " or ".join(words[kind] for kind in sorted(kinds))
 
 
 def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: float) -> list[Child]:

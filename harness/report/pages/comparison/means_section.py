@@ -60,13 +60,14 @@ class Metric:
     means: Sequence[Mean]
 
 
-def write_section(metrics: Sequence[Metric]) -> list[Child]:
-    """A legend, and a chart for each metric."""
+def write_section(metrics: Sequence[Metric], predicted: bool = False) -> list[Child]:
+    """A legend, and a chart for each metric, of runs or of predictions."""
     if not metrics:
         return []
+    which = "predictions" if predicted else "trials that passed"
     keys = [
-        ("stroke-blue", "mean of the trials that passed, with its 95 % interval"),
-        ("small stroke-grey", "a trial"),
+        ("stroke-blue", f"mean of the {which}, with its 95 % interval"),
+        ("small stroke-grey", "a prediction" if predicted else "a trial"),
     ]
     legends = [charts.make_legend(keys, "dot")]
     means = [each for metric in metrics for each in metric.means]

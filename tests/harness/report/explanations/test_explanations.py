@@ -309,6 +309,10 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert main.main(["explain", str(folder), "--json"]) == 0
     first, *others = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["task"], first["main"]["cause"], len(others)) == (0, "stop", 2)
+    lost_s = [first["lost_s"], *(each["lost_s"] for each in others)]
+    assert lost_s == sorted(lost_s, reverse=True)
+    assert main.main(["explain", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith(f"Lost time: task 0 ({lost_s[0]:.3f} s), task ")
     assert main.main(["explain", str(folder), "--task", "0"]) == 0
     said = capsys.readouterr().out
     (found,) = explain_tasks(data.scenario, data.history, data.tables["tasks"], [0])

@@ -10,7 +10,11 @@ from three_sites import TOPOLOGY, Change, added, history
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
-from trunkline.harness.report.explanations.explanation_text import describe_part, summarize
+from trunkline.harness.report.explanations.explanation_text import (
+    describe_part,
+    list_lost,
+    summarize,
+)
 from trunkline.harness.report.explanations.task_time import Part, Run
 from trunkline.topologies.model import Topology
 
@@ -88,6 +92,12 @@ def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
     assert slow.main_s == pytest.approx(3.0)
     said = summarize(slow, history())
     assert "The main cause took 3.000 s in 2 parts, the longest of 2.000 s: the task was re" in said
+
+
+def test_the_time_that_tasks_lost_is_not_below_nothing() -> None:
+    found = [replace(explain_parts(5.0), lost_s=lost_s) for lost_s in (1.25, -0.5)]
+    number = found[0].task.number
+    assert list_lost(found) == f"Lost time: task {number} (1.250 s), task {number} (0.000 s)."
 
 
 def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:

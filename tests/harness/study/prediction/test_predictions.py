@@ -135,7 +135,11 @@ def test_varied_predictions_are_compared_as_runs_are(three, capsys):
     ring = [parse(THREE, "three.yaml", ["scheme.plan=ring"], seed) for seed in (1, 2)]
     means = [predictions.predict_numbers(each)["task_s"] for each in ring]
     assert cells["task_s"][1] == pytest.approx(np.mean(means), abs=1e-6)
-    assert "not runs; nothing is judged" in (folder / "comparison.html").read_text()
+    page = (folder / "comparison.html").read_text()
+    assert "not runs; nothing is judged" in page
+    assert "Predicted by the fluid model, not run: 2 variants, 4 trials." in page
+    assert "predicted / expected" in page and "trunkline predict" in page
+    assert "measured" not in page and "that passed" not in page
     began = (folder / "runs").stat().st_mtime_ns
     assert main.main(command) == 0 and (folder / "runs").stat().st_mtime_ns == began
 
