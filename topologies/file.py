@@ -160,12 +160,7 @@ def _place_sites(
         if name in forwarding:
             allowed = "a router of the file: expected nodes that may be sites"
             raise TopologyError(f"sites: {name!r}: {allowed}", key="sites")
-    placed = attach_sites(topology, names, per_node)
-    if not hub:
-        return placed
-    if hub not in placed.site_names:
-        raise TopologyError(f"hub: {hub!r}: {list_choices(placed.site_names, hub)}", key="hub")
-    return replace(placed, pairs=tuple((hub, x) for x in placed.site_names if x != hub))
+    return attach_sites(topology, names, per_node, hub)
 
 
 def _add_access(

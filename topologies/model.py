@@ -32,7 +32,10 @@ MAX_SITES = 10_000
 
 MAX_LINKS = 50_000
 """The most directed links, a full mesh of 224 sites: `resolved.yaml` has them, and its length is
-limited. The largest mesh that was measured has 80 sites (docs/scale.md)."""
+limited. The largest mesh that was measured has 200 sites (docs/scale.md)."""
+
+MOST_LINKS = f"{MAX_LINKS} or fewer, a full mesh of 224 sites"
+"""What is allowed, in words."""
 
 RESERVED_NAMES = ("controller", "backup", "runner")
 """The names by which events call processes that are not sites."""
@@ -300,6 +303,11 @@ class Topology:
 
         Otherwise a site would carry a connection of others, which no one asked for.
         """
+        connections = len(self.sites) * (len(self.sites) - 1)
+        if connections > MAX_LINKS:
+            what = f"{len(self.sites)} sites, each with a connection to each other one"
+            remedy = f"expected {MOST_LINKS}, or a hub: or pairs: of sites"
+            raise TopologyError(f"sites: {what}: {remedy}", key="sites")
         for src, dst in permutations(self.site_names, 2):
             if (src, dst) not in self._links and self._crosses_site(src, dst):
                 what = f"{dst} cannot be reached from {src} through routers"
@@ -385,8 +393,7 @@ def _check_routers(routers: tuple[str, ...], sites: tuple[Site, ...]) -> None:
 def check_link_count(count: int) -> None:
     """Raises TopologyError if a topology has too many directed links."""
     if count > MAX_LINKS:
-        allowed = f"{MAX_LINKS} or fewer, a full mesh of 224 sites"
-        raise TopologyError(f"{count} directed links: expected {allowed}", key="sites")
+        raise TopologyError(f"{count} directed links: expected {MOST_LINKS}", key="sites")
 
 
 def _join_shares(percents: Iterable[float]) -> float:

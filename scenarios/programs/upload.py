@@ -24,10 +24,10 @@ def serve(clients: int, size: int) -> None:
             for key, _ in ready.select():
                 if key.fileobj is door:
                     connection, _ = door.accept()
-                    ready.register(connection, selectors.EVENT_READ)
+                    ready.register(connection, selectors.EVENT_READ, connection)
                     missing[connection] = size
                     continue
-                connection = key.fileobj
+                connection = key.data
                 missing[connection] -= len(connection.recv(1 << 18))
                 if not missing[connection]:
                     connection.sendall(b"!")

@@ -166,3 +166,12 @@ def test_impossible_sites_of_nodes_are_refused(options, message):
     with pytest.raises(TopologyError, match=message) as refused:
         file.build(random.Random(1), file="os3e", **options)
     assert refused.value.key == [*options][-1]
+
+
+def test_hundreds_of_sites_of_nodes_need_a_hub():
+    what = "238 sites, each with a connection to each other one: expected 50000 or fewer"
+    with pytest.raises(TopologyError, match=what) as refused:
+        file.build(random.Random(1), file="os3e", sites_per_node=7)
+    assert refused.value.key == "sites"
+    built = file.build(random.Random(1), file="os3e", sites_per_node=7, hub="miami-1")
+    assert len(built.overlay.links) == 2 * 237

@@ -109,8 +109,10 @@ def find_gateway(topology: Topology, site: str) -> str | None:
     return near[0] if is_gateway else None
 
 
-def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None = None) -> Topology:
-    """A network of routers in which only some nodes have sites, connected each with each.
+def attach_sites(
+    topology: Topology, names: Sequence[str], per_node: int | None = None, hub: str = ""
+) -> Topology:
+    """A network of routers in which only some nodes have sites.
 
     A site is at a gateway in its node's place, by a link as fast as all links of the node together
     and without delay.
@@ -120,9 +122,11 @@ def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None 
         names: the nodes that have a site, in the order of their ranks; at least two sites in all.
         per_node: how many sites each of these nodes has: the node `a` then has `a-1`, `a-2`
             and so on. By default it has one with its own name.
+        hub: the site to which each other one has its only connection. By default each site has one
+            to each other.
 
     Raises:
-        TopologyError: a name is not that of a node, or is named twice.
+        TopologyError: a name is not that of a node or site, or is named twice.
     """
     for name in names:
         if name not in topology.site_names:
@@ -135,6 +139,8 @@ def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None 
     for name in names:
         own = [name] if per_node is None else [f"{name}-{n}" for n in range(1, per_node + 1)]
         nodes |= dict.fromkeys(own, name)
+    if hub and hub not in nodes:
+        raise TopologyError(f"hub: {hub!r}: {list_choices(nodes, hub)}", key="hub")
     links = _move_links(topology.links, gateways)
     for site, name in nodes.items():
         links += AccessLink(*sum_rates(topology, name)).links(site, gateways[name])
@@ -149,6 +155,7 @@ def attach_sites(topology: Topology, names: Sequence[str], per_node: int | None 
         sites=sites,
         links=tuple(links),
         routers=tuple(gateways.get(name, name) for name in topology.site_names),
+        pairs=tuple((hub, site) for site in nodes if site != hub) if hub else (),
         places=tuple((name, *each) for name, each in (at | places).items()),
         origins=_move_origins(topology, gateways, inside, dict.fromkeys(nodes, origin)),
     )
