@@ -19,6 +19,7 @@ from trunkline.harness.record.lives import Interval
 from trunkline.harness.report import activity
 from trunkline.harness.report.overlay.link_load import Loads
 from trunkline.harness.report.overlay.map_labels import Label, name_nodes
+from trunkline.harness.report.overlay.router_network import count_sites, find_routers
 from trunkline.harness.report.overlay.site_layout import (
     Place,
     bend_link,
@@ -91,7 +92,7 @@ def draw_overlay(
     sites = len(topology.node_names)
     is_map = _is_map(sites, len(topology.links))
     if not is_map and sites > MATRIX_SITES:
-        return [tag("p", f"No map: {sites} nodes and {len(topology.links)} links are too many.")]
+        return [_draw_routers(topology, shares, kind)]
     image, words = _draw_map(topology, shares) if is_map else _draw_matrix(topology, shares)
     words = f"Colour and width: {kind}. {words}" if is_map else f"Colour: {kind}. {words}"
     keys = _list_keys("key" if is_map else "level", loads is not None and bool(loads.cut.any()))
@@ -112,6 +113,20 @@ def draw_overlay(
     if loads is None:
         return list(figures)
     return [tag("div", *figures, id="overlay"), _write_data(topology, loads, doing)]
+
+
+def _draw_routers(topology: Topology, shares: Sequence[float], kind: str) -> Html:
+    """Draw the routers of a network that is too large for a map, if they can be drawn."""
+    found = find_routers(topology)
+    if found is None or not _is_map(len(found[0].sites), len(found[1])):
+        what = f"{len(topology.node_names)} nodes and {len(topology.links)} links"
+        return tag("p", f"No map: {what} are too many.")
+    routers, numbers = found
+    image, words = _draw_map(routers, [shares[number] for number in numbers], noun="router")
+    words = words.replace("Sites stand", "Routers stand")
+    caption = f"The routers alone, without their {count_sites(topology)}. {words}"
+    legend = charts.make_legend(_list_keys("key", cut=False), "line")
+    return charts.make_figure(image, f"Colour and width: {kind}. {caption}", legend)
 
 
 def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: str) -> Html:
@@ -179,11 +194,12 @@ def _is_map(sites: int, links: int) -> bool:
 
 
 def _draw_map(
-    topology: Topology, shares: Sequence[float], hidden: bool = False
+    topology: Topology, shares: Sequence[float], hidden: bool = False, noun: str = "site"
 ) -> tuple[Html, str]:
     """Draw nodes as dots and links as arcs that bend to the right; return words for a caption.
 
-    With `hidden`, only the links of the site at which a user points are visible.
+    With `hidden`, only the links of the site at which a user points are visible. `noun` is what
+    the topology's sites are called.
     """
     height, border = 440.0 if has_regions(topology) else 560.0, 64.0
     found, meaning = place_sites(topology, WIDTH - 2 * border - 80, height - 2 * border, 74)
@@ -222,7 +238,7 @@ def _draw_map(
     words += " Small dots are routers." if routers else ""
     if names.left_out:
         words += f" {names.left_out} without room for a name: point at the dot to read it."
-    what = f"{len(dots)} sites, {len(routers)} routers" if routers else f"{len(dots)} sites"
+    what = f"{len(dots)} {noun}s" + (f", {len(routers)} routers" if routers else "")
     label = f"Map of the network: {what} and {len(arcs)} links, coloured by load"
     return charts.draw_picture(
         height,
@@ -236,7 +252,7 @@ def _draw_map(
             id="overlay-map",
             class_=" ".join(["on-demand"] * hidden + ["small"] * names.is_small) or None,
         ),
-    ), f"{words} Point at a site to see its links{'' if hidden else ' alone'}."
+    ), f"{words} Point at a {noun} to see its links{'' if hidden else ' alone'}."
 
 
 def _draw_site(site: Site, rank: int, place: Place, label: Label | None) -> Html:
