@@ -54,6 +54,12 @@ def counts_of_links_are_a_second_early(log: Log) -> Log:
 
 
 @falsification
+def counts_of_links_end_amid_the_run(log: Log) -> Log:
+    counted = every(log, "links_counted")
+    return without(log, counted[len(counted) // 2 :])
+
+
+@falsification
 def a_count_of_links_is_thirty_milliseconds_late(log: Log) -> Log:
     middle(log, "links_counted")["t_ns"] += 30 * MS
     return log
