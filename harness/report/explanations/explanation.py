@@ -99,6 +99,9 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
     """Explain one task, which must have ended."""
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
+    if steps and steps[0].kind == "repair":
+        first = run.split_repair(task, steps[0], (1 + SLOW) * expected_s)
+        steps = (*first, *steps[1:])
     parts = _merge(part for step in steps for part in run.divide(task, step))
     wait = None if wait is None else _add_fault(run, wait)
     made = Explanation(
@@ -106,7 +109,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         task.duration_s,
         expected_s,
         steps,
-        _charge_longer_plan(parts, expected_s),
+        _charge_longer_plan(parts, expected_s) if _begins_anew(steps) else parts,
         None,
         wait,
         tuple(_list_failures(run, task)),
@@ -166,6 +169,11 @@ def _list_given_up(task: Task) -> list[TaskDropped]:
 def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
     """The fault behind the end of a task for a member or for all."""
     return run.faults.find_behind(event.cause, {event.site}, (task.started.t_ns, event.t_ns))
+
+
+def _begins_anew(steps: Sequence[PathStep]) -> bool:
+    """Whether a critical path begins with a repair: what was before it is not in its plan."""
+    return bool(steps) and steps[0].kind == "repair"
 
 
 def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:

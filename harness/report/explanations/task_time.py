@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
+from trunkline.agents.events.causes import BudgetSpent
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted, TaskRearranged
@@ -117,19 +118,50 @@ class Run:
 
     def _explain_repair(self, task: Task, step: PathStep) -> Part:
         """The first loss that the task was repaired for by then, with the fault behind it."""
+        first, fault = self._find_repair(task, step.end_ns)
         halts = [event for event in task.all(TaskHalted) if event.t_ns <= step.end_ns]
-        repairs: list[TaskHalted | TaskRearranged] = [*halts]
-        repairs += [event for event in task.all(TaskRearranged) if event.t_ns <= step.end_ns]
+        times = f" ({len(halts)} times)" if len(halts) > 1 else ""
+        why = self.faults.describe(first.cause, fault)
+        how = f"halted{times} and planned anew" if halts else "rearranged"
+        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
+
+    def _find_repair(
+        self, task: Task, end_ns: int
+    ) -> tuple[TaskHalted | TaskRearranged, int | None]:
+        """The first repair of a task until then, and the number of the fault behind it."""
+        repairs = [e for e in task.all(TaskRearranged, TaskHalted) if e.t_ns <= end_ns]
         first = min(repairs, key=lambda event: event.t_ns)
         span = task.started.t_ns, first.t_ns
         fault = self.faults.find_behind(first.cause, (), span)
         if fault is None:  # such as a budget that is spent
             hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
             fault = self.faults.find({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
-        times = f" ({len(halts)} times)" if len(halts) > 1 else ""
-        why = self.faults.describe(first.cause, fault)
-        how = f"halted{times} and planned anew" if halts else "rearranged"
-        return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
+        return first, fault
+
+    def split_repair(self, task: Task, step: PathStep, expected_s: float) -> Iterator[PathStep]:
+        """The steps in place of a repair: what held the task up before the loss is a step before.
+
+        That is so if the fault behind the loss began when the task should long have ended. Its link
+        that was busiest until then held it up.
+        """
+        first, fault = self._find_repair(task, step.end_ns)
+        begun_ns = {each.started.fault: each.started.t_ns for each in self.history.faults}
+        loss_ns = begun_ns.get(fault, 0) if fault is not None else 0
+        spent = isinstance(first.cause, BudgetSpent)
+        if spent or not expected_s < (loss_ns - step.start_ns) / 1e9 < step.duration_s:
+            yield step
+            return
+        span = step.start_ns, loss_ns
+        src, dst = max(
+            sorted(count_received(task)),
+            key=lambda ends: max(self.loads.use(hop, span) for hop in self._list_hops(ends)),
+        )
+        size = max(
+            self.loads.count(hop, span, lambda number: number == task.number)
+            for hop in self._list_hops((src, dst))
+        )
+        yield PathStep("transfer", *span, dst, src, round(size))
+        yield replace(step, start_ns=loss_ns)
 
     def _divide_contribution(self, step: PathStep) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""

@@ -175,6 +175,15 @@ CAUSES = {
         0,
         ("repair", None, 0),
     ),
+    "a slow link before a loss": (
+        write(
+            "timeline: [{at: 100 ms, do: setlink n4 n1 rate=1Mbit/s for 9 s},"
+            " {at: 8.5 s, do: kill n3 for 1 s}]",
+            scheme=RING,
+        ),
+        0,
+        ("slowdown", "n4 -> n1", 0),
+    ),
     "a lost aggregator": (
         write(
             "timeline: [{at: 100 ms, do: pause n4 for 3 s}]\n"
