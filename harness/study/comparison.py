@@ -57,6 +57,8 @@ METRICS: Mapping[str, str] = {
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
     "target_s": "time to the target (s)",
+    "best_accuracy_percent": "best accuracy (%)",
+    "converged_s": "time to the best accuracy (s)",
     "computing_percent": "time that sites computed (% of the run)",
 }
 """The columns that have ratios and figures -> their labels."""
@@ -68,6 +70,8 @@ CHARTED = (
     "computing_percent",
     "accuracy_percent",
     "target_s",
+    "best_accuracy_percent",
+    "converged_s",
     "window_s",
 )
 """The columns that a page draws if they differ; the last one only beside an accuracy."""

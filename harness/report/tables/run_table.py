@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import pandas as pd
 
@@ -12,17 +13,44 @@ from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import find_reached
+from trunkline.harness.record.targets import BestSoFar, find_converged_ns, find_reached_ns
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
-from trunkline.harness.report.tables.row import Row, column, columns_of
+from trunkline.harness.report.tables.row import Columns, Row, column, columns_of
 from trunkline.harness.report.tables.worker_table import list_computing
 from trunkline.harness.report.updates import update_tables
 from trunkline.harness.report.updates.server_rates import RatesOfRun, summarize_rates
 from trunkline.harness.report.updates.update_tables import UpdatesOfRun
 from trunkline.harness.scenario.settings import Stop
+
+
+class ConvergenceOfRun(Columns):
+    """The columns of the table `run` that are about convergence, by `stop.without_progress`."""
+
+    best_accuracy_percent: float | None = column(
+        "best accuracy of an evaluation; empty without `stop.without_progress`"
+    )
+    converged_s: float | None = column(
+        "when the evaluation with this accuracy was, counted from the end of the warm-up, if the "
+        "run ended because none after it was better; else empty"
+    )
+    converged: int | None = column(
+        "1 if the run ended so, else 0; empty without `stop.without_progress`"
+    )
+
+    @classmethod
+    def of(cls, evaluated: Sequence[ModelEvaluated], stop: Stop, begin_ns: int) -> Self:
+        """What these evaluations say of convergence."""
+        progress, found_ns = BestSoFar(), find_converged_ns(evaluated, stop)
+        for event in evaluated:
+            progress.take(event.number, event.accuracy_percent)
+        return cls(
+            best_accuracy_percent=progress.best_percent if progress.best else None,
+            converged_s=None if found_ns is None else (found_ns - begin_ns) / 1e9,
+            converged=int(found_ns is not None),
+        )
 
 
 class RunRow(Row, table="run"):
@@ -77,6 +105,7 @@ class RunRow(Row, table="run"):
         "end of the warm-up; empty without a target, and if it was not reached"
     )
     target_reached: int | None = column("1 if that target was reached, else 0; empty without one")
+    convergence: ConvergenceOfRun | None = columns_of(ConvergenceOfRun)
     ended: str = column("why it ended")
     by_hand: str = column(
         "actions of a user during the run, with their times; ending the run counts. At most five, "
@@ -113,7 +142,11 @@ def tabulate_run(
     each = [rounds[site] for site in workers]
     evaluated = history.all(Evaluated, ModelEvaluated)
     has_target = stop is not None and stop.has_target
-    reached = find_reached(history.all(ModelEvaluated), stop) if stop and has_target else None
+    of_models = history.all(ModelEvaluated)
+    reached_ns = find_reached_ns(of_models, stop) if stop and has_target else None
+    converging = None
+    if stop and stop.without_progress is not None:
+        converging = ConvergenceOfRun.of(of_models, stop, begin_ns)
     measured = [task for task in history.tasks[counted.first_task :] if task.outcome == "completed"]
     groups = (task.started.weights for task in measured if task.mixes)
     changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
@@ -148,8 +181,9 @@ def tabulate_run(
         stalls=branch_tables.summarize(branches, history, begin_s),
         bytes_sent=int(tasks["bytes_sent"].sum()) if logs_payload else None,
         accuracy_percent=evaluated[-1].accuracy_percent if evaluated else None,
-        target_s=(reached[0].t_ns - begin_ns) / 1e9 if reached else None,
-        target_reached=int(reached is not None) if has_target else None,
+        target_s=None if reached_ns is None else (reached_ns - begin_ns) / 1e9,
+        target_reached=int(reached_ns is not None) if has_target else None,
+        convergence=converging,
         ended=manual_actions.describe_end(history),
         by_hand=manual_actions.describe_actions(history),
     )

@@ -179,6 +179,10 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "accuracy_percent": pytest.approx(81.5),
         "target_s": pytest.approx(math.nan, nan_ok=True),
         "target_reached": None,
+        **dict.fromkeys(
+            ("best_accuracy_percent", "converged_s"), pytest.approx(math.nan, nan_ok=True)
+        ),
+        "converged": None,
         "ended": "its time of 4.4 s has passed",
         "by_hand": "",
     }
@@ -250,6 +254,17 @@ def test_the_time_to_the_target_is_that_of_the_first_evaluation_in_the_row(
     later = replace(WHOLE, begin_ns=1_000 * MS)
     counted = tabulate_run(events, tasks, SITES, stop=stop, counted=later).target_s
     assert (math.nan if counted is None else counted) == pytest.approx(reached_s - 1, nan_ok=True)
+
+
+@pytest.mark.parametrize(("without", "converged_s", "converged"), [(1, 2.9, 1), (2, math.nan, 0)])
+def test_a_run_has_converged_when_its_best_accuracy_stayed_the_best(
+    without, converged_s, converged
+):
+    events, stop = history(), Stop(time_s=9.0, without_progress=without)
+    tasks = TaskRow.frame(tabulate_tasks(events, forecast))
+    row = RunRow.frame([tabulate_run(events, tasks, SITES, stop=stop)]).iloc[0]
+    assert (row["best_accuracy_percent"], row["converged"]) == (81.5, converged)
+    assert row["converged_s"] == pytest.approx(converged_s, nan_ok=True)
 
 
 def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:
