@@ -57,6 +57,8 @@ METRICS: Mapping[str, str] = {
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
     "target_s": "time to the target (s)",
+    "target_rounds": "rounds per worker to the target",
+    "target_updates": "updates to the target",
     "best_accuracy_percent": "best accuracy (%)",
     "converged_s": "time to the best accuracy (s)",
     "computing_percent": "time that sites computed (% of the run)",

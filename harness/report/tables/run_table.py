@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Self
 
 import pandas as pd
 
@@ -13,44 +12,18 @@ from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import BestSoFar, find_converged_ns, find_reached_ns
+from trunkline.harness.record.targets import NO_TARGET
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
-from trunkline.harness.report.tables.row import Columns, Row, column, columns_of
+from trunkline.harness.report.tables.evaluation_columns import ConvergenceOfRun, TargetOfRun
+from trunkline.harness.report.tables.row import Row, column, columns_of
 from trunkline.harness.report.tables.worker_table import list_computing
 from trunkline.harness.report.updates import update_tables
 from trunkline.harness.report.updates.server_rates import RatesOfRun, summarize_rates
 from trunkline.harness.report.updates.update_tables import UpdatesOfRun
 from trunkline.harness.scenario.settings import Stop
-
-
-class ConvergenceOfRun(Columns):
-    """The columns of the table `run` that are about convergence, by `stop.without_progress`."""
-
-    best_accuracy_percent: float | None = column(
-        "best accuracy of an evaluation; empty without `stop.without_progress`"
-    )
-    converged_s: float | None = column(
-        "when the evaluation with this accuracy was, counted from the end of the warm-up, if the "
-        "run ended because none after it was better; else empty"
-    )
-    converged: int | None = column(
-        "1 if the run ended so, else 0; empty without `stop.without_progress`"
-    )
-
-    @classmethod
-    def of(cls, evaluated: Sequence[ModelEvaluated], stop: Stop, begin_ns: int) -> Self:
-        """What these evaluations say of convergence."""
-        progress, found_ns = BestSoFar(), find_converged_ns(evaluated, stop)
-        for event in evaluated:
-            progress.take(event.number, event.accuracy_percent)
-        return cls(
-            best_accuracy_percent=progress.best_percent if progress.best else None,
-            converged_s=None if found_ns is None else (found_ns - begin_ns) / 1e9,
-            converged=int(found_ns is not None),
-        )
 
 
 class RunRow(Row, table="run"):
@@ -100,11 +73,7 @@ class RunRow(Row, table="run"):
     accuracy_percent: float | None = column(
         "accuracy of the last evaluation; empty if there was none"
     )
-    target_s: float | None = column(
-        "when the evaluations in a row began that reached the target of `stop`, counted from the "
-        "end of the warm-up; empty without a target, and if it was not reached"
-    )
-    target_reached: int | None = column("1 if that target was reached, else 0; empty without one")
+    target: TargetOfRun | None = columns_of(TargetOfRun)
     convergence: ConvergenceOfRun | None = columns_of(ConvergenceOfRun)
     ended: str = column("why it ended")
     by_hand: str = column(
@@ -138,18 +107,16 @@ def tabulate_run(
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = max(begin_ns, history.stop_ns)
-    rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
+    done_ns = [(e.site, e.t_ns) for e in history.all(RoundFinished) if e.t_ns > begin_ns]
+    rounds = Counter(site for site, t_ns in done_ns if t_ns <= end_ns)
     each = [rounds[site] for site in workers]
+    rounds_ns = [t_ns for site, t_ns in done_ns if site in workers]
     evaluated = history.all(Evaluated, ModelEvaluated)
-    has_target = stop is not None and stop.has_target
-    of_models = history.all(ModelEvaluated)
-    reached_ns = find_reached_ns(of_models, stop) if stop and has_target else None
-    converging = None
-    if stop and stop.without_progress is not None:
-        converging = ConvergenceOfRun.of(of_models, stop, begin_ns)
+    models, stop = history.all(ModelEvaluated), stop or NO_TARGET.stop
     measured = [task for task in history.tasks[counted.first_task :] if task.outcome == "completed"]
     groups = (task.started.weights for task in measured if task.mixes)
-    changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
+    changes_ns = [task.end_ns or 0 for task in measured if task.updates]
+    changes = sum(t_ns <= end_ns for t_ns in changes_ns)
     waited_ns = sum(
         max(0, span.end_ns - max(begin_ns, span.start_ns))
         for spans in history.phases.values()
@@ -181,9 +148,8 @@ def tabulate_run(
         stalls=branch_tables.summarize(branches, history, begin_s),
         bytes_sent=int(tasks["bytes_sent"].sum()) if logs_payload else None,
         accuracy_percent=evaluated[-1].accuracy_percent if evaluated else None,
-        target_s=None if reached_ns is None else (reached_ns - begin_ns) / 1e9,
-        target_reached=int(reached_ns is not None) if has_target else None,
-        convergence=converging,
+        target=TargetOfRun.of(models, stop, begin_ns, rounds_ns, len(workers), changes_ns),
+        convergence=ConvergenceOfRun.of(models, stop, begin_ns),
         ended=manual_actions.describe_end(history),
         by_hand=manual_actions.describe_actions(history),
     )
