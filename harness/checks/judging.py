@@ -106,7 +106,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "every contribution counts once": ("contributions", result_checks.contributions_count_once),
     "the run ended as specified": ("stops", run_checks.run_ends_as_written),
     "evaluations are of the sites' models": ("evaluations", evaluation_checks.evaluations_follow),
-    "the run stopped at its target": ("targets", evaluation_checks.targets_reached),
+    "the run stopped by its evaluations": ("stops", evaluation_checks.evaluations_end_runs),
 }
 """The checks of a run of agents: what each one counts, and its function.
 
@@ -172,8 +172,8 @@ def _describe_prediction(scenario: Scenario) -> Iterator[str]:
     )
     if any(link.loss_percent or link.jitter_ms for link in scenario.topology.links):
         yield "Links of the scenario lose or delay packets at random; in the model they do not."
-    if scenario.stop.has_target:
-        yield "The model trains nothing, so it does not stop at an accuracy or a loss."
+    if scenario.stop.is_evaluated:
+        yield "The model trains nothing, so no evaluation stops it."
     if scenario.background:
         yield "Background traffic takes its mean rate from the links."
     if scenario.expect:

@@ -13,6 +13,7 @@ from trunkline.agents.events.causes import (
     Asked,
     Broken,
     Enough,
+    NoProgress,
     NoSite,
     ProgramFailed,
     ProgramsExited,
@@ -60,7 +61,7 @@ from trunkline.harness.checks.verdict import (
 )
 from trunkline.harness.faults.fault_types import LEAVE_S
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import find_reached
+from trunkline.harness.record.targets import find_end
 
 HEADER = (
     "scenario",
@@ -298,6 +299,8 @@ def _check_stop(history: History, rules: Rules, stop: Stopping) -> Iterator[Find
             pass  # `evaluation_checks` judges the values and the time
         case TargetReached("loss", _, target) if target == wanted.loss:
             pass
+        case NoProgress(_, evaluations) if evaluations == wanted.without_progress:
+            pass
         case RoundsDone():
             yield from _check_rounds(history, rules, stop, stop.cause)
         case NoSite(for_s) if for_s == rules.task_s:
@@ -397,7 +400,7 @@ def _find_end(history: History, rules: Rules, losses: Losses) -> int | None:
     if not rules.barrier or any(history.all(kind) for kind in kinds):
         return None
     started = [event.t_ns for event in history.all(TaskStarted)]
-    found = find_reached(history.all(ModelEvaluated), wanted)
+    found = find_end(history.all(ModelEvaluated), wanted)
     reached = [] if found is None else [found[1].t_ns]
     if wanted.tasks is not None and len(started) >= wanted.tasks:
         reached.append(started[wanted.tasks - 1])

@@ -52,6 +52,10 @@ Backend = Literal["embedded", "host"]
 Clock = Literal["virtual", "real"]
 
 
+CONDITIONS = ("rounds", "time", "tasks", "accuracy", "loss", "without_progress")
+"""The keys of `stop` that end a run of agents."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When a run ends: as soon as one of these conditions holds. None is not a condition.
@@ -64,6 +68,8 @@ class Stop:
             `evaluation`.
         loss: the evaluated model has had this loss or less `in_a_row` times.
         in_a_row: for how many evaluations in a row the accuracy or the loss must hold.
+        without_progress: this number of evaluations in a row had no better accuracy than one
+            before them.
         exit: for programs: all of them, or those of the listed sites, roles or names such as
             `n1.trainer`, have exited; the others are then told to end.
     """
@@ -74,17 +80,23 @@ class Stop:
     accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
     loss: Annotated[float, Field(gt=0)] | None = None
     in_a_row: Count = 3
+    without_progress: Count | None = None
     exit: Literal["all"] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         conditions = (field.name for field in fields(self) if field.name != "in_a_row")
         if all(getattr(self, name) is None for name in conditions):
-            raise ValueError("expected at least one of rounds, time, tasks, accuracy, loss")
+            raise ValueError(f"expected at least one of {', '.join(CONDITIONS)}")
 
     @property
     def has_target(self) -> bool:
         """Whether the run stops at an accuracy or a loss."""
         return self.accuracy_percent is not None or self.loss is not None
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether evaluations may stop the run."""
+        return self.has_target or self.without_progress is not None
 
     @property
     def ends_anyway(self) -> bool:

@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{name:{width}}  {figure.claim}")
         return 0
     wanted = str(arguments.figure)
-    panels = [name for name in known if wanted in (name, *_list_figures(name))]
+    panels = [wanted] if wanted in known else [n for n in known if wanted in _list_figures(n)]
     if not panels:
         allowed = f"expected one of {', '.join(known)}, or --list"
         raise terminal.UsageError(f"figure {wanted}: {allowed}")

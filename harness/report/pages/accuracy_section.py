@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from trunkline.agents.events.causes import Quantity
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.targets import Target
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
@@ -91,6 +92,10 @@ def draw_run(
             y, text = frame.y(wanted[0]), wanted[1]
             parts.append(tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_=TARGET))
             words += f" {text[0].upper()}{text[1:]}."
+    if target.converged_s is not None:
+        more = count_of(target.stop.without_progress or 0, "evaluation")
+        words += f" The best one was at {target.converged_s:.4g} s. The run ended because {more}"
+        words += " after it had no better accuracy."
     if target.stop.has_target:
         entries.append(("stroke-fault", "target"))
     if len(shown) < len(table):

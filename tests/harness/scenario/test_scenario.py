@@ -509,7 +509,7 @@ def test_a_resolved_scenario_spells_out_every_default():
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None, "loss": None, "in_a_row": 3,
-        "exit": None,
+        "without_progress": None, "exit": None,
     }  # fmt: skip
     assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s", "memory": "6 GiB"}
     assert data["timeline"] == []
