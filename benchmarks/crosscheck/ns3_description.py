@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Literal
 
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.chunks import Chunking
@@ -28,7 +29,11 @@ from trunkline.harness.study.prediction import fluid_run
 from trunkline.topologies.links import Link
 
 PPP_HEADER_BYTES = 2
-ALGORITHMS = {"cubic": "ns3::TcpCubicOfLinux", "bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
+Tcp = Literal["linux", "ns3"]
+"""Whose senders connections have: ours of `ns3_linux_tcp.h`, or those of ns-3."""
+
+CUBIC: Mapping[Tcp, str] = {"linux": "ns3::CubicOfLinux", "ns3": "ns3::TcpCubic"}
+ALGORITHMS = {"bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
 
 LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpL4Protocol::RecoveryType": "ns3::TcpPrrRecovery",
@@ -88,21 +93,23 @@ class Description:
         self._steps += 1
         return self._steps - 1
 
-    def write(self, attributes: Mapping[str, str], faults: Sequence[str]) -> str:
+    def write(
+        self, attributes: Mapping[str, str], faults: Sequence[str], tcp: Tcp = "linux"
+    ) -> str:
         """The whole text."""
         topology, options = self.scenario.topology, self.scenario.network
-        algorithm = options.congestion_control  # BBR always paces
+        algorithm, cubic = options.congestion_control, CUBIC[tcp]  # BBR always paces
         linux = {
-            "ns3::TcpL4Protocol::SocketType": ALGORITHMS[algorithm],
+            "ns3::TcpL4Protocol::SocketType": ALGORITHMS.get(algorithm, cubic),
             "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
             "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
             "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),
-            "ns3::TcpCubic::HyStart": str(bool(options.hystart)).lower(),
+            f"{cubic}::HyStart": str(bool(options.hystart)).lower(),
         }
         if isinstance(options.hystart, str):
-            linux["ns3::TcpCubic::HyStartDetect"] = {"train": "1", "delay": "2"}[options.hystart]
+            linux[f"{cubic}::HyStartDetect"] = {"train": "1", "delay": "2"}[options.hystart]
         settings = {**LIKE_LINUX, **linux, **attributes}
-        lines = [f"set {name} {value}" for name, value in settings.items()]
+        lines = [f"sockets {tcp}", *(f"set {name} {value}" for name, value in settings.items())]
         lines += [f"node {name}" for name in topology.node_names]
         lines += self._list_links()
         for a, b in self._connections:

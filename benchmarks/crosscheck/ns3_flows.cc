@@ -3,6 +3,7 @@
 // The description on the standard input has a line for each thing. Nodes, connections, messages and
 // moments are numbers from 0 on, each in its own order; a message or a moment is a *step*.
 //
+//   sockets ns3|linux                 whose senders the next connections have (see ns3_linux_tcp.h)
 //   set ATTRIBUTE VALUE               an attribute of ns-3, such as ns3::TcpSocket::InitialCwnd 10
 //   node NAME                         the next node
 //   link A B DELAY_NS  RATE QUEUE LOSS  RATE QUEUE LOSS
@@ -19,6 +20,8 @@
 // The answer has a line `ended STEP NS` for each step that has ended, and `link A B BYTES PACKETS
 // OVERFLOWS LOSSES` for each direction of a link.
 
+#include "ns3_linux_tcp.h"
+
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
@@ -31,43 +34,6 @@
 #include <sstream>
 
 using namespace ns3;
-
-/// Lets `EpochOf` reach the beginning of CUBIC's epoch, which ns-3 keeps private.
-template <auto member> struct Reach
-{
-  friend Time &EpochOf (TcpCubic &cubic) { return cubic.*member; }
-};
-template struct Reach<&TcpCubic::m_epochStart>;
-Time &EpochOf (TcpCubic &cubic);
-
-/// CUBIC whose window does not grow while a connection is idle, as in Linux since 2015 (commit
-/// 30927520dbae, "tcp_cubic: better follow cubic curve after idle period").
-class TcpCubicOfLinux : public TcpCubic
-{
-public:
-  static TypeId GetTypeId ()
-  {
-    static TypeId id = TypeId ("ns3::TcpCubicOfLinux")
-                         .SetParent<TcpCubic> ()
-                         .AddConstructor<TcpCubicOfLinux> ();
-    return id;
-  }
-
-  Ptr<TcpCongestionOps> Fork () override { return CopyObject<TcpCubicOfLinux> (this); }
-
-  void PktsAcked (Ptr<TcpSocketState> state, uint32_t count, const Time &rtt) override
-  {
-    Time idle = Simulator::Now () - rtt - m_acked;
-    if (EpochOf (*this) > Time (0) && idle > rtt)
-      EpochOf (*this) += idle;
-    m_acked = Simulator::Now ();
-    TcpCubic::PktsAcked (state, count, rtt);
-  }
-
-private:
-  Time m_acked;
-};
-NS_OBJECT_ENSURE_REGISTERED (TcpCubicOfLinux);
 
 struct Step;
 std::vector<Step> g_steps;
@@ -109,6 +75,7 @@ struct Connection
   Way ways[2];
 };
 std::vector<Connection> g_connections;
+bool g_linux = false;
 
 struct Step
 {
@@ -156,6 +123,35 @@ AddStep (Step step, std::istream &words)
   g_steps.push_back (step);
 }
 
+/// A queue in bytes that also counts what is left of the packet which is being sent. ns-3 takes that
+/// packet out of its queue, so its queues hold one packet more.
+class LinkQueue : public DropTailQueue<Packet>
+{
+public:
+  LinkQueue (uint64_t rate, double limit) : m_bytesPerNs (rate / 8e9), m_limit (limit)
+  {
+    SetMaxSize (QueueSize ("4000000000B"));
+  }
+
+  bool Enqueue (Ptr<Packet> packet) override
+  {
+    int64_t now = Simulator::Now ().GetNanoSeconds ();
+    m_held = std::max (0.0, m_held - (now - m_since) * m_bytesPerNs);
+    m_since = now;
+    if (m_held + packet->GetSize () > m_limit)
+      {
+        DropBeforeEnqueue (packet);
+        return false;
+      }
+    m_held += packet->GetSize ();
+    return DropTailQueue<Packet>::Enqueue (packet);
+  }
+
+private:
+  double m_bytesPerNs, m_limit, m_held = 0;
+  int64_t m_since = 0;
+};
+
 /// A direction of a link: its device at the source, and the losses at its destination.
 struct Half
 {
@@ -189,10 +185,10 @@ AddLink (int a, int b, std::istream &words)
       auto to = DynamicCast<PointToPointNetDevice> (devices.Get (1 - end));
       Half &half = g_links[end ? std::make_pair (b, a) : std::make_pair (a, b)];
       uint64_t rate;
-      std::string queue;
+      double queue;
       words >> rate >> queue >> half.share;
       from->SetDataRate (DataRate (rate));
-      from->GetQueue ()->SetMaxSize (QueueSize (queue + "B"));
+      from->SetQueue (CreateObject<LinkQueue> (rate, queue));
       half.from = from, half.to = to;
       half.losses = CreateObject<RateErrorModel> ();
       half.losses->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);
@@ -256,19 +252,29 @@ Attach (int number, int back, Ptr<Socket> socket)
   way.Push ();
 }
 
+/// A socket of ns-3, or one whose sender is like that of Linux.
+Ptr<Socket>
+MakeSocket (Ptr<Node> node)
+{
+  if (!g_linux)
+    return Socket::CreateSocket (node, TcpSocketFactory::GetTypeId ());
+  TypeIdValue control;
+  node->GetObject<TcpL4Protocol> ()->GetAttribute ("SocketType", control);
+  return SocketOfLinux::Make (node, control.Get ());
+}
+
 void
 Connect (int number, std::vector<int> there, std::vector<int> back)
 {
   uint16_t port = 10000 + number;
   Ipv4Address to = Route (there), from = Route (back);
-  TypeId tcp = TcpSocketFactory::GetTypeId ();
-  Ptr<Socket> listener = Socket::CreateSocket (g_nodes.Get (there.back ()), tcp);
+  Ptr<Socket> listener = MakeSocket (g_nodes.Get (there.back ()));
   listener->Bind (InetSocketAddress (to, port));
   listener->Listen ();
   listener->SetAcceptCallback (
     MakeNullCallback<bool, Ptr<Socket>, const Address &> (),
     [number] (Ptr<Socket> accepted, const Address &) { Attach (number, 1, accepted); });
-  Ptr<Socket> caller = Socket::CreateSocket (g_nodes.Get (there.front ()), tcp);
+  Ptr<Socket> caller = MakeSocket (g_nodes.Get (there.front ()));
   caller->Bind (InetSocketAddress (from, port));
   caller->Connect (InetSocketAddress (to, port));
   Attach (number, 0, caller);
@@ -346,7 +352,9 @@ main ()
       words >> what;
       int a = 0, b = 0;
       Step step;
-      if (what == "set")
+      if (what == "sockets" && words >> name)
+        g_linux = name == "linux";
+      else if (what == "set")
         {
           words >> name >> value;
           Config::SetDefault (name, StringValue (value));
