@@ -128,10 +128,7 @@ AddStep (Step step, std::istream &words)
 class LinkQueue : public DropTailQueue<Packet>
 {
 public:
-  LinkQueue (uint64_t rate, double limit) : m_bytesPerNs (rate / 8e9), m_limit (limit)
-  {
-    SetMaxSize (QueueSize ("4000000000B"));
-  }
+  LinkQueue (uint64_t rate, double limit) : m_bytesPerNs (rate / 8e9), m_limit (limit) {}
 
   bool Enqueue (Ptr<Packet> packet) override
   {
@@ -189,6 +186,7 @@ AddLink (int a, int b, std::istream &words)
       words >> rate >> queue >> half.share;
       from->SetDataRate (DataRate (rate));
       from->SetQueue (CreateObject<LinkQueue> (rate, queue));
+      from->GetQueue ()->SetMaxSize (QueueSize ("4000000000B")); // LinkQueue has its own limit
       half.from = from, half.to = to;
       half.losses = CreateObject<RateErrorModel> ();
       half.losses->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);

@@ -68,6 +68,11 @@ def test_a_queue_has_as_many_bytes_as_the_link_says(program):
     assert simulate(parse(PAIR, "x.yaml", [*burst, "stop.tasks=1"]), program).drops == 21
 
 
+def test_a_long_queue_holds_what_slow_start_sends(program):
+    long = "topology.rates=100 Mbit/s", "topology.delays=50 ms", "workload.model=12 MB"
+    assert simulate(parse(PAIR, "x.yaml", [*long, "stop.tasks=1"]), program).drops == 0
+
+
 def test_losses_and_an_outage_drop_packets(program):
     lossy = simulate(parse(PAIR, "x.yaml", ["topology.loss=2 %"]), program)
     assert 0.01 < lossy.drops / lossy.packets < 0.03
