@@ -6,8 +6,9 @@
 //   sockets ns3|linux                 whose senders the next connections have (see ns3_linux_tcp.h)
 //   set ATTRIBUTE VALUE               an attribute of ns-3, such as ns3::TcpSocket::InitialCwnd 10
 //   node NAME                         the next node
-//   link A B DELAY_NS  RATE QUEUE LOSS  RATE QUEUE LOSS
-//                                     bit/s, bytes and a share of packets, from A to B and back
+//   link A B DELAY_NS  RATE QUEUE  RATE QUEUE
+//                                     bit/s and bytes, from A to B and back
+//   losses A B NUMBER ..              which packets from A to B are lost, counted from 0 on
 //   connection N A .. B N B .. A      a TCP connection from A to B: the N nodes of each way
 //   moment DELAY_NS AFTER ..          a time after the last of these steps has ended
 //   message CONNECTION BACK BYTES AFTER ..
@@ -30,6 +31,7 @@
 #include <deque>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -153,8 +155,7 @@ private:
 struct Half
 {
   Ptr<PointToPointNetDevice> from, to;
-  Ptr<RateErrorModel> losses;
-  double share = 0;
+  Ptr<ReceiveListErrorModel> losses;
   uint64_t bytes = 0, packets = 0, overflows = 0, lost = 0;
 };
 std::map<std::pair<int, int>, Half> g_links;
@@ -183,14 +184,12 @@ AddLink (int a, int b, std::istream &words)
       Half &half = g_links[end ? std::make_pair (b, a) : std::make_pair (a, b)];
       uint64_t rate;
       double queue;
-      words >> rate >> queue >> half.share;
+      words >> rate >> queue;
       from->SetDataRate (DataRate (rate));
       from->SetQueue (CreateObject<LinkQueue> (rate, queue));
       from->GetQueue ()->SetMaxSize (QueueSize ("4000000000B")); // LinkQueue has its own limit
       half.from = from, half.to = to;
-      half.losses = CreateObject<RateErrorModel> ();
-      half.losses->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);
-      half.losses->SetRate (half.share);
+      half.losses = CreateObject<ReceiveListErrorModel> ();
       to->SetReceiveErrorModel (half.losses);
       from->TraceConnectWithoutContext ("PhyTxEnd", Callback<void, Ptr<const Packet>> (
         [&half] (Ptr<const Packet> packet) { half.packets++, half.bytes += packet->GetSize (); }));
@@ -309,10 +308,13 @@ CutAfter (int a, int b, std::istream &words)
   int64_t delay, length;
   int step;
   words >> delay >> length >> step;
+  auto all = CreateObject<RateErrorModel> ();
+  all->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);
+  all->SetRate (1.0);
   g_steps[step].actions.push_back ([=] () {
-    Simulator::Schedule (NanoSeconds (delay), [=] () { half->losses->SetRate (1.0); });
+    Simulator::Schedule (NanoSeconds (delay), [=] () { half->to->SetReceiveErrorModel (all); });
     Simulator::Schedule (NanoSeconds (delay + length),
-                         [=] () { half->losses->SetRate (half->share); });
+                         [=] () { half->to->SetReceiveErrorModel (half->losses); });
   });
 }
 
@@ -365,6 +367,9 @@ main ()
         }
       else if (what == "link" && words >> a >> b)
         AddLink (a, b, words);
+      else if (what == "losses" && words >> a >> b)
+        g_links.at ({a, b}).losses->SetList (
+          {std::istream_iterator<uint32_t> (words), std::istream_iterator<uint32_t> ()});
       else if (what == "connection")
         {
           std::vector<int> there = ReadPath (words), back = ReadPath (words);

@@ -60,7 +60,10 @@ public:
                        MakeUintegerChecker<uint32_t> (1, 3))
         .AddAttribute ("RenoFriendly", "whether the window is at least that of Reno",
                        BooleanValue (true), MakeBooleanAccessor (&CubicOfLinux::m_friendly),
-                       MakeBooleanChecker ());
+                       MakeBooleanChecker ())
+        .AddAttribute ("Tick", "the kernel's unit of time: a step holds for 1/32 s, in whole ticks",
+                       TimeValue (MilliSeconds (10)), MakeTimeAccessor (&CubicOfLinux::m_tick),
+                       MakeTimeChecker ());
     return id;
   }
 
@@ -136,28 +139,40 @@ private:
     if (!m_inEpoch)
       {
         m_inEpoch = true;
+        m_stepWindow = 0;
         m_epoch = Simulator::Now ();
         m_reno = window;
         m_origin = std::max<double> (m_peak, window);
         m_k = std::cbrt ((m_origin - window) / C);
       }
     m_reno += RENO * acked / window;
+    int64_t length = m_tick.GetNanoSeconds (), tick = Simulator::Now ().GetNanoSeconds () / length;
+    if (window != m_stepWindow || tick - m_stepTick > 1000000000 / length / 32)
+      {
+        m_stepWindow = window;
+        m_stepTick = tick;
+        m_step = FindStep (window);
+      }
+    uint32_t more = 0;
+    if (m_credit >= m_step)
+      m_credit = 0, more = 1;
+    m_credit += acked;
+    uint32_t whole = m_credit / m_step;
+    m_credit -= whole * m_step;
+    return more + whole;
+  }
+
+  /// The number of acknowledged segments for which the window grows by one.
+  double FindStep (uint32_t window) const
+  {
     double t = (Simulator::Now () - m_epoch + m_least).GetSeconds ();
     double target = m_origin + std::trunc (C * std::pow (t - m_k, 3));
-    // A step is the number of acknowledged segments for which the window grows by one.
     double step = target > window ? window / (target - window) : 100.0 * window;
     if (m_peak == 0)
       step = std::min (step, 20.0); // nothing is known of the path yet
     if (m_friendly && m_reno >= window + 1)
       step = std::min (step, window / std::floor (m_reno - window));
-    step = std::max (2.0, std::floor (step)); // at most 1.5 windows per round trip
-    uint32_t more = 0;
-    if (m_credit >= step)
-      m_credit = 0, more = 1;
-    m_credit += acked;
-    uint32_t whole = m_credit / step;
-    m_credit -= whole * step;
-    return more + whole;
+    return std::max (2.0, std::floor (step)); // at most 1.5 windows per round trip
   }
 
   void BeginRound (Ptr<const TcpSocketState> state)
@@ -203,7 +218,10 @@ private:
   Time m_epoch, m_least, m_lastAcked, m_lastRtt;
   Time m_round, m_trainAcked, m_roundLeast = Time::Max ();
   SequenceNumber32 m_roundEnd{0};
-  uint32_t m_samples = 0;
+  uint32_t m_samples = 0, m_stepWindow = 0;
+  int64_t m_stepTick = 0;
+  double m_step = 2;
+  Time m_tick;
 };
 NS_OBJECT_ENSURE_REGISTERED (CubicOfLinux);
 
@@ -319,6 +337,15 @@ protected:
         SetProbeTimer ();
       }
     return sent;
+  }
+
+  /// Packets with data that may be sent carry the acknowledgement, so none is sent alone. It is sent
+  /// alone when it selects packets.
+  void SendEmptyPacket (uint8_t flags) override
+  {
+    bool isPlain = flags == TcpHeader::ACK && m_state == ESTABLISHED;
+    if (!isPlain || m_tcb->m_rxBuffer->GetSackListSize () || !SendPendingData (m_connected))
+      TcpSocketBase::SendEmptyPacket (flags);
   }
 
   /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1).
