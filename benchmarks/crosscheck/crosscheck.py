@@ -65,7 +65,8 @@ GOALS = (2.0, 5.0)
 """The largest median and the largest 95th percentile of differences that we want, in percent."""
 
 MACHINE_S = 3000.0
-MACHINES = 2
+JOBS = 2
+"""How many runs, simulations or machines there are at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +201,8 @@ class Store:
 
 
 def _mark(scenario: Scenario, side: str) -> str:
-    source = against_ns3.SOURCE.read_bytes() if side == NS3 else b""
-    return hashlib.sha256(resolve(scenario).encode() + source).hexdigest()[:16]
+    source = against_ns3.hash_source() if side == NS3 else ""
+    return hashlib.sha256((resolve(scenario) + source).encode()).hexdigest()[:16]
 
 
 def seeds_of(case: Case) -> range:
@@ -209,7 +210,7 @@ def seeds_of(case: Case) -> range:
     return range(1, case.seeds + 1)
 
 
-def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
+def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
     """Measure what is missing, and say what cannot be measured here."""
     for side in sides:
         those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
@@ -225,28 +226,28 @@ def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
         )
         try:
             if side == KERNEL:
-                _measure_in_machines(missing, store)
+                _measure_in_machines(missing, store, jobs)
             else:
-                _measure_each(missing, store, side)
+                _measure_each(missing, store, side, jobs)
         except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
             _say(f"{side}: not here: {error}")
 
 
-def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str) -> None:
-    """Measure two at a time, each in a process, which handles the signals of its run."""
+def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str, jobs: int) -> None:
+    """Measure several at a time, each in a process, which handles the signals of its run."""
     if side == NS3:
         against_ns3.build(against_ns3.find_cache())
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(carry_out, side, *each): each for each in missing}
-        for job in as_completed(jobs):
-            case, seed = jobs[job]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        begun = {pool.submit(carry_out, side, *each): each for each in missing}
+        for job in as_completed(begun):
+            case, seed = begun[job]
             result = job.result()
             if isinstance(result, Result):
                 store.write(case, seed, side, result)
             _say(f"{side} {case.name} {seed}: {_write(result)}")
 
 
-def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> None:
+def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store, machines: int) -> None:
     """Run these in several machines at once, each with its share of them."""
 
     def one(jobs: Sequence[tuple[Case, int]], number: int) -> None:
@@ -267,10 +268,10 @@ def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> N
                 store.write(case, seed, KERNEL, result)
             _say(f"{KERNEL} {name}: {_write(result)}")
 
-    shares = [share for n in range(MACHINES) if (share := missing[n::MACHINES])]
+    shares = [share for n in range(machines) if (share := missing[n::machines])]
     if shares:
         emulated_machine.prepare(against_ns3.find_cache())
-    with ThreadPoolExecutor(MACHINES) as pool:
+    with ThreadPoolExecutor(machines) as pool:
         list(pool.map(one, shares, range(len(shares))))
 
 
@@ -369,6 +370,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
     parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
     parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL))
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
@@ -376,7 +378,7 @@ def main() -> None:
     chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
     store = Store(FOLDER)
     if arguments.table is None:
-        measure(chosen, store, arguments.sides.split(","))
+        measure(chosen, store, arguments.sides.split(","), arguments.jobs)
         return
     titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
     lines = [titles, ["---"] * len(titles), *rows]
