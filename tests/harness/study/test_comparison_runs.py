@@ -467,6 +467,10 @@ def test_two_comparisons_do_not_share_a_folder(scenario, started):
     run(scenario, "scheme.plan=crew", on_progress=again)
 
 
+def find_children(pid):
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_runs_die_with_whoever_started_them(tmp_path, started):
     program = (
         "import sys; from pathlib import Path; "
@@ -482,8 +486,9 @@ def test_runs_die_with_whoever_started_them(tmp_path, started):
     assert parent.stdout is not None
     while parent.stdout.readline().strip() != "0.5":
         pass
-    [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-    watch = os.pidfd_open(int(child))
+    [starter] = find_children(parent.pid)
+    [child] = find_children(starter)
+    watch = os.pidfd_open(child)
     parent.kill()
     parent.wait()
     parent.stdout.close()
