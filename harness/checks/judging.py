@@ -25,6 +25,7 @@ from trunkline.harness.checks.network import (
     altered_links,
     background_checks,
     capture_checks,
+    counter_checks,
     network_checks,
 )
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
@@ -73,7 +74,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     ALTERED: ("links", altered_links.links_unaltered),
     "links kept their rates": ("payloads", network_checks.rates_kept),
     "links kept their delays": ("payloads", network_checks.delays_kept),
-    "interface counters match the payload": ("links", network_checks.interfaces_agree),
+    "interface counters match the payload": ("links", counter_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),
@@ -123,7 +124,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "programs lived as written": ("steps", lifecycle_checks.programs_lived_as_written),
     "every program exited cleanly": ("programs", program_checks.programs_exited),
     ALTERED: ("links", altered_links.links_unaltered),
-    "links kept their rates": ("links", network_checks.interfaces_agree),
+    "links kept their rates": ("links", counter_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every site took part": ("sites", program_checks.sites_took_part),

@@ -34,6 +34,7 @@ from trunkline.agents.events.run_events import (
     ExpectedOutput,
     NetworkReady,
     OutputOutOfBounds,
+    Predicted,
     ProgramsStarted,
     RunFinished,
     RunStarted,
@@ -91,6 +92,8 @@ def log_is_whole(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{event_name(kind)} is in the log {times} times")
     if history.events and not isinstance(history.events[0], RunStarted):
         yield fail("the log does not begin with run_started")
+    for line in history.all(Predicted):
+        yield fail(f"predicted is in the log at {format_time(line.t_ns)}, but there was a run")
     finished = history.all(RunFinished)
     if finished and not isinstance(history.events[-1], RunFinished):
         yield fail("the log does not end with run_finished")
