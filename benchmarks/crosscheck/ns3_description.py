@@ -95,6 +95,12 @@ class Description:
         number = self._connections.setdefault(ends, len(self._connections))
         return self._step("message", number, int(ends[0] != src), size, *after)
 
+    def greet(self) -> None:
+        """Add a short message each way of each connection; sites greet each other before tasks."""
+        for ends in [*self._connections]:
+            for src, dst in (ends, ends[::-1]):
+                self.message(src, dst, HEADER.size, ())
+
     def _step(self, *words: object) -> int:
         self._step_lines.append(" ".join(map(str, words)))
         self._steps += 1
@@ -189,6 +195,7 @@ def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) ->
             raise CannotDescribeError("tasks that overlap have no words")
         _describe_task(made, task.started, task, begun_s - ended_s)
         ended_s = end_ns / 1e9
+    made.greet()
     return made
 
 

@@ -339,6 +339,19 @@ protected:
     return sent;
   }
 
+  /// The first packets, also after a pause, are acknowledged one by one.
+  void ReceivedData (Ptr<Packet> packet, const TcpHeader &header) override
+  {
+    if (m_lastReceived.IsZero () || Simulator::Now () - m_lastReceived > m_rto)
+      m_atOnce = 16;
+    m_lastReceived = Simulator::Now ();
+    uint32_t usual = m_delAckMaxCount;
+    if (m_atOnce)
+      --m_atOnce, m_delAckMaxCount = 1;
+    TcpSocketBase::ReceivedData (packet, header);
+    m_delAckMaxCount = usual;
+  }
+
   /// Packets with data that may be sent carry the acknowledgement, so none is sent alone. It is sent
   /// alone when it selects packets.
   void SendEmptyPacket (uint8_t flags) override
@@ -588,11 +601,11 @@ private:
   }
 
   News m_news;
-  Time m_rackSent, m_rackRtt;
+  Time m_rackSent, m_rackRtt, m_lastReceived;
   SequenceNumber32 m_rackEnd{0}, m_useEnd{0}, m_probeEnd{0};
   EventId m_reorderTimer, m_probeTimer;
   int64_t m_fullWindow = 1, m_reducedDelivered = 0, m_reducedSent = 0;
-  uint32_t m_most = 0, m_timeouts = 0;
+  uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0;
   bool m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
 };
 NS_OBJECT_ENSURE_REGISTERED (SocketOfLinux);
