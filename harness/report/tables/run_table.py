@@ -79,8 +79,8 @@ class RunRow(Row, table="run"):
     target_reached: int | None = column("1 if that target was reached, else 0; empty without one")
     ended: str = column("why it ended")
     by_hand: str = column(
-        "actions of a user during the run, with their times; ending the run counts. At most five, "
-        "and the number of others; empty if there were none"
+        "actions of a user during the run, with their times by the timeline's clock; ending the "
+        "run counts. At most five, and the number of others; empty if there were none"
     )
 
 
