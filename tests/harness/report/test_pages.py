@@ -642,6 +642,7 @@ def test_a_variant_has_one_colour_in_all_pictures_and_marks_beside_its_mean(tmp_
         ("n1 carried 2.774 MB in 1,000 s: 80 %", ["2.774 MB", "1,000 s:", "80 %"]),
         ("2 sites, 3 senders, 4 Bytes", []),
         ("1.82 (1.62 to 2.04)", ["(1.62 to 2.04)"]),
+        ("(an outage for 3 s).", ["3 s)."]),
         ("0.75 ± 0.021", ["0.75 ± 0.021"]),
         ("<b> -> <i>", ["&lt;b&gt; -&gt; &lt;i&gt;"]),
     ],
