@@ -39,7 +39,7 @@ from trunkline.topologies.formats import delay_file
 from trunkline.topologies.formats.network_file import NOTED
 from trunkline.topologies.links import CHANGEABLE, TopologyError, find_problem
 from trunkline.topologies.model import Topology
-from trunkline.topologies.rates.access import find_gateway
+from trunkline.topologies.rates.access import GATEWAY, find_gateway
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
@@ -356,7 +356,9 @@ class _Reader:
 
     def _known(self, name: str, names: tuple[str, ...]) -> str:
         if names and name not in names:
-            self.problems.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
+            router = f"{name}{GATEWAY}"  # that several sites of this place share
+            allowed = list_choices(names, router if router in names else name)
+            self.problems.errors.append(FaultError(f"{name}: {allowed}"))
         return name
 
     def _file(self, name: str, instead: str = "the steps of a trace") -> str:

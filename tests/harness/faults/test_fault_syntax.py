@@ -241,6 +241,18 @@ def test_a_link_may_end_at_routers():
         parse("kill r", routed)
 
 
+def test_the_router_of_a_place_is_offered_for_the_place():
+    ends = [("rome-gw", other) for other in ("rome-1", "rome-2", "oslo")]
+    links = tuple(Link(*each, 8.0, 10.0) for pair in ends for each in (pair, pair[::-1]))
+    sites = tuple(map(Site, ("rome-1", "rome-2", "oslo")))
+    shared = Topology("t", sites, links, ("rome-gw",))
+    for text in ("outage rome oslo", "outage oslo rome"):
+        with pytest.raises(FaultError, match=r"rome: (did you mean|expected) rome-gw"):
+            parse(text, shared)
+    with pytest.raises(FaultError, match=r"rome: did you mean rome-1\?"):
+        parse("kill rome", shared)
+
+
 def test_without_a_topology_every_site_may_be_meant():
     assert parse("kill oslo") == Kill("oslo")
 

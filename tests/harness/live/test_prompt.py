@@ -413,7 +413,7 @@ def test_every_verb_has_help(front, capsys):
         assert len(said.out) > 10
         assert said.err == ""
     front.do_help("")
-    assert "faults: availability churn flap" in capsys.readouterr().out
+    assert "faults        availability churn flap" in capsys.readouterr().out
     front.do_help("ports")
     assert "there is no such verb" in capsys.readouterr().err
 
