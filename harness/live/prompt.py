@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from trunkline.harness.config import units
-from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults import fault_syntax, fault_writing
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.live.channel import Channel, RunOverError, save
 from trunkline.harness.live.control_socket import OVER
@@ -156,7 +156,7 @@ class Shell(cmd.Cmd):
     def do_help(self, arg: str) -> None:
         """Show all verbs, or the help of one."""
         if arg in VERBS:
-            self._show(f"{fault_syntax.usage(arg)}\n{fault_syntax.summary(arg)}\n")
+            self._show(f"{fault_writing.usage(arg)}\n{fault_writing.summary(arg)}\n")
         elif arg in (known := {**self.mininet_verbs, **SHELL_VERBS}):
             self._show("\n".join(line.strip() for line in known[arg].splitlines()) + "\n")
         elif arg:

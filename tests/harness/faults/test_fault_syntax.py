@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.harness.faults.fault_syntax import complete, parse, summary, usage, write
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.fault_syntax import complete, parse
 from trunkline.harness.faults.fault_types import (
     VERBS,
-    Availability,
     Churn,
-    FaultError,
     Flap,
     Heal,
     Isolate,
@@ -26,10 +25,9 @@ from trunkline.harness.faults.fault_types import (
     Restart,
     Resume,
     SetLink,
-    Step,
-    Switch,
-    Trace,
 )
+from trunkline.harness.faults.fault_writing import summary, usage, write
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Step, Switch, Trace
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
