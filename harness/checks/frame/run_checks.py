@@ -147,7 +147,8 @@ def header_agrees(history: History, rules: Rules) -> Iterator[Finding]:
     for task in history.tasks:
         started = task.started
         same = (started.policy, started.plan, started.bytes, started.chunk_bytes)
-        if same != (run.policy, run.plan, run.model_bytes, run.chunk_bytes):
+        tensors = started.tensor_bytes == rules.scenario.tensor_bytes
+        if same != (run.policy, run.plan, run.model_bytes, run.chunk_bytes) or not tensors:
             yield fail(f"{task} has another policy, plan, model or chunk than the run")
         for site in sorted({*started.group, *started.weights} - {*rules.topology.site_names}):
             yield fail(f"{task}: {site} is not a site")

@@ -272,6 +272,12 @@ def interfaces_counted_a_packet_per_byte(log: Log) -> Log:
 
 
 @falsification
+def discarded_bytes_have_twice_as_many_chunks(log: Log) -> Log:
+    middle(log, "discarded")["chunks"] *= 2
+    return log
+
+
+@falsification
 def more_is_discarded_than_arrived(log: Log) -> Log:
     line = of_task(log, finished_task(log), "received")[0]
     new = {"event": "discarded", "src": line["src"], "bytes": 10**9, "chunks": 1}
