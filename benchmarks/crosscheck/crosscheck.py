@@ -74,7 +74,8 @@ class Case:
     """A line of the table of cases.
 
     Attributes:
-        seeds: how many seeds it is run with; one if nothing in it is random.
+        seeds: how many seeds it is run with; one if nothing in it is random. Packets are lost at
+            random, and a mesh has the rates and delays of its seed.
         sides: the other sides that it runs on.
     """
 
@@ -191,10 +192,10 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **asdict(result)}))
 
-    def results(self, case: Case, side: str) -> list[Result]:
+    def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are."""
-        found = (self.read(case, seed, side) for seed in seeds_of(case))
-        return [each for each in found if each is not None]
+        found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case))
+        return {seed: each for seed, each in found if each is not None and each.tasks_s}
 
     def _path(self, case: Case, seed: int, side: str) -> Path:
         return self.folder / case.name / f"{side}-{seed}.json"
@@ -300,33 +301,24 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
 
 
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
-    """Compare all that both sides have measured."""
+    """Compare all that both sides have measured, seed by seed."""
     for case in cases:
         for side in (each for each in sides if each in case.sides):
-            ours, others = (
-                [each for each in store.results(case, name) if each.tasks_s]
-                for name in (BASELINES[side], side)
-            )
-            if ours and others:
-                count = min(len(each.tasks_s) for each in (*ours, *others))
+            ours, others = store.results(case, BASELINES[side]), store.results(case, side)
+            if pairs := [(ours[seed], others[seed]) for seed in ours if seed in others]:
+                count = min(len(each.tasks_s) for pair in pairs for each in pair)
+                firsts = [(first.first(count), second.first(count)) for first, second in pairs]
                 for what, value in QUANTITIES.items():
-                    pair = (
-                        [value(each.first(count)) for each in these] for these in (ours, others)
-                    )
-                    yield _compare(case, side, what, *pair)
+                    values = [(value(first), value(second)) for first, second in firsts]
+                    yield _compare(case, side, what, values)
 
 
-def _compare(
-    case: Case, side: str, what: str, ours: Sequence[float], others: Sequence[float]
-) -> Difference:
-    first, second = confidence_interval(ours), confidence_interval(others)
-    halves = [0.0 if math.isnan(x.high) else (x.high - x.mean) / x.mean for x in (first, second)]
-    percent = 100 * (second.mean / first.mean - 1)
-    mine, theirs = (
-        f"{x.mean:.3f}" + (f" ± {half * x.mean:.3f}" if half * x.mean >= 0.0005 else "")
-        for x, half in zip((first, second), halves, strict=True)
-    )
-    return Difference(case, side, what, mine, theirs, percent, 100 * math.hypot(*halves))
+def _compare(case: Case, side: str, what: str, values: Sequence[tuple[float, float]]) -> Difference:
+    """The mean of the seeds' differences, and its interval."""
+    percents = confidence_interval([100 * (other / ours - 1) for ours, other in values])
+    half = 0.0 if math.isnan(percents.high) else percents.high - percents.mean
+    mine, theirs = (f"{statistics.fmean(each):.3f}" for each in zip(*values, strict=True))
+    return Difference(case, side, what, mine, theirs, percents.mean, half)
 
 
 def _write(result: Result | str) -> str:

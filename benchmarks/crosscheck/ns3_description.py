@@ -95,12 +95,6 @@ class Description:
         number = self._connections.setdefault(ends, len(self._connections))
         return self._step("message", number, int(ends[0] != src), size, *after)
 
-    def greet(self) -> None:
-        """Add a short message each way of each connection; sites greet each other before tasks."""
-        for ends in [*self._connections]:
-            for src, dst in (ends, ends[::-1]):
-                self.message(src, dst, HEADER.size, ())
-
     def _step(self, *words: object) -> int:
         self._step_lines.append(" ".join(map(str, words)))
         self._steps += 1
@@ -127,6 +121,9 @@ class Description:
         lines += self._list_links()
         for a, b in self._connections:
             lines.append(f"connection {self._path(a, b)} {self._path(b, a)}")
+        lines.append(
+            f"beats {HEADER.size} {round((self.scenario.failover.heartbeat_s or 0) * 1e9)}"
+        )
         lines += [*self._step_lines, *faults, *self._list_datagrams()]
         return "\n".join([*lines, f"run {self.scenario.seed} {STOP_S * 10**9}", ""])
 
@@ -141,13 +138,12 @@ class Description:
             back = topology.link(link.dst, link.src)
             if topology.rank(link.src) > topology.rank(link.dst):
                 continue
-            delay_ns = (link.delay_ms + back.delay_ms) / 2 * 1e6  # only round trips count
             ends = topology.rank(link.src), topology.rank(link.dst)
-            words = [*ends, round(delay_ns)]
+            words = [*ends]
             for each in (link, back):
                 _refuse_impairments(each)
                 rate, queue = each.rate_mbps * 1e6, topology.queue_bytes(each)
-                words += [round(rate * share), round(queue * share)]
+                words += [round(each.delay_ms * 1e6), round(rate * share), round(queue * share)]
             yield f"link {' '.join(map(str, words))}"
             for way in (ends, ends[::-1]):
                 percent = (link if way == ends else back).loss_percent
@@ -195,7 +191,6 @@ def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) ->
             raise CannotDescribeError("tasks that overlap have no words")
         _describe_task(made, task.started, task, begun_s - ended_s)
         ended_s = end_ns / 1e9
-    made.greet()
     return made
 
 

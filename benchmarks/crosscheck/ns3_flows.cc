@@ -6,10 +6,11 @@
 //   sockets ns3|linux                 whose senders the next connections have (see ns3_linux_tcp.h)
 //   set ATTRIBUTE VALUE               an attribute of ns-3, such as ns3::TcpSocket::InitialCwnd 10
 //   node NAME                         the next node
-//   link A B DELAY_NS  RATE QUEUE  RATE QUEUE
-//                                     bit/s and bytes, from A to B and back
+//   link A B  DELAY_NS RATE QUEUE  DELAY_NS RATE QUEUE
+//                                     nanoseconds, bit/s and bytes, from A to B and back
 //   losses A B NUMBER ..              which packets from A to B are lost, counted from 0 on
 //   connection N A .. B N B .. A      a TCP connection from A to B: the N nodes of each way
+//   beats BYTES INTERVAL_NS           messages each way of each connection, from the beginning on
 //   moment DELAY_NS AFTER ..          a time after the last of these steps has ended
 //   message CONNECTION BACK BYTES AFTER ..
 //                                     from A to B, or from B to A if BACK is 1; it is sent in full
@@ -78,6 +79,19 @@ struct Connection
 };
 std::vector<Connection> g_connections;
 bool g_linux = false;
+
+/// Send a message each way of each connection, which no step waits for, and again and again.
+void
+Beat (uint64_t bytes, Time interval)
+{
+  for (auto &connection : g_connections)
+    for (Way &way : connection.ways)
+      {
+        way.asked += bytes;
+        way.Push ();
+      }
+  Simulator::Schedule (interval, &Beat, bytes, interval);
+}
 
 struct Step
 {
@@ -151,6 +165,22 @@ private:
   int64_t m_since = 0;
 };
 
+/// A wire whose directions have delays of their own, in nanoseconds.
+class LinkChannel : public PointToPointChannel
+{
+public:
+  int64_t delays[2] = {0, 0};
+
+  bool TransmitStart (Ptr<const Packet> packet, Ptr<PointToPointNetDevice> from, Time time) override
+  {
+    int way = from == GetSource (0) ? 0 : 1;
+    Ptr<PointToPointNetDevice> to = GetDestination (way);
+    Simulator::ScheduleWithContext (to->GetNode ()->GetId (), time + NanoSeconds (delays[way]),
+                                    &PointToPointNetDevice::Receive, to, packet->Copy ());
+    return true;
+  }
+};
+
 /// A direction of a link: its device at the source, and the losses at its destination.
 struct Half
 {
@@ -171,12 +201,16 @@ AddressOf (Ptr<NetDevice> device)
 void
 AddLink (int a, int b, std::istream &words)
 {
-  int64_t delay;
-  words >> delay;
-  PointToPointHelper helper;
-  helper.DisableFlowControl (); // the queue is the device's alone, and IP is not told of drops
-  helper.SetChannelAttribute ("Delay", TimeValue (NanoSeconds (delay)));
-  NetDeviceContainer devices = helper.Install (g_nodes.Get (a), g_nodes.Get (b));
+  auto channel = CreateObject<LinkChannel> ();
+  NetDeviceContainer devices;
+  for (int node : {a, b})
+    {
+      auto device = CreateObject<PointToPointNetDevice> ();
+      device->SetAddress (Mac48Address::Allocate ());
+      g_nodes.Get (node)->AddDevice (device);
+      device->Attach (channel);
+      devices.Add (device);
+    }
   for (int end : {0, 1})
     {
       auto from = DynamicCast<PointToPointNetDevice> (devices.Get (end));
@@ -184,7 +218,7 @@ AddLink (int a, int b, std::istream &words)
       Half &half = g_links[end ? std::make_pair (b, a) : std::make_pair (a, b)];
       uint64_t rate;
       double queue;
-      words >> rate >> queue;
+      words >> channel->delays[end] >> rate >> queue;
       from->SetDataRate (DataRate (rate));
       from->SetQueue (CreateObject<LinkQueue> (rate, queue));
       from->GetQueue ()->SetMaxSize (QueueSize ("4000000000B")); // LinkQueue has its own limit
@@ -375,6 +409,13 @@ main ()
           std::vector<int> there = ReadPath (words), back = ReadPath (words);
           g_connections.emplace_back ();
           Connect (g_connections.size () - 1, there, back);
+        }
+      else if (what == "beats")
+        {
+          uint64_t bytes;
+          int64_t interval;
+          words >> bytes >> interval;
+          Simulator::ScheduleNow (&Beat, bytes, NanoSeconds (interval));
         }
       else if (what == "moment" && words >> step.delay)
         AddStep (step, words);

@@ -31,8 +31,9 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "node n1",
         "node n2",
         # rates and queues are smaller by 1502 / 1514
-        "link 0 1 10000000 9920740 74406 9920740 74406",
+        "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
         "connection 2 0 1 2 1 0",
+        "beats 32 500000000",
         "moment 2000000000",  # computing
         "moment 0 0",  # n1 has the controller
         "moment 10000000 0",
@@ -43,8 +44,6 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "moment 10000000 5",
         "message 0 1 65568 7",
         "message 0 1 34496 7",
-        "message 0 0 32",  # the sites' greetings, with which the run begins
-        "message 0 1 32",
         "run 1 3600000000000",
     ]
 
@@ -56,7 +55,7 @@ def test_a_sum_waits_for_what_it_adds_and_a_result_for_the_sum():
         "message 1 0 65568 4 1",
         "message 2 0 65568 5 2",
         "message 0 1 65568 6",
-    ] + [f"message {number} {back} 32" for number in range(3) for back in (0, 1)]
+    ]
 
 
 def test_an_outage_follows_the_first_task():
