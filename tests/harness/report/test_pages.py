@@ -557,9 +557,12 @@ def test_what_a_comparison_varies_and_its_consequences_are_no_reason_for_a_warni
     assert "Run 2: differs from run 1 in: topology" in str(write_warning(data, givens, ["scheme"]))
 
 
-def test_the_shadow_of_what_can_be_scrolled_is_seen_through_a_chart(plain: Page) -> None:
+def test_the_shadow_of_what_can_be_scrolled_is_also_on_code_and_seen_through_a_chart(
+    plain: Page,
+) -> None:
     (rule,) = re.findall(r"\.scroll > svg \{[^}]*\}", plain.text("style"))
     assert rule == ".scroll > svg { mix-blend-mode: var(--blend); }"
+    assert ".scroll, pre { --back: var(--paper); overflow-x: auto;" in plain.text("style")
     pairs = pairwise(plain.elements)
     assert [(a, b) for (a, of_a), (b, _) in pairs if of_a.get("class") == "scroll" and b == "svg"]
 
