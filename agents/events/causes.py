@@ -278,6 +278,19 @@ class TargetReached(Cause):
 
 
 @dataclass(frozen=True, slots=True)
+class NoProgress(Cause):
+    """An evaluation had this accuracy, and none of the next `evaluations` in a row a better one."""
+
+    best_percent: float
+    evaluations: int
+    type: Literal["no_progress"] = "no_progress"
+
+    def __str__(self) -> str:
+        more = f"{self.evaluations} more evaluation{'s' * (self.evaluations > 1)}"
+        return f"accuracy {self.best_percent:.2f} % stayed the best for {more}"
+
+
+@dataclass(frozen=True, slots=True)
 class Asked(Cause):
     """A user asked for the end of the run."""
 
@@ -320,7 +333,15 @@ class ProgramFailed(Cause):
 
 
 Ending = (
-    Enough | TimeUp | RoundsDone | TargetReached | Asked | NoSite | ProgramsExited | ProgramFailed
+    Enough
+    | TimeUp
+    | RoundsDone
+    | TargetReached
+    | NoProgress
+    | Asked
+    | NoSite
+    | ProgramsExited
+    | ProgramFailed
 )
 """Why no more tasks begin, and why a run of programs ends."""
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trunkline.agents.events.causes import TargetReached
+from trunkline.agents.events.causes import NoProgress, TargetReached
 from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.event import RUNNER
 from trunkline.agents.events.fault_events import AgentChanged
@@ -24,7 +24,7 @@ from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, fail, format_time, judged, note
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import find_reached
+from trunkline.harness.record.targets import find_end
 
 
 def evaluations_follow(history: History, rules: Rules) -> Iterator[Finding]:
@@ -52,30 +52,32 @@ def evaluations_follow(history: History, rules: Rules) -> Iterator[Finding]:
             yield fail(f"{_name(event)}: {each.site} had another model then")
 
 
-def targets_reached(history: History, rules: Rules) -> Iterator[Finding]:
-    """The run stopped at the evaluation that completed a row at the target, and at no other.
+def evaluations_end_runs(history: History, rules: Rules) -> Iterator[Finding]:
+    """The run stopped at the evaluation that completed a row, and at no other.
 
-    If another condition ended the run before that, no target need be reached.
+    That is a row at the target, or one without progress. If another condition ended the run before
+    that, there need be none.
     """
     stop = rules.stop
-    if not stop.has_target:
+    if not stop.is_evaluated:
         return
     yield judged()
     evaluated = history.all(ModelEvaluated)
-    reached = find_reached(evaluated, stop)
+    found = find_end(evaluated, stop)
     stops = history.all(Stopping)
-    by_target = [event for event in stops if isinstance(event.cause, TargetReached)]
-    if reached is None:
-        for event in by_target:
+    by_row = [event for event in stops if isinstance(event.cause, TargetReached | NoProgress)]
+    if found is None:
+        for event in by_row:
             yield fail(f"{str(event.cause)!r} was said, but no row of evaluations reached it")
         best = max((event.accuracy_percent for event in evaluated), default=0.0)
         least = min((event.loss for event in evaluated), default=math.nan)
-        text = f"not reached: best accuracy {best:.2f} %, least loss {least:.3g}"
+        text = f"best accuracy {best:.2f} %, least loss {least:.3g}"
+        text = f"not reached: {text}" if stop.has_target else f"still making progress: {text}"
         yield note(text if evaluated else "no evaluation was due")
         return
-    first, last, cause = reached
+    first, last, cause = found
     yield note(f"{cause}, from {format_time(first.t_ns)} on")
-    for event in by_target:
+    for event in by_row:
         if event.cause != cause:
             yield fail(f"{str(event.cause)!r} was said, but {cause}")
         if event.t_ns < last.t_ns:
@@ -84,7 +86,7 @@ def targets_reached(history: History, rules: Rules) -> Iterator[Finding]:
         if later.number > last.number:
             yield fail(f"{cause} at {format_time(last.t_ns)}, but {_name(later)} came later")
     changed = any(event.who in rules.controllers for event in history.all(AgentChanged))
-    # A controller hears of the target when all agents are connected, and they compute at once then.
+    # A controller hears of it when all agents are connected, and they compute at once then.
     begun_ns = min((event.t_ns for event in history.all(ComputeStarted)), default=0)
     late_ns = max(last.t_ns, begun_ns) + Tolerances.of(history).target_ns
     if stops and history.stop_ns > late_ns and not changed:
@@ -93,7 +95,7 @@ def targets_reached(history: History, rules: Rules) -> Iterator[Finding]:
 
 
 def _check_times(history: History, rules: Rules) -> Iterator[Finding]:
-    """Evaluation k is at k times the period, from 1 on until the run stops or has its target.
+    """Evaluation k is at k times the period, from 1 on until the run stops or they end it.
 
     On a real clock, evaluations are late, and some are missing. Others are missing only while a
     site is down whose model is needed.
@@ -115,8 +117,8 @@ def _check_times(history: History, rules: Rules) -> Iterator[Finding]:
     # Until the stop; in a log without one, until the last event of an agent.
     by_agents = (event.t_ns for event in history.events if event.site != RUNNER)
     end_ns = min(history.stop_ns, max(by_agents, default=0))
-    if (reached := find_reached(evaluated, rules.stop)) is not None:
-        end_ns = min(end_ns, reached[1].t_ns)
+    if (found := find_end(evaluated, rules.stop)) is not None:
+        end_ns = min(end_ns, found[1].t_ns)
     absent = _Absence.of(history)
     for number in range(1, end_ns // every_ns + 1):
         if number not in numbers and not _may_be_missing(number * every_ns, rules, absent):

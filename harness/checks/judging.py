@@ -10,17 +10,16 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import (
     causality_checks,
     evaluation_checks,
-    fault_checks,
     model_checks,
     outcome_checks,
     result_checks,
-    run_checks,
     waiting_checks,
 )
 from trunkline.harness.checks.computing import branch_checks, compute_checks
 from trunkline.harness.checks.expectations import expectation_checks
 from trunkline.harness.checks.expectations.remarks import find_remarks
 from trunkline.harness.checks.expectations.user_check import UserCheck
+from trunkline.harness.checks.frame import fault_checks, run_checks, stop_checks
 from trunkline.harness.checks.network import (
     altered_links,
     background_checks,
@@ -105,9 +104,9 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "models follow from results": ("models", model_checks.models_follow),
     "abandoned tasks left models unchanged": ("members", outcome_checks.giving_up_changes_nothing),
     "every contribution counts once": ("contributions", result_checks.contributions_count_once),
-    "the run ended as specified": ("stops", run_checks.run_ends_as_written),
+    "the run ended as specified": ("stops", stop_checks.run_ends_as_written),
     "evaluations are of the sites' models": ("evaluations", evaluation_checks.evaluations_follow),
-    "the run stopped at its target": ("targets", evaluation_checks.targets_reached),
+    "the run stopped by its evaluations": ("stops", evaluation_checks.evaluations_end_runs),
 }
 """The checks of a run of agents: what each one counts, and its function.
 
@@ -134,7 +133,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "calls ended after all had begun": ("calls", call_checks.collectives_take_time),
     "results came after contributions": ("members", causality_checks.allreduces_take_time),
     "every reported task ended": ("members", program_checks.syncs_ended),
-    "the run ended as specified": ("stops", run_checks.run_ends_as_written),
+    "the run ended as specified": ("stops", stop_checks.run_ends_as_written),
 }
 """The checks of a run of programs: only their own reports are known."""
 
@@ -173,8 +172,8 @@ def _describe_prediction(scenario: Scenario) -> Iterator[str]:
     )
     if any(link.loss_percent or link.jitter_ms for link in scenario.topology.links):
         yield "Links of the scenario lose or delay packets at random; in the model they do not."
-    if scenario.stop.has_target:
-        yield "The model trains nothing, so it does not stop at an accuracy or a loss."
+    if scenario.stop.is_evaluated:
+        yield "The model trains nothing, so no evaluation stops it."
     if scenario.background:
         yield "Background traffic takes its mean rate from the links."
     if scenario.expect:

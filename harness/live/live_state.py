@@ -29,9 +29,10 @@ from trunkline.harness.config.units import (
     render,
     short,
 )
-from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.network.interface import Cut, LinkCounters
+from trunkline.harness.record import targets
 from trunkline.harness.record.lives import LivesSoFar
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.links import Link, describe_impairments
@@ -88,7 +89,7 @@ class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
     In a run of programs, `ended` is how many of those have ended that the run waits for; otherwise
-    it is None.
+    it is None. `without` is how many evaluations in a row were no better than the best one.
     `message` describes a step before the agents start, such as the build of the network, or says
     why the run's clock stands still.
     """
@@ -98,6 +99,7 @@ class Progress:
     tasks: int = 0
     bytes_moved: int = 0
     accuracy_percent: float | None = None
+    without: int = 0
     message: str | None = None
     ended: int | None = None
 
@@ -140,6 +142,7 @@ class RunState:
     abandoned: int = 0
     bytes_moved: int = 0
     accuracy_percent: float | None = None
+    evaluations: targets.BestSoFar = field(default_factory=targets.BestSoFar)
     ended: int | None = None
     tasks: dict[int, RunningTask] = field(default_factory=dict)
     lives: LivesSoFar = field(default_factory=LivesSoFar)
@@ -255,8 +258,11 @@ class RunState:
             case task_events.TaskAbandoned():
                 self.tasks.pop(event.task, None)
                 self.abandoned += 1
-            case task_events.Evaluated() | evaluation_events.ModelEvaluated():
+            case task_events.Evaluated():
                 self.accuracy_percent = event.accuracy_percent
+            case evaluation_events.ModelEvaluated():
+                self.accuracy_percent = event.accuracy_percent
+                self.evaluations.take(event.number, event.accuracy_percent)
             case task_events.Sent():
                 ends = event.site, event.dst
                 self._add_sent(Burst(ends, event.bytes, event.start_ns, event.end_ns))
@@ -280,6 +286,7 @@ class RunState:
             self.completed,
             self.bytes_moved,
             self.accuracy_percent,
+            self.evaluations.without,
             ended=self.ended,
         )
 

@@ -69,6 +69,8 @@ def fraction(progress: Progress, stop: Stop, workers: int) -> float | None:
         shares.append(progress.ended / workers)
     if stop.accuracy_percent is not None and progress.accuracy_percent is not None:
         shares.append(progress.accuracy_percent / stop.accuracy_percent)
+    if stop.without_progress is not None:
+        shares.append(progress.without / stop.without_progress)
     return min(1.0, max(shares))
 
 
@@ -94,6 +96,8 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
         goal = stop.accuracy_percent
         goal_of = f" of {short(goal, units.SHARE_PERCENT)}" if goal is not None else ""
         parts.append(f"accuracy {progress.accuracy_percent:.1f} %{goal_of}")
+    if stop.without_progress is not None:
+        parts.append(f"{progress.without} of {stop.without_progress} evaluations without progress")
     return ", ".join(parts)
 
 

@@ -29,7 +29,7 @@ from trunkline.workloads.program_roles import Program, find_programs, list_targe
 
 MAX_NAME = 64
 MOST_ALONE = 32
-"""The most sites of which, by default, each has a process of its own."""
+"""The most sites that, by default, have a process each for Python code of the user."""
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 
 
@@ -52,6 +52,10 @@ Backend = Literal["embedded", "host"]
 Clock = Literal["virtual", "real"]
 
 
+CONDITIONS = ("rounds", "time", "tasks", "accuracy", "loss", "without_progress")
+"""The keys of `stop` that end a run of agents."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """When a run ends: as soon as one of these conditions holds. None is not a condition.
@@ -64,6 +68,8 @@ class Stop:
             `evaluation`.
         loss: the evaluated model has had this loss or less `in_a_row` times.
         in_a_row: for how many evaluations in a row the accuracy or the loss must hold.
+        without_progress: this number of evaluations in a row had no better accuracy than one
+            before them.
         exit: for programs: all of them, or those of the listed sites, roles or names such as
             `n1.trainer`, have exited; the others are then told to end.
     """
@@ -74,17 +80,23 @@ class Stop:
     accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = None
     loss: Annotated[float, Field(gt=0)] | None = None
     in_a_row: Count = 3
+    without_progress: Count | None = None
     exit: Literal["all"] | tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         conditions = (field.name for field in fields(self) if field.name != "in_a_row")
         if all(getattr(self, name) is None for name in conditions):
-            raise ValueError("expected at least one of rounds, time, tasks, accuracy, loss")
+            raise ValueError(f"expected at least one of {', '.join(CONDITIONS)}")
 
     @property
     def has_target(self) -> bool:
         """Whether the run stops at an accuracy or a loss."""
         return self.accuracy_percent is not None or self.loss is not None
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether evaluations may stop the run."""
+        return self.has_target or self.without_progress is not None
 
     @property
     def ends_anyway(self) -> bool:
@@ -154,8 +166,9 @@ class Agents:
     """How the agents of sites are spread over processes; see docs/scale.md.
 
     Options:
-        per_process: how many sites share a process; `all` is all of them. By default each has a
-            process of its own. On the virtual clock, more than 32 sites share one.
+        per_process: how many sites share a process; `all` is all of them. By default, all sites
+            share one on the virtual clock; with up to 32 sites and Python code of your own, and on
+            the real clock, each site has its own.
     """
 
     per_process: Count | Literal["all"] | None = None
@@ -260,8 +273,10 @@ class Scenario:
     def agents_per_process(self) -> int:
         """How many sites have their agents in one process."""
         wanted, sites = self.agents.per_process, len(self.topology.site_names)
-        is_large = sites > MOST_ALONE and self.clock == "virtual"
-        return sites if wanted == "all" or (wanted is None and is_large) else wanted or 1
+        if wanted is None:
+            may_crash = bool(self.code) and sites <= MOST_ALONE
+            wanted = 1 if may_crash or self.clock == "real" else "all"
+        return sites if wanted == "all" else wanted
 
     @property
     def parties(self) -> int:

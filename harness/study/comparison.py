@@ -57,6 +57,10 @@ METRICS: Mapping[str, str] = {
     "rho": "rho, second eigenvalue of E[W]",
     "accuracy_percent": "last accuracy (%)",
     "target_s": "time to the target (s)",
+    "target_rounds": "rounds per worker to the target",
+    "target_updates": "updates to the target",
+    "best_accuracy_percent": "best accuracy (%)",
+    "converged_s": "time to the best accuracy (s)",
     "computing_percent": "time that sites computed (% of the run)",
 }
 """The columns that have ratios and figures -> their labels."""
@@ -68,6 +72,8 @@ CHARTED = (
     "computing_percent",
     "accuracy_percent",
     "target_s",
+    "best_accuracy_percent",
+    "converged_s",
     "window_s",
 )
 """The columns that a page draws if they differ; the last one only beside an accuracy."""

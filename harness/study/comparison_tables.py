@@ -32,6 +32,7 @@ RATIOS: Mapping[str, tuple[str, str]] = {
     "task time, s": ("task times", "task_s"),
     "rounds per worker": ("rounds", "rounds"),
     "time to the target, s": ("times to the target", "target_s"),
+    "time to the best, s": ("times to the best", "converged_s"),
     "until the stop, s": ("times until the stop", "window_s"),
 }
 """The title of a column of the table -> what the ratio beside it is of, and its metric."""
@@ -105,6 +106,8 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
         ("computing_percent", "computing, %", make_mean_formatter("computing_percent")),
         ("accuracy_percent", "accuracy, %", make_mean_formatter("accuracy_percent")),
         ("target_reached", "time to the target, s", _format_target),
+        ("best_accuracy_percent", "best accuracy, %", make_mean_formatter("best_accuracy_percent")),
+        ("converged", "time to the best, s", _format_converged),
         ("accuracy_percent", "until the stop, s", make_mean_formatter("window_s")),
     ]
     for column, title, text in columns:
@@ -154,13 +157,21 @@ def _count_passed(row: Mapping[Any, Any]) -> int:
 
 
 def _format_target(row: Mapping[Any, Any]) -> str:
-    """The mean time to the target; if some trials missed it, how many reached it, too.
+    return _format_some(row, "target_s", row["target_reached"], "not reached")
 
-    The mean is then over those that did: it says nothing of the others.
+
+def _format_converged(row: Mapping[Any, Any]) -> str:
+    return _format_some(row, "converged_s", row["converged"], "still making progress")
+
+
+def _format_some(row: Mapping[Any, Any], column: str, share: float, none: str) -> str:
+    """The mean time of those trials that have one; of how many, if only a `share` has; or `none`.
+
+    The mean says nothing of the others.
     """
     passed = _count_passed(row)
-    reached = 0.0 if np.isnan(row["target_reached"]) else row["target_reached"]
-    text = make_mean_formatter("target_s")(row) if reached else "not reached"
+    reached = 0.0 if np.isnan(share) else share
+    text = make_mean_formatter(column)(row) if reached else none
     some = f" in {round(reached * passed)} of {passed}" if 0 < reached < 1 else ""
     return f"{text}{some}"
 

@@ -26,10 +26,10 @@ from trunkline.agents.events.run_events import (
     RunFinished,
 )
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.frame.run_checks import check_kills
 from trunkline.harness.checks.network.background_checks import measure_background
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.run_checks import check_kills
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,

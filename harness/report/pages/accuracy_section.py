@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from trunkline.agents.events.causes import Quantity
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.targets import Target
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
@@ -91,11 +92,15 @@ def draw_run(
             y, text = frame.y(wanted[0]), wanted[1]
             parts.append(tag("path", d=f"M64 {y:.2f}H{x.end:.2f}", class_=TARGET))
             words += f" {text[0].upper()}{text[1:]}."
+    if target.converged_s is not None:
+        more = count_of(target.stop.without_progress or 0, "evaluation")
+        words += f" The best one was at {target.converged_s:.4g} s. The run ended because {more}"
+        words += " after it had no better accuracy."
     if target.stop.has_target:
         entries.append(("stroke-fault", "target"))
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
-    picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts)
+    picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts, fits=True)
     return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))
 
 
@@ -119,6 +124,7 @@ def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) ->
         "The accuracy of every run over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
+        fits=True,
     )
     return charts.make_figure(
         picture, "Each run has its own clock.", charts.make_legend(entries, "line")
@@ -158,6 +164,7 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         "The accuracy of every variant over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
+        fits=True,
     )
     words = f"{describe_models(curves)} {CURVES}"
     return charts.make_figure(picture, words, charts.make_legend(entries, "line"))

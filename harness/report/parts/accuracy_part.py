@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import Target, find_reached
+from trunkline.harness.record.targets import Target, find_converged_ns, find_reached_ns
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns, name_begin
 from trunkline.harness.report.pages import accuracy_section
 from trunkline.harness.report.pages.frame import Section
@@ -77,8 +77,9 @@ def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
 
 def _find_target(data: RunData) -> Target:
     """The target of the scenario, and when the run reached it."""
-    reached = find_reached(data.history.all(ModelEvaluated), data.scenario.stop)
-    return Target(data.scenario.stop, None if reached is None else reached[0].t_ns / 1e9)
+    evaluated, stop = data.history.all(ModelEvaluated), data.scenario.stop
+    reached_ns, converged_ns = find_reached_ns(evaluated, stop), find_converged_ns(evaluated, stop)
+    return Target(stop, to_s(reached_ns), to_s(converged_ns))
 
 
 PART = Part(

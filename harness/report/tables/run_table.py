@@ -12,11 +12,12 @@ from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
-from trunkline.harness.record.targets import find_reached
+from trunkline.harness.record.targets import NO_TARGET
 from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report import manual_actions, mixing
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
+from trunkline.harness.report.tables.evaluation_columns import ConvergenceOfRun, TargetOfRun
 from trunkline.harness.report.tables.row import Row, column, columns_of
 from trunkline.harness.report.tables.worker_table import list_computing
 from trunkline.harness.report.updates import update_tables
@@ -72,15 +73,12 @@ class RunRow(Row, table="run"):
     accuracy_percent: float | None = column(
         "accuracy of the last evaluation; empty if there was none"
     )
-    target_s: float | None = column(
-        "when the evaluations in a row began that reached the target of `stop`, counted from the "
-        "end of the warm-up; empty without a target, and if it was not reached"
-    )
-    target_reached: int | None = column("1 if that target was reached, else 0; empty without one")
+    target: TargetOfRun | None = columns_of(TargetOfRun)
+    convergence: ConvergenceOfRun | None = columns_of(ConvergenceOfRun)
     ended: str = column("why it ended")
     by_hand: str = column(
-        "actions of a user during the run, with their times; ending the run counts. At most five, "
-        "and the number of others; empty if there were none"
+        "actions of a user during the run, with their times by the timeline's clock; ending the "
+        "run counts. At most five, and the number of others; empty if there were none"
     )
 
 
@@ -109,14 +107,16 @@ def tabulate_run(
     done = tasks[tasks["outcome"] == "completed"]
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = max(begin_ns, history.stop_ns)
-    rounds = Counter(e.site for e in history.all(RoundFinished) if begin_ns < e.t_ns <= end_ns)
+    done_ns = [(e.site, e.t_ns) for e in history.all(RoundFinished) if e.t_ns > begin_ns]
+    rounds = Counter(site for site, t_ns in done_ns if t_ns <= end_ns)
     each = [rounds[site] for site in workers]
+    rounds_ns = [t_ns for site, t_ns in done_ns if site in workers]
     evaluated = history.all(Evaluated, ModelEvaluated)
-    has_target = stop is not None and stop.has_target
-    reached = find_reached(history.all(ModelEvaluated), stop) if stop and has_target else None
+    models, stop = history.all(ModelEvaluated), stop or NO_TARGET.stop
     measured = [task for task in history.tasks[counted.first_task :] if task.outcome == "completed"]
     groups = (task.started.weights for task in measured if task.mixes)
-    changes = sum(task.updates and (task.end_ns or 0) <= end_ns for task in measured)
+    changes_ns = [task.end_ns or 0 for task in measured if task.updates]
+    changes = sum(t_ns <= end_ns for t_ns in changes_ns)
     waited_ns = sum(
         max(0, span.end_ns - max(begin_ns, span.start_ns))
         for spans in history.phases.values()
@@ -148,8 +148,8 @@ def tabulate_run(
         stalls=branch_tables.summarize(branches, history, begin_s),
         bytes_sent=int(tasks["bytes_sent"].sum()) if logs_payload else None,
         accuracy_percent=evaluated[-1].accuracy_percent if evaluated else None,
-        target_s=(reached[0].t_ns - begin_ns) / 1e9 if reached else None,
-        target_reached=int(reached is not None) if has_target else None,
+        target=TargetOfRun.of(models, stop, begin_ns, rounds_ns, len(workers), changes_ns),
+        convergence=ConvergenceOfRun.of(models, stop, begin_ns),
         ended=manual_actions.describe_end(history),
         by_hand=manual_actions.describe_actions(history),
     )

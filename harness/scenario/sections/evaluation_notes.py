@@ -28,7 +28,7 @@ def list_notes(
         )
     times = [(end, name) for name, end in ends.items() if end is not None]
     end_s, name = min(times, default=(math.inf, ""))
-    if evaluation.of is not None and not stop.has_target and evaluation.every_s > end_s:
+    if evaluation.of is not None and not stop.is_evaluated and evaluation.every_s > end_s:
         yield (
             f"evaluation.every, {short(evaluation.every_s, TIME_S)}: there is no evaluation, "
             f"because the run is over by {name}, {short(end_s, TIME_S)}"

@@ -38,8 +38,9 @@ OWN_EVALUATIONS = "programs evaluate their models themselves, and report evaluat
 INSTEAD_OF_STOP: Mapping[str, str] = {
     "accuracy": "They can exit at it; expect: {accuracy: ...} judges what they reported",
     "loss": "They can exit at it",
+    "without_progress": "They can exit then",
 }
-"""What to do in a run of programs in place of a target of `stop`."""
+"""What to do in a run of programs in place of these keys of `stop`, which need evaluations."""
 
 
 def check_sites(source: Document, sites: Sequence[str]) -> None:
@@ -72,10 +73,10 @@ def check_programs(
     for key in ("rounds", "tasks"):
         if source.get(("stop", key)) not in (MISSING, None):
             source.refuse(("stop", key), f"expected exit or time with workload {kind}")
-    for key in ("accuracy", "loss"):
+    for key, instead in INSTEAD_OF_STOP.items():
         if source.get(("stop", key)) not in (MISSING, None):
             allowed = f"expected exit or time with workload {kind}: {OWN_EVALUATIONS}"
-            source.refuse(("stop", key), f"{allowed}. {INSTEAD_OF_STOP[key]}")
+            source.refuse(("stop", key), f"{allowed}. {instead}")
     if "evaluation" in source.data:
         source.refuse(("evaluation",), f"not with workload {kind}: {OWN_EVALUATIONS}")
     if source.data.get("warm_up"):
@@ -127,32 +128,37 @@ def check_stop(
     if workload and not workload.module.EVALUATES:
         able = [name for name, module in workloads.items() if module.EVALUATES]
         allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
-        for key in ("accuracy", "loss"):
+        for key in INSTEAD_OF_STOP:
             if source.get(("stop", key)) not in (MISSING, None):
                 source.refuse(("stop", key), allowed)
         if "evaluation" in source.data:
             source.refuse(("evaluation",), allowed)
-    elif stop.has_target:
-        _check_target(source, stop, basics)
+    elif stop.is_evaluated:
+        _check_evaluations(source, stop, basics)
 
 
-def _check_target(source: Document, stop: Stop, basics: Mapping[str, Any]) -> None:
-    """Note a target that cannot be reached: there are fewer evaluations than must reach it."""
+def _check_evaluations(source: Document, stop: Stop, basics: Mapping[str, Any]) -> None:
+    """Note a condition that can never hold: there are fewer evaluations than it needs."""
     ends_s, every_s = list_ends_s(basics), basics["evaluation"].every_s
     key = min(ends_s, key=ends_s.__getitem__)
     end, every = (units.render(each, units.TIME_S) for each in (ends_s[key], every_s))
     count = math.floor(ends_s[key] / every_s * (1 + ROUNDING))
     if not count and source.get(("evaluation", "every")) is MISSING:
         path = tuple(key.partition(" ")[0].split("."))
-        allowed = f"expected {every} or more, or evaluation: every less: no target is evaluated"
+        allowed = f"expected {every} or more, or evaluation: every less: no model is evaluated"
         source.refuse(path, allowed, end)
     elif not count:
-        allowed = f"expected up to {end}: a target is never evaluated before {key}"
+        allowed = f"expected up to {end}: no model is evaluated before {key}"
         source.refuse(("evaluation", "every"), allowed)
-    elif count < stop.in_a_row:
-        made = f"with evaluation: every {every}, there are {count} until {key}, {end}"
-        allowed = f"expected as many evaluations before the end of the run: {made}"
-        source.refuse(("stop", "in_a_row"), allowed, str(stop.in_a_row))
+    else:
+        made = f"before the end of the run: with evaluation: every {every}, there are {count} until"
+        made += f" {key}, {end}"
+        if stop.has_target and count < stop.in_a_row:
+            allowed = f"expected as many evaluations {made}"
+            source.refuse(("stop", "in_a_row"), allowed, str(stop.in_a_row))
+        if stop.without_progress is not None and count <= stop.without_progress:
+            allowed = f"expected more evaluations than this {made}"
+            source.refuse(("stop", "without_progress"), allowed)
 
 
 def choose_evaluated(
@@ -264,5 +270,6 @@ def _check_warm_up(source: Document, warm_up: WarmUp, stop: Stop) -> None:
     given = {"rounds": stop.rounds, "tasks": stop.tasks, "time": stop.time_s}
     others = [key for key, value in given.items() if value is not None and key != unit]
     if others:
-        allowed = f"only with stop: {unit}, accuracy or loss; stop has {', '.join(others)}"
+        allowed = f"only with stop: {unit}, accuracy, loss or without_progress"
+        allowed += f"; stop has {', '.join(others)}"
         source.refuse(("warm_up", unit), allowed)

@@ -1,6 +1,7 @@
 """Figures to reproduce: one module per paper or library; p_reduce.py is the paper `p-reduce`.
 
-`paper/name-panel` is a panel of the figure `paper/name`, as is `paper/19a` of `paper/19`.
+`paper/name-panel` is a panel of the figure `paper/name`, as is `paper/19a` of `paper/19`. A name
+that is a figure itself, such as `r2sp/8` beside `r2sp/8b`, means this figure only.
 """
 
 from __future__ import annotations

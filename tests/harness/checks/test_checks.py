@@ -131,7 +131,7 @@ def test_a_good_history_passes_every_check_and_says_what_was_looked_at() -> None
         "background traffic matches its schedule": "no flows",
         "the host kept up": "1 run judged",
         "evaluations are of the sites' models": "3 evaluations judged",
-        "the run stopped at its target": "1 target judged",
+        "the run stopped by its evaluations": "1 stop judged",
     }
 
 
@@ -761,7 +761,7 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
         "server versions form a chain",
         "models follow from results",
         "evaluations are of the sites' models",
-        "the run stopped at its target",
+        "the run stopped by its evaluations",
     }
     assert BAD.keys() | DOUBTED.keys() == CHECKS.keys() - real
 

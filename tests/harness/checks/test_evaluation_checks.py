@@ -10,7 +10,7 @@ import pytest
 from hand_made import THREE_SITES, change
 from three_sites import Change, added, altered, changed, history, without
 
-from trunkline.agents.events.causes import Asked, TargetReached
+from trunkline.agents.events.causes import Asked, NoProgress, TargetReached
 from trunkline.harness.checks.judging import CHECKS
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check
@@ -20,7 +20,7 @@ TIMED = Stop(time_s=4.4, accuracy_percent=80.0)
 RULES = change(Rules(THREE_SITES, timeout_s=0.02), stop=TIMED)
 TWICE = change(RULES, stop=replace(TIMED, in_a_row=2))
 REACHED = asdict(TargetReached("accuracy", 81.5, 80.0, 2))
-OF_SITES, AT_TARGET = "evaluations are of the sites' models", "the run stopped at its target"
+OF_SITES, AT_TARGET = "evaluations are of the sites' models", "the run stopped by its evaluations"
 
 
 def one(name: str, *changes: Change, rules: Rules = RULES) -> tuple[str, str]:
@@ -146,7 +146,7 @@ def test_a_run_that_another_condition_ended_need_not_have_reached_its_target() -
 
 
 def test_no_target_is_judged_where_there_is_none() -> None:
-    assert one(AT_TARGET, rules=change(RULES, stop=Stop(time_s=4.4))) == ("none", "no targets")
+    assert one(AT_TARGET, rules=change(RULES, stop=Stop(time_s=4.4))) == ("none", "no stops")
 
 
 EARLY = altered("stopping", {"t_ns": 2_900_000_500, "cause": REACHED})
@@ -179,6 +179,48 @@ def test_a_stop_that_does_not_follow_from_the_evaluations_is_noticed(
     said: str, changes: list[Change]
 ) -> None:
     assert one(AT_TARGET, *changes, rules=TWICE) == ("fail", said)
+
+
+STALE = change(RULES, stop=Stop(time_s=4.4, without_progress=1))
+STAYED = asdict(NoProgress(81.5, 1))
+NO_PROGRESS: dict[str, tuple[str, list[Change]]] = {
+    "accuracy 81.50 % stayed the best for 1 more evaluation, from 2.900 s on": (
+        "pass", [altered("stopping", {"t_ns": 4_350_000_500, "cause": STAYED})]
+    ),
+    # The run went on although nothing had got better.
+    "accuracy 81.50 % stayed the best for 1 more evaluation at 4.350 s, but the run went on until "
+    "4.400 s": ("fail", []),
+    # It stopped although the last evaluation was better.
+    "'accuracy 81.50 % stayed the best for 1 more evaluation' was said, but no row of evaluations "
+    "reached it": (
+        "fail",
+        [
+            altered("model_evaluated", {"accuracy_percent": 81.6}, number=3),
+            altered("stopping", {"t_ns": 4_350_000_500, "cause": STAYED}),
+        ],
+    ),
+    # It stopped before that.
+    "'accuracy 81.50 % stayed the best for 1 more evaluation' was said before, at 2.900 s": (
+        "fail", [altered("stopping", {"t_ns": 2_900_000_500, "cause": STAYED})]
+    ),
+    "still making progress: best accuracy 81.60 %, least loss 0.5": (
+        "pass", [altered("model_evaluated", {"accuracy_percent": 81.6}, number=3)]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "found"), NO_PROGRESS.items())
+def test_a_run_stops_when_enough_evaluations_were_no_better(
+    said: str, found: tuple[str, list[Change]]
+) -> None:
+    assert one(AT_TARGET, *found[1], rules=STALE) == (found[0], said)
+
+
+def test_the_number_of_evaluations_without_progress_is_the_scenarios() -> None:
+    stop = altered("stopping", {"cause": STAYED | {"evaluations": 2}})
+    outcome, said = one("the run ended as specified", stop, rules=STALE)
+    assert outcome == "fail"
+    assert said.endswith("for 2 more evaluations' is not the scenario's stop condition")
 
 
 def test_a_target_of_another_scenario_is_not_a_cause_to_stop() -> None:

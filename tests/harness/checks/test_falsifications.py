@@ -1,6 +1,6 @@
 """A verdict notices every falsified log: with faults, servers or branches, without, of programs.
 
-Each of the seven runs is a real one; in two of them all agents share a process. `falsified` has the
+Each of the eight runs is a real one; in two of them all agents share a process. `falsified` has the
 ways to falsify its log.
 """
 
@@ -126,6 +126,11 @@ CANNOT_BE_KNOWN = {
         # Models that are trained have no closed form, and their sums are judged by fingerprints.
         "all_members_have_the_same_wrong_result",
     },
+    "without progress": {
+        "a_controller_starts_tasks_without_hearing_of_losses",
+        "nothing_arrives_in_halted_tasks",
+        "all_members_have_the_same_wrong_result",
+    },
     "of programs": {
         # Programs say how many tasks they have, and how long these take.
         "all_times_are_doubled",
@@ -151,6 +156,7 @@ LEAST = {
     "with servers": 200,
     "in layers": 220,
     "with a target": 150,
+    "without progress": 150,
     "of programs": 130,
 }
 """How many of the falsifications a log allows at least."""
@@ -200,6 +206,7 @@ def read_scenario(name: str) -> Scenario:
         "in layers": LAYERS,
         "of programs": PROGRAMS,
         "with a target": TARGET,
+        "without progress": TARGET.replace("accuracy: 60 %, in_a_row: 2", "without_progress: 2"),
     }
     return parse(texts[name], str(SCENARIOS / "x.yaml"))
 

@@ -2,7 +2,12 @@
 
 import re
 
+import pandas as pd
 from finished_runs import make_agents_run
+
+from trunkline.harness.record.targets import Target
+from trunkline.harness.report.pages.accuracy_section import draw_run
+from trunkline.harness.scenario.settings import Stop
 
 
 def test_the_page_says_from_where_evaluations_and_the_timeline_count(tmp_path):
@@ -14,3 +19,13 @@ def test_the_page_says_from_where_evaluations_and_the_timeline_count(tmp_path):
         "Times count from the start of the run; the timeline counts from the start of the first "
         "task, 0.210 s later."
     )
+
+
+def test_a_run_that_converged_says_when_it_was_best():
+    evaluated = pd.DataFrame(
+        {"t_s": [1.0, 2.0, 3.0], "of": "average", "accuracy_percent": [60.0, 70.0, 69.0],
+         "loss": [1.0, 0.9, 0.9]}
+    )  # fmt: skip
+    drawn = str(draw_run(evaluated, Target(Stop(without_progress=1), None, 2.0), "virtual"))
+    said = "best one was at 2 s. The run ended because 1 evaluation after it had no better accuracy"
+    assert said in drawn

@@ -179,6 +179,12 @@ def test_a_run_is_summed_up_in_one_row() -> None:
         "accuracy_percent": pytest.approx(81.5),
         "target_s": pytest.approx(math.nan, nan_ok=True),
         "target_reached": None,
+        **dict.fromkeys(
+            ("best_accuracy_percent", "converged_s", "target_rounds"),
+            pytest.approx(math.nan, nan_ok=True),
+        ),
+        "converged": None,
+        "target_updates": None,
         "ended": "its time of 4.4 s has passed",
         "by_hand": "",
     }
@@ -231,25 +237,38 @@ def test_evaluations_are_listed_in_order_of_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop", "reached_s", "reached"),
+    ("stop", "reached_s", "reached", "rounds", "updates"),
     [
-        (Stop(accuracy_percent=80.0, in_a_row=2), 2.9, 1),
-        (Stop(loss=1.7, in_a_row=3), 1.45, 1),
-        (Stop(accuracy_percent=80.0), math.nan, 0),
-        (Stop(rounds=3), math.nan, None),
+        (Stop(accuracy_percent=80.0, in_a_row=2), 2.9, 1, 4 / 3, 2),
+        (Stop(loss=1.7, in_a_row=3), 1.45, 1, 1 / 3, 0),
+        (Stop(accuracy_percent=80.0), math.nan, 0, math.nan, None),
+        (Stop(rounds=3), math.nan, None, math.nan, None),
     ],
 )
 def test_the_time_to_the_target_is_that_of_the_first_evaluation_in_the_row(
-    stop: Stop, reached_s: float, reached: int | None
+    stop: Stop, reached_s: float, reached: int | None, rounds: float, updates: int | None
 ) -> None:
     events = history()
     tasks = TaskRow.frame(tabulate_tasks(events, forecast))
     row = RunRow.frame([tabulate_run(events, tasks, SITES, stop=stop)]).iloc[0]
     assert row["target_s"] == pytest.approx(reached_s, nan_ok=True)
     assert (None if pd.isna(row["target_reached"]) else row["target_reached"]) == reached
+    assert row["target_rounds"] == pytest.approx(rounds, nan_ok=True)
+    assert (None if pd.isna(row["target_updates"]) else row["target_updates"]) == updates
     later = replace(WHOLE, begin_ns=1_000 * MS)
-    counted = tabulate_run(events, tasks, SITES, stop=stop, counted=later).target_s
-    assert (math.nan if counted is None else counted) == pytest.approx(reached_s - 1, nan_ok=True)
+    counted = RunRow.frame([tabulate_run(events, tasks, SITES, stop=stop, counted=later)]).iloc[0]
+    assert counted["target_s"] == pytest.approx(reached_s - 1, nan_ok=True)
+
+
+@pytest.mark.parametrize(("without", "converged_s", "converged"), [(1, 2.9, 1), (2, math.nan, 0)])
+def test_a_run_has_converged_when_its_best_accuracy_stayed_the_best(
+    without, converged_s, converged
+):
+    events, stop = history(), Stop(time_s=9.0, without_progress=without)
+    tasks = TaskRow.frame(tabulate_tasks(events, forecast))
+    row = RunRow.frame([tabulate_run(events, tasks, SITES, stop=stop)]).iloc[0]
+    assert (row["best_accuracy_percent"], row["converged"]) == (81.5, converged)
+    assert row["converged_s"] == pytest.approx(converged_s, nan_ok=True)
 
 
 def test_an_empty_log_gives_empty_tables_with_the_same_columns_and_types() -> None:

@@ -18,8 +18,9 @@ from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans import ring
 from trunkline.harness.config import document, options
 from trunkline.harness.config.document import ScenarioErrors
-from trunkline.harness.faults import traces
-from trunkline.harness.faults.fault_types import FaultError, Step, Trace
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.recorded import traces
+from trunkline.harness.faults.recorded.recorded_faults import Step, Trace
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema
@@ -509,7 +510,7 @@ def test_a_resolved_scenario_spells_out_every_default():
     }  # fmt: skip
     assert data["stop"] == {
         "rounds": 1, "time": None, "tasks": None, "accuracy": None, "loss": None, "in_a_row": 3,
-        "exit": None,
+        "without_progress": None, "exit": None,
     }  # fmt: skip
     assert data["limits"] == {"task": "600 s", "run": "1 h", "recovery": "600 s", "memory": "6 GiB"}
     assert data["timeline"] == []

@@ -88,9 +88,13 @@ def test_the_scenario_that_the_overrides_below_start_from_is_right(known):
         (
             "stop.tiem=50 s",
             "stop.tiem: 50 s: unknown key: did you mean time? expected one of "
-            "rounds, time, tasks, accuracy, loss, in_a_row, exit",
+            "rounds, time, tasks, accuracy, loss, in_a_row, without_progress, exit",
         ),
-        ("stop={}", "stop: {}: expected at least one of rounds, time, tasks, accuracy, loss"),
+        (
+            "stop={}",
+            "stop: {}: expected at least one of rounds, time, tasks, accuracy, loss, "
+            "without_progress",
+        ),
         ("scheme.p", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),
         ("=3", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),
         ("scheme..p=3", "expected key.path=value, such as scheme.p=4 or stop.time='50 s'"),

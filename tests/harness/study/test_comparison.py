@@ -191,6 +191,25 @@ def test_a_ratio_that_no_cell_has_is_left_out(trials):
     assert "ratio of task times" not in heads
 
 
+def test_the_time_to_the_best_accuracy_is_of_the_trials_that_converged():
+    def converged(plan, number, after_s):
+        found = {"best_accuracy_percent": 80.0, "converged_s": after_s}
+        return trial(plan, "5", number, 1.0, converged=int(after_s > 0), **found)
+
+    rows = [converged("a2a", number, after_s) for number, after_s in enumerate((4.0, 4.0))]
+    rows += [converged("crew", number, after_s) for number, after_s in enumerate((2.0, math.nan))]
+    rows += [converged("ring", number, math.nan) for number in (0, 1)]
+    heads, cells = comparison_tables.format_cells(summarize(pd.DataFrame(rows), KEYS), KEYS)
+    table = [dict(zip(heads, row, strict=True)) for row in cells]
+    assert [row["time to the best, s"] for row in table] == [
+        "4",
+        "2 in 1 of 2",
+        "still making progress",
+    ]
+    assert table[1]["ratio of times to the best"].startswith("0.5")
+    assert {row["best accuracy, %"] for row in table} == {"80"}
+
+
 def test_a_comparison_of_one_thing_has_no_ratios(trials):
     lines = shown(trials[:2].drop(columns=list(KEYS)), ())
     assert " ".join(lines[0].split()) == (

@@ -151,18 +151,49 @@ def an_evaluation_is_of_one_member(log: Log) -> Log:
 
 @falsification
 def a_target_is_reached_with_another_value(log: Log) -> Log:
-    stop = first(log, "stopping")
-    if stop["cause"]["type"] != "target_reached":
-        raise NotHereError("target_reached")
-    stop["cause"]["value"] += 0.5
+    stop = _cause(log, "target_reached")
+    stop["value"] += 0.5
+    return log
+
+
+@falsification
+def progress_ends_with_another_value(log: Log) -> Log:
+    _cause(log, "no_progress")["best_percent"] += 0.5
+    return log
+
+
+@falsification
+def progress_ends_after_another_number_of_evaluations(log: Log) -> Log:
+    for line in every(log, "stopping", "run_finished"):
+        if line["cause"]["type"] != "no_progress":
+            raise NotHereError("no_progress")
+        line["cause"]["evaluations"] += 1
+    return log
+
+
+@falsification
+def the_last_evaluation_is_the_best(log: Log) -> Log:
+    """So the run stopped although there was progress."""
+    best = _cause(log, "no_progress")["best_percent"]
+    _evaluations(log)[-1]["accuracy_percent"] = best + 0.01
+    return log
+
+
+@falsification
+def the_evaluation_before_the_row_is_no_better(log: Log) -> Log:
+    """So the run stopped too late."""
+    row = _cause(log, "no_progress")["evaluations"]
+    *before, best = _evaluations(log)[:-row]
+    if not before:
+        raise NotHereError("an evaluation before the best one")
+    best["accuracy_percent"] = max(line["accuracy_percent"] for line in before)
     return log
 
 
 @falsification
 def the_last_evaluation_misses_the_target(log: Log) -> Log:
     """So the run stopped too early."""
-    if first(log, "stopping")["cause"]["type"] != "target_reached":
-        raise NotHereError("target_reached")
+    _cause(log, "target_reached")
     _evaluations(log)[-1]["accuracy_percent"] = 1.0
     return log
 
@@ -170,18 +201,16 @@ def the_last_evaluation_misses_the_target(log: Log) -> Log:
 @falsification
 def the_evaluation_before_the_row_reaches_the_target(log: Log) -> Log:
     """So the run stopped too late."""
-    cause = first(log, "stopping")["cause"]
-    if cause["type"] != "target_reached":
-        raise NotHereError("target_reached")
+    cause = _cause(log, "target_reached")
     _evaluations(log)[-1 - cause["in_a_row"]]["accuracy_percent"] = cause["target"]
     return log
 
 
 @falsification
-def a_run_goes_on_after_its_target(log: Log) -> Log:
+def a_run_goes_on_after_its_last_evaluation(log: Log) -> Log:
     for line in every(log, "stopping"):
-        if line["cause"]["type"] != "target_reached":
-            raise NotHereError("target_reached")
+        if line["cause"]["type"] not in ("target_reached", "no_progress"):
+            raise NotHereError("target_reached or no_progress")
         line["t_ns"] += 20_000_000
     return log
 
@@ -189,3 +218,11 @@ def a_run_goes_on_after_its_target(log: Log) -> Log:
 @falsification
 def a_result_without_accuracy_is_evaluated(log: Log) -> Log:
     return [*log, _evaluated(of_task(log, finished_task(log), "task_finished")[0])]
+
+
+def _cause(log: Log, kind: str) -> Line:
+    """The cause of the stop, if it is of this kind."""
+    cause: Line = first(log, "stopping")["cause"]
+    if cause["type"] != kind:
+        raise NotHereError(kind)
+    return cause
