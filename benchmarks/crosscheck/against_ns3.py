@@ -2,9 +2,10 @@
 
     python benchmarks/crosscheck/against_ns3.py scenarios/crosscheck/pair.yaml
     python benchmarks/crosscheck/against_ns3.py FILE --set topology.delays='30 ms' \
-        --attribute ns3::TcpCubic::HyStart=false
+        --tcp ns3 --attribute ns3::TcpCubic::HyStart=false
 
-It prints the time of each task in seconds. `ns3_description.py` says what is simulated. It needs
+It prints the time of each task in seconds. `ns3_description.py` says what is simulated. Senders of
+TCP are like those of Linux (`ns3_linux_tcp.h`), or those of ns-3 with `--tcp ns3`. It needs
 Debian's libns3-dev and g++; `ns3_flows.cc` is compiled once.
 """
 
@@ -20,12 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ns3_description import describe, list_faults
+from ns3_description import Tcp, describe, list_faults
 
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 
 SOURCE = Path(__file__).with_name("ns3_flows.cc")
+TCP_SOURCE = SOURCE.with_name("ns3_linux_tcp.h")
 HEADER = Path("/usr/include/ns3/core-module.h")
 LIBRARIES = [f"-lns3-{name}" for name in ("core", "network", "internet", "point-to-point")]
 LIMIT_S = 900.0
@@ -55,7 +57,7 @@ def build(cache: Path) -> Path:
     """The compiled simulator, made if it is not there. Raises NotHereError."""
     if not HEADER.exists() or shutil.which("g++") is None:
         raise NotHereError("ns-3 is not installed: apt-get install libns3-dev g++")
-    program = cache / f"ns3_flows-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
+    program = cache / f"ns3_flows-{hash_source()}"
     if program.exists():
         return program
     cache.mkdir(parents=True, exist_ok=True)
@@ -67,15 +69,23 @@ def build(cache: Path) -> Path:
     return new.rename(program)
 
 
+def hash_source() -> str:
+    """A name for what the simulator is made of."""
+    return hashlib.sha256(SOURCE.read_bytes() + TCP_SOURCE.read_bytes()).hexdigest()[:12]
+
+
 def simulate(
-    scenario: Scenario, program: Path, attributes: Mapping[str, str] | None = None
+    scenario: Scenario,
+    program: Path,
+    attributes: Mapping[str, str] | None = None,
+    tcp: Tcp = "linux",
 ) -> Simulated:
     """Simulate a scenario's tasks, with other `attributes` of ns-3 if they are given.
 
     Raises CannotDescribeError for a scenario that cannot be described, and RuntimeError.
     """
     made = describe(scenario)
-    text = made.write(attributes or {}, [*list_faults(made)])
+    text = made.write(attributes or {}, [*list_faults(made)], tcp)
     done = subprocess.run(
         [program], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
@@ -109,15 +119,16 @@ def main() -> None:
     parser.add_argument("scenario", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes")
     parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--tcp", choices=("linux", "ns3"), default="linux", help="whose senders")
     parser.add_argument("--describe", action="store_true", help="print the description only")
     arguments = parser.parse_args()
     scenario = load(arguments.scenario, arguments.changes)
     attributes = dict(each.split("=", 1) for each in arguments.attribute)
     if arguments.describe:
         made = describe(scenario)
-        sys.stdout.write(made.write(attributes, [*list_faults(made)]))
+        sys.stdout.write(made.write(attributes, [*list_faults(made)], arguments.tcp))
         return
-    found = simulate(scenario, build(find_cache()), attributes)
+    found = simulate(scenario, build(find_cache()), attributes, arguments.tcp)
     sys.stdout.write(f"tasks, s: {' '.join(f'{each:.4f}' for each in found.tasks_s)}\n")
     sys.stdout.write(f"packets {found.packets}, drops {found.drops}\n")
 

@@ -65,7 +65,8 @@ GOALS = (2.0, 5.0)
 """The largest median and the largest 95th percentile of differences that we want, in percent."""
 
 MACHINE_S = 3000.0
-MACHINES = 2
+JOBS = 2
+"""How many runs, simulations or machines there are at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Case:
     """A line of the table of cases.
 
     Attributes:
-        seeds: how many seeds it is run with; one if nothing in it is random.
+        seeds: how many seeds it is run with; one if nothing in it is random. Packets are lost at
+            random, and a mesh has the rates and delays of its seed.
         sides: the other sides that it runs on.
     """
 
@@ -190,18 +192,18 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **asdict(result)}))
 
-    def results(self, case: Case, side: str) -> list[Result]:
+    def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are."""
-        found = (self.read(case, seed, side) for seed in seeds_of(case))
-        return [each for each in found if each is not None]
+        found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case))
+        return {seed: each for seed, each in found if each is not None and each.tasks_s}
 
     def _path(self, case: Case, seed: int, side: str) -> Path:
         return self.folder / case.name / f"{side}-{seed}.json"
 
 
 def _mark(scenario: Scenario, side: str) -> str:
-    source = against_ns3.SOURCE.read_bytes() if side == NS3 else b""
-    return hashlib.sha256(resolve(scenario).encode() + source).hexdigest()[:16]
+    source = against_ns3.hash_source() if side == NS3 else ""
+    return hashlib.sha256((resolve(scenario) + source).encode()).hexdigest()[:16]
 
 
 def seeds_of(case: Case) -> range:
@@ -209,7 +211,7 @@ def seeds_of(case: Case) -> range:
     return range(1, case.seeds + 1)
 
 
-def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
+def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
     """Measure what is missing, and say what cannot be measured here."""
     for side in sides:
         those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
@@ -225,28 +227,28 @@ def measure(cases: Sequence[Case], store: Store, sides: Iterable[str]) -> None:
         )
         try:
             if side == KERNEL:
-                _measure_in_machines(missing, store)
+                _measure_in_machines(missing, store, jobs)
             else:
-                _measure_each(missing, store, side)
+                _measure_each(missing, store, side, jobs)
         except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
             _say(f"{side}: not here: {error}")
 
 
-def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str) -> None:
-    """Measure two at a time, each in a process, which handles the signals of its run."""
+def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str, jobs: int) -> None:
+    """Measure several at a time, each in a process, which handles the signals of its run."""
     if side == NS3:
         against_ns3.build(against_ns3.find_cache())
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        jobs = {pool.submit(carry_out, side, *each): each for each in missing}
-        for job in as_completed(jobs):
-            case, seed = jobs[job]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        begun = {pool.submit(carry_out, side, *each): each for each in missing}
+        for job in as_completed(begun):
+            case, seed = begun[job]
             result = job.result()
             if isinstance(result, Result):
                 store.write(case, seed, side, result)
             _say(f"{side} {case.name} {seed}: {_write(result)}")
 
 
-def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> None:
+def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store, machines: int) -> None:
     """Run these in several machines at once, each with its share of them."""
 
     def one(jobs: Sequence[tuple[Case, int]], number: int) -> None:
@@ -267,10 +269,10 @@ def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store) -> N
                 store.write(case, seed, KERNEL, result)
             _say(f"{KERNEL} {name}: {_write(result)}")
 
-    shares = [share for n in range(MACHINES) if (share := missing[n::MACHINES])]
+    shares = [share for n in range(machines) if (share := missing[n::machines])]
     if shares:
         emulated_machine.prepare(against_ns3.find_cache())
-    with ThreadPoolExecutor(MACHINES) as pool:
+    with ThreadPoolExecutor(machines) as pool:
         list(pool.map(one, shares, range(len(shares))))
 
 
@@ -299,33 +301,24 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
 
 
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
-    """Compare all that both sides have measured."""
+    """Compare all that both sides have measured, seed by seed."""
     for case in cases:
         for side in (each for each in sides if each in case.sides):
-            ours, others = (
-                [each for each in store.results(case, name) if each.tasks_s]
-                for name in (BASELINES[side], side)
-            )
-            if ours and others:
-                count = min(len(each.tasks_s) for each in (*ours, *others))
+            ours, others = store.results(case, BASELINES[side]), store.results(case, side)
+            if pairs := [(ours[seed], others[seed]) for seed in ours if seed in others]:
+                count = min(len(each.tasks_s) for pair in pairs for each in pair)
+                firsts = [(first.first(count), second.first(count)) for first, second in pairs]
                 for what, value in QUANTITIES.items():
-                    pair = (
-                        [value(each.first(count)) for each in these] for these in (ours, others)
-                    )
-                    yield _compare(case, side, what, *pair)
+                    values = [(value(first), value(second)) for first, second in firsts]
+                    yield _compare(case, side, what, values)
 
 
-def _compare(
-    case: Case, side: str, what: str, ours: Sequence[float], others: Sequence[float]
-) -> Difference:
-    first, second = confidence_interval(ours), confidence_interval(others)
-    halves = [0.0 if math.isnan(x.high) else (x.high - x.mean) / x.mean for x in (first, second)]
-    percent = 100 * (second.mean / first.mean - 1)
-    mine, theirs = (
-        f"{x.mean:.3f}" + (f" ± {half * x.mean:.3f}" if half * x.mean >= 0.0005 else "")
-        for x, half in zip((first, second), halves, strict=True)
-    )
-    return Difference(case, side, what, mine, theirs, percent, 100 * math.hypot(*halves))
+def _compare(case: Case, side: str, what: str, values: Sequence[tuple[float, float]]) -> Difference:
+    """The mean of the seeds' differences, and its interval."""
+    percents = confidence_interval([100 * (other / ours - 1) for ours, other in values])
+    half = 0.0 if math.isnan(percents.high) else percents.high - percents.mean
+    mine, theirs = (f"{statistics.fmean(each):.3f}" for each in zip(*values, strict=True))
+    return Difference(case, side, what, mine, theirs, percents.mean, half)
 
 
 def _write(result: Result | str) -> str:
@@ -369,6 +362,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
     parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
     parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL))
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
@@ -376,7 +370,7 @@ def main() -> None:
     chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
     store = Store(FOLDER)
     if arguments.table is None:
-        measure(chosen, store, arguments.sides.split(","))
+        measure(chosen, store, arguments.sides.split(","), arguments.jobs)
         return
     titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
     lines = [titles, ["---"] * len(titles), *rows]

@@ -4,6 +4,8 @@ The plans and the times between tasks are those of the fluid model of the same r
 message on the TCP connection of two neighbours, as in a run. A site sends a contribution when its
 task begins, a sum when all of its terms have arrived, and a result when it has it.
 
+The packets that netem loses in a run are lost in ns-3, too: of each link those of the same numbers.
+
 ns-3's devices have a header of 2 bytes where Ethernet's has 14. So rates and queues are smaller by
 the same ratio as a full packet, and the payload per second is that of a run.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Literal
 
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.chunks import Chunking
@@ -22,13 +25,18 @@ from trunkline.agents.wire.framing import HEADER
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.faults.fault_types import Outage
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
+from trunkline.harness.network.shaping import link_seed, threshold
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.prediction import fluid_run
 from trunkline.topologies.links import Link
 
 PPP_HEADER_BYTES = 2
-ALGORITHMS = {"cubic": "ns3::TcpCubicOfLinux", "bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
+Tcp = Literal["linux", "ns3"]
+"""Whose senders connections have: ours of `ns3_linux_tcp.h`, or those of ns-3."""
+
+CUBIC: Mapping[Tcp, str] = {"linux": "ns3::CubicOfLinux", "ns3": "ns3::TcpCubic"}
+ALGORITHMS = {"bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
 
 LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpL4Protocol::RecoveryType": "ns3::TcpPrrRecovery",
@@ -46,6 +54,10 @@ LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpCubic::HyStartDelayMax": "16ms",
 }
 """Attributes of ns-3 with Linux's values; the other ones are ns-3's own."""
+
+_WORD = 0xFFFF_FFFF
+_LFSR113 = ((6, 13, 18, 2), (2, 27, 2, 8), (13, 21, 7, 16), (3, 12, 13, 128))
+"""The shifts of each part of the generator, and the least value of its state."""
 
 UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
 STOP_S = 3600
@@ -88,25 +100,30 @@ class Description:
         self._steps += 1
         return self._steps - 1
 
-    def write(self, attributes: Mapping[str, str], faults: Sequence[str]) -> str:
+    def write(
+        self, attributes: Mapping[str, str], faults: Sequence[str], tcp: Tcp = "linux"
+    ) -> str:
         """The whole text."""
         topology, options = self.scenario.topology, self.scenario.network
-        algorithm = options.congestion_control  # BBR always paces
+        algorithm, cubic = options.congestion_control, CUBIC[tcp]  # BBR always paces
         linux = {
-            "ns3::TcpL4Protocol::SocketType": ALGORITHMS[algorithm],
+            "ns3::TcpL4Protocol::SocketType": ALGORITHMS.get(algorithm, cubic),
             "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
             "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
             "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),
-            "ns3::TcpCubic::HyStart": str(bool(options.hystart)).lower(),
+            f"{cubic}::HyStart": str(bool(options.hystart)).lower(),
         }
         if isinstance(options.hystart, str):
-            linux["ns3::TcpCubic::HyStartDetect"] = {"train": "1", "delay": "2"}[options.hystart]
+            linux[f"{cubic}::HyStartDetect"] = {"train": "1", "delay": "2"}[options.hystart]
         settings = {**LIKE_LINUX, **linux, **attributes}
-        lines = [f"set {name} {value}" for name, value in settings.items()]
+        lines = [f"sockets {tcp}", *(f"set {name} {value}" for name, value in settings.items())]
         lines += [f"node {name}" for name in topology.node_names]
         lines += self._list_links()
         for a, b in self._connections:
             lines.append(f"connection {self._path(a, b)} {self._path(b, a)}")
+        lines.append(
+            f"beats {HEADER.size} {round((self.scenario.failover.heartbeat_s or 0) * 1e9)}"
+        )
         lines += [*self._step_lines, *faults, *self._list_datagrams()]
         return "\n".join([*lines, f"run {self.scenario.seed} {STOP_S * 10**9}", ""])
 
@@ -121,14 +138,23 @@ class Description:
             back = topology.link(link.dst, link.src)
             if topology.rank(link.src) > topology.rank(link.dst):
                 continue
-            delay_ns = (link.delay_ms + back.delay_ms) / 2 * 1e6  # only round trips count
             ends = topology.rank(link.src), topology.rank(link.dst)
-            words: list[float] = [*ends, round(delay_ns)]
+            words = [*ends]
             for each in (link, back):
                 _refuse_impairments(each)
                 rate, queue = each.rate_mbps * 1e6, topology.queue_bytes(each)
-                words += [round(rate * share), round(queue * share), each.loss_percent / 100]
+                words += [round(each.delay_ms * 1e6), round(rate * share), round(queue * share)]
             yield f"link {' '.join(map(str, words))}"
+            for way in (ends, ends[::-1]):
+                percent = (link if way == ends else back).loss_percent
+                seed = link_seed(self.scenario.seed, *way)
+                if lost := [*list_losses(seed, percent, self._most_packets())]:
+                    yield f"losses {' '.join(map(str, (*way, *lost)))}"
+
+    def _most_packets(self) -> int:
+        """A bound of the packets of a link, with acknowledgements and retransmissions."""
+        size = sum(int(line.split()[3]) for line in self._step_lines if line.startswith("message"))
+        return 10_000 + 3 * size // self.scenario.network.mtu
 
     def _header_share(self) -> float:
         mtu = self.scenario.network.mtu
@@ -179,6 +205,29 @@ def list_faults(made: Description) -> Iterator[str]:
         for src, dst in ways:
             times = round(entry.at_s * 1e9), round(fault.for_s * 1e9), made.begins[0]
             yield " ".join(map(str, ("down", topology.rank(src), topology.rank(dst), *times)))
+
+
+def list_losses(seed: int, percent: float, count: int) -> Iterator[int]:
+    """Which of the first packets of a link netem loses; they are counted from 0 on.
+
+    netem draws one number for each packet that has passed the queue, from the generator LFSR113 of
+    P. L'Ecuyer (1999), which Linux fills with a seed of 64 bits.
+    """
+    if not percent:
+        return
+    mixed = (seed >> 32 ^ seed << 10 ^ seed) & _WORD
+    states = [mixed + least if mixed < least else mixed for *_, least in _LFSR113]
+    limit = threshold(percent)
+    for packet in range(count):
+        drawn = 0
+        for part, (left, right, keep, least) in enumerate(_LFSR113):
+            state = states[part]
+            kept = (state & (_WORD ^ (least - 1))) << keep
+            state = (kept ^ ((state << left & _WORD) ^ state) >> right) & _WORD
+            states[part] = state
+            drawn ^= state
+        if drawn <= limit:
+            yield packet
 
 
 def _refuse_impairments(link: Link) -> None:

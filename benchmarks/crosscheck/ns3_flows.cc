@@ -3,11 +3,14 @@
 // The description on the standard input has a line for each thing. Nodes, connections, messages and
 // moments are numbers from 0 on, each in its own order; a message or a moment is a *step*.
 //
+//   sockets ns3|linux                 whose senders the next connections have (see ns3_linux_tcp.h)
 //   set ATTRIBUTE VALUE               an attribute of ns-3, such as ns3::TcpSocket::InitialCwnd 10
 //   node NAME                         the next node
-//   link A B DELAY_NS  RATE QUEUE LOSS  RATE QUEUE LOSS
-//                                     bit/s, bytes and a share of packets, from A to B and back
+//   link A B  DELAY_NS RATE QUEUE  DELAY_NS RATE QUEUE
+//                                     nanoseconds, bit/s and bytes, from A to B and back
+//   losses A B NUMBER ..              which packets from A to B are lost, counted from 0 on
 //   connection N A .. B N B .. A      a TCP connection from A to B: the N nodes of each way
+//   beats BYTES INTERVAL_NS           messages each way of each connection, from the beginning on
 //   moment DELAY_NS AFTER ..          a time after the last of these steps has ended
 //   message CONNECTION BACK BYTES AFTER ..
 //                                     from A to B, or from B to A if BACK is 1; it is sent in full
@@ -19,6 +22,8 @@
 // The answer has a line `ended STEP NS` for each step that has ended, and `link A B BYTES PACKETS
 // OVERFLOWS LOSSES` for each direction of a link.
 
+#include "ns3_linux_tcp.h"
+
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
@@ -27,47 +32,11 @@
 #include <deque>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
 using namespace ns3;
-
-/// Lets `EpochOf` reach the beginning of CUBIC's epoch, which ns-3 keeps private.
-template <auto member> struct Reach
-{
-  friend Time &EpochOf (TcpCubic &cubic) { return cubic.*member; }
-};
-template struct Reach<&TcpCubic::m_epochStart>;
-Time &EpochOf (TcpCubic &cubic);
-
-/// CUBIC whose window does not grow while a connection is idle, as in Linux since 2015 (commit
-/// 30927520dbae, "tcp_cubic: better follow cubic curve after idle period").
-class TcpCubicOfLinux : public TcpCubic
-{
-public:
-  static TypeId GetTypeId ()
-  {
-    static TypeId id = TypeId ("ns3::TcpCubicOfLinux")
-                         .SetParent<TcpCubic> ()
-                         .AddConstructor<TcpCubicOfLinux> ();
-    return id;
-  }
-
-  Ptr<TcpCongestionOps> Fork () override { return CopyObject<TcpCubicOfLinux> (this); }
-
-  void PktsAcked (Ptr<TcpSocketState> state, uint32_t count, const Time &rtt) override
-  {
-    Time idle = Simulator::Now () - rtt - m_acked;
-    if (EpochOf (*this) > Time (0) && idle > rtt)
-      EpochOf (*this) += idle;
-    m_acked = Simulator::Now ();
-    TcpCubic::PktsAcked (state, count, rtt);
-  }
-
-private:
-  Time m_acked;
-};
-NS_OBJECT_ENSURE_REGISTERED (TcpCubicOfLinux);
 
 struct Step;
 std::vector<Step> g_steps;
@@ -109,6 +78,20 @@ struct Connection
   Way ways[2];
 };
 std::vector<Connection> g_connections;
+bool g_linux = false;
+
+/// Send a message each way of each connection, which no step waits for, and again and again.
+void
+Beat (uint64_t bytes, Time interval)
+{
+  for (auto &connection : g_connections)
+    for (Way &way : connection.ways)
+      {
+        way.asked += bytes;
+        way.Push ();
+      }
+  Simulator::Schedule (interval, &Beat, bytes, interval);
+}
 
 struct Step
 {
@@ -156,12 +139,53 @@ AddStep (Step step, std::istream &words)
   g_steps.push_back (step);
 }
 
+/// A queue in bytes that also counts what is left of the packet which is being sent. ns-3 takes that
+/// packet out of its queue, so its queues hold one packet more.
+class LinkQueue : public DropTailQueue<Packet>
+{
+public:
+  LinkQueue (uint64_t rate, double limit) : m_bytesPerNs (rate / 8e9), m_limit (limit) {}
+
+  bool Enqueue (Ptr<Packet> packet) override
+  {
+    int64_t now = Simulator::Now ().GetNanoSeconds ();
+    m_held = std::max (0.0, m_held - (now - m_since) * m_bytesPerNs);
+    m_since = now;
+    if (m_held + packet->GetSize () > m_limit)
+      {
+        DropBeforeEnqueue (packet);
+        return false;
+      }
+    m_held += packet->GetSize ();
+    return DropTailQueue<Packet>::Enqueue (packet);
+  }
+
+private:
+  double m_bytesPerNs, m_limit, m_held = 0;
+  int64_t m_since = 0;
+};
+
+/// A wire whose directions have delays of their own, in nanoseconds.
+class LinkChannel : public PointToPointChannel
+{
+public:
+  int64_t delays[2] = {0, 0};
+
+  bool TransmitStart (Ptr<const Packet> packet, Ptr<PointToPointNetDevice> from, Time time) override
+  {
+    int way = from == GetSource (0) ? 0 : 1;
+    Ptr<PointToPointNetDevice> to = GetDestination (way);
+    Simulator::ScheduleWithContext (to->GetNode ()->GetId (), time + NanoSeconds (delays[way]),
+                                    &PointToPointNetDevice::Receive, to, packet->Copy ());
+    return true;
+  }
+};
+
 /// A direction of a link: its device at the source, and the losses at its destination.
 struct Half
 {
   Ptr<PointToPointNetDevice> from, to;
-  Ptr<RateErrorModel> losses;
-  double share = 0;
+  Ptr<ReceiveListErrorModel> losses;
   uint64_t bytes = 0, packets = 0, overflows = 0, lost = 0;
 };
 std::map<std::pair<int, int>, Half> g_links;
@@ -177,26 +201,29 @@ AddressOf (Ptr<NetDevice> device)
 void
 AddLink (int a, int b, std::istream &words)
 {
-  int64_t delay;
-  words >> delay;
-  PointToPointHelper helper;
-  helper.DisableFlowControl (); // the queue is the device's alone, and IP is not told of drops
-  helper.SetChannelAttribute ("Delay", TimeValue (NanoSeconds (delay)));
-  NetDeviceContainer devices = helper.Install (g_nodes.Get (a), g_nodes.Get (b));
+  auto channel = CreateObject<LinkChannel> ();
+  NetDeviceContainer devices;
+  for (int node : {a, b})
+    {
+      auto device = CreateObject<PointToPointNetDevice> ();
+      device->SetAddress (Mac48Address::Allocate ());
+      g_nodes.Get (node)->AddDevice (device);
+      device->Attach (channel);
+      devices.Add (device);
+    }
   for (int end : {0, 1})
     {
       auto from = DynamicCast<PointToPointNetDevice> (devices.Get (end));
       auto to = DynamicCast<PointToPointNetDevice> (devices.Get (1 - end));
       Half &half = g_links[end ? std::make_pair (b, a) : std::make_pair (a, b)];
       uint64_t rate;
-      std::string queue;
-      words >> rate >> queue >> half.share;
+      double queue;
+      words >> channel->delays[end] >> rate >> queue;
       from->SetDataRate (DataRate (rate));
-      from->GetQueue ()->SetMaxSize (QueueSize (queue + "B"));
+      from->SetQueue (CreateObject<LinkQueue> (rate, queue));
+      from->GetQueue ()->SetMaxSize (QueueSize ("4000000000B")); // LinkQueue has its own limit
       half.from = from, half.to = to;
-      half.losses = CreateObject<RateErrorModel> ();
-      half.losses->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);
-      half.losses->SetRate (half.share);
+      half.losses = CreateObject<ReceiveListErrorModel> ();
       to->SetReceiveErrorModel (half.losses);
       from->TraceConnectWithoutContext ("PhyTxEnd", Callback<void, Ptr<const Packet>> (
         [&half] (Ptr<const Packet> packet) { half.packets++, half.bytes += packet->GetSize (); }));
@@ -256,19 +283,29 @@ Attach (int number, int back, Ptr<Socket> socket)
   way.Push ();
 }
 
+/// A socket of ns-3, or one whose sender is like that of Linux.
+Ptr<Socket>
+MakeSocket (Ptr<Node> node)
+{
+  if (!g_linux)
+    return Socket::CreateSocket (node, TcpSocketFactory::GetTypeId ());
+  TypeIdValue control;
+  node->GetObject<TcpL4Protocol> ()->GetAttribute ("SocketType", control);
+  return SocketOfLinux::Make (node, control.Get ());
+}
+
 void
 Connect (int number, std::vector<int> there, std::vector<int> back)
 {
   uint16_t port = 10000 + number;
   Ipv4Address to = Route (there), from = Route (back);
-  TypeId tcp = TcpSocketFactory::GetTypeId ();
-  Ptr<Socket> listener = Socket::CreateSocket (g_nodes.Get (there.back ()), tcp);
+  Ptr<Socket> listener = MakeSocket (g_nodes.Get (there.back ()));
   listener->Bind (InetSocketAddress (to, port));
   listener->Listen ();
   listener->SetAcceptCallback (
     MakeNullCallback<bool, Ptr<Socket>, const Address &> (),
     [number] (Ptr<Socket> accepted, const Address &) { Attach (number, 1, accepted); });
-  Ptr<Socket> caller = Socket::CreateSocket (g_nodes.Get (there.front ()), tcp);
+  Ptr<Socket> caller = MakeSocket (g_nodes.Get (there.front ()));
   caller->Bind (InetSocketAddress (from, port));
   caller->Connect (InetSocketAddress (to, port));
   Attach (number, 0, caller);
@@ -305,10 +342,13 @@ CutAfter (int a, int b, std::istream &words)
   int64_t delay, length;
   int step;
   words >> delay >> length >> step;
+  auto all = CreateObject<RateErrorModel> ();
+  all->SetUnit (RateErrorModel::ERROR_UNIT_PACKET);
+  all->SetRate (1.0);
   g_steps[step].actions.push_back ([=] () {
-    Simulator::Schedule (NanoSeconds (delay), [=] () { half->losses->SetRate (1.0); });
+    Simulator::Schedule (NanoSeconds (delay), [=] () { half->to->SetReceiveErrorModel (all); });
     Simulator::Schedule (NanoSeconds (delay + length),
-                         [=] () { half->losses->SetRate (half->share); });
+                         [=] () { half->to->SetReceiveErrorModel (half->losses); });
   });
 }
 
@@ -346,7 +386,9 @@ main ()
       words >> what;
       int a = 0, b = 0;
       Step step;
-      if (what == "set")
+      if (what == "sockets" && words >> name)
+        g_linux = name == "linux";
+      else if (what == "set")
         {
           words >> name >> value;
           Config::SetDefault (name, StringValue (value));
@@ -359,11 +401,21 @@ main ()
         }
       else if (what == "link" && words >> a >> b)
         AddLink (a, b, words);
+      else if (what == "losses" && words >> a >> b)
+        g_links.at ({a, b}).losses->SetList (
+          {std::istream_iterator<uint32_t> (words), std::istream_iterator<uint32_t> ()});
       else if (what == "connection")
         {
           std::vector<int> there = ReadPath (words), back = ReadPath (words);
           g_connections.emplace_back ();
           Connect (g_connections.size () - 1, there, back);
+        }
+      else if (what == "beats")
+        {
+          uint64_t bytes;
+          int64_t interval;
+          words >> bytes >> interval;
+          Simulator::ScheduleNow (&Beat, bytes, NanoSeconds (interval));
         }
       else if (what == "moment" && words >> step.delay)
         AddStep (step, words);

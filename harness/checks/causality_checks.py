@@ -34,6 +34,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Chunks
 from trunkline.harness.checks.control_paths import Paths
 from trunkline.harness.checks.losses import Losses
+from trunkline.harness.checks.protocol.measurement_checks import measurements_fit
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, excused, fail, judged
@@ -77,6 +78,7 @@ def messages_take_time(history: History, rules: Rules) -> Iterator[Finding]:
             yield from _judge_drop(task, dropped, paths, losses)
         yield from _judge_reports(task, paths, losses, stop_ns)
     yield from _judge_departures(history, rules, paths)
+    yield from measurements_fit(history, rules, paths)
 
 
 def results_follow(history: History, rules: Rules) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ def evaluations_follow(history: History, rules: Rules) -> Iterator[Finding]:
     qualities: dict[str, ModelEvaluated] = {}
     for event in evaluated:
         same = qualities.setdefault(event.digest, event)
-        if (same.accuracy_percent, same.loss) != (event.accuracy_percent, event.loss):
+        if _quality(same) != _quality(event):
             yield fail(f"{_name(event)} and {_name(same)} differ, but are of the same model")
     for event, each, known in models_when_evaluated(history, rules):
         if each.digest != known:
@@ -156,6 +156,12 @@ class _Absence:
 def _may_be_missing(t_ns: int, rules: Rules, absent: _Absence) -> bool:
     gone = (absent.is_possible(site, t_ns) for site in rules.scenario.evaluated)
     return any(gone) if rules.scenario.evaluation.of == "server" else all(gone)
+
+
+def _quality(event: ModelEvaluated) -> tuple[float, float | None, int]:
+    """What was measured; of training that diverged, the loss is no number."""
+    loss = None if math.isnan(event.loss) else event.loss
+    return event.accuracy_percent, loss, event.samples
 
 
 def _check_values(event: ModelEvaluated) -> Iterator[Finding]:

@@ -10,21 +10,21 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks import (
     causality_checks,
     evaluation_checks,
-    fault_checks,
     model_checks,
     outcome_checks,
     result_checks,
-    run_checks,
     waiting_checks,
 )
 from trunkline.harness.checks.computing import branch_checks, compute_checks
 from trunkline.harness.checks.expectations import expectation_checks
 from trunkline.harness.checks.expectations.remarks import find_remarks
 from trunkline.harness.checks.expectations.user_check import UserCheck
+from trunkline.harness.checks.frame import fault_checks, run_checks, stop_checks
 from trunkline.harness.checks.network import (
     altered_links,
     background_checks,
     capture_checks,
+    counter_checks,
     network_checks,
 )
 from trunkline.harness.checks.payload import arrival_checks, byte_checks, timing_checks
@@ -73,7 +73,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     ALTERED: ("links", altered_links.links_unaltered),
     "links kept their rates": ("payloads", network_checks.rates_kept),
     "links kept their delays": ("payloads", network_checks.delays_kept),
-    "interface counters match the payload": ("links", network_checks.interfaces_agree),
+    "interface counters match the payload": ("links", counter_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every lost connection has a cause": ("losses", fault_checks.losses_have_causes),
@@ -104,7 +104,7 @@ CHECKS: Mapping[str, tuple[str, Checker]] = {
     "models follow from results": ("models", model_checks.models_follow),
     "abandoned tasks left models unchanged": ("members", outcome_checks.giving_up_changes_nothing),
     "every contribution counts once": ("contributions", result_checks.contributions_count_once),
-    "the run ended as specified": ("stops", run_checks.run_ends_as_written),
+    "the run ended as specified": ("stops", stop_checks.run_ends_as_written),
     "evaluations are of the sites' models": ("evaluations", evaluation_checks.evaluations_follow),
     "the run stopped by its evaluations": ("stops", evaluation_checks.evaluations_end_runs),
 }
@@ -123,7 +123,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "programs lived as written": ("steps", lifecycle_checks.programs_lived_as_written),
     "every program exited cleanly": ("programs", program_checks.programs_exited),
     ALTERED: ("links", altered_links.links_unaltered),
-    "links kept their rates": ("links", network_checks.interfaces_agree),
+    "links kept their rates": ("links", counter_checks.interfaces_agree),
     CAPTURES: ("links", capture_checks.captures_agree),
     "background traffic matches its schedule": ("flows", background_checks.background_follows),
     "every site took part": ("sites", program_checks.sites_took_part),
@@ -133,7 +133,7 @@ PROGRAM_CHECKS: Mapping[str, tuple[str, Checker]] = {
     "calls ended after all had begun": ("calls", call_checks.collectives_take_time),
     "results came after contributions": ("members", causality_checks.allreduces_take_time),
     "every reported task ended": ("members", program_checks.syncs_ended),
-    "the run ended as specified": ("stops", run_checks.run_ends_as_written),
+    "the run ended as specified": ("stops", stop_checks.run_ends_as_written),
 }
 """The checks of a run of programs: only their own reports are known."""
 

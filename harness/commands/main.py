@@ -55,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP
         interrupt_by_ctrl_c()
+        if problems := needs.find_problems((needs.probe_docstrings,)):
+            print_error(str(problems[0]))
+            return INTERNAL_ERROR
         parser = make_parser()
         if "_ARGCOMPLETE" in os.environ:  # a shell asks what Tab may complete
             from trunkline.harness.commands import completers

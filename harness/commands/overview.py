@@ -24,7 +24,7 @@ from trunkline.harness.config.units import (
     split_name,
 )
 from trunkline.harness.faults import trace_notes
-from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario import plan_dry_run, planning
 from trunkline.harness.scenario.scheme_settings import Component

@@ -15,17 +15,17 @@ from typing import Any, Protocol
 from trunkline.agents.events import fault_events
 from trunkline.agents.events.event import Log
 from trunkline.agents.timing.exact_waits import Alarm
-from trunkline.harness.faults.fault_syntax import write
-from trunkline.harness.faults.fault_types import Fault, needs_blackholes
-from trunkline.harness.faults.timeline import (
+from trunkline.harness.faults.fault_steps import (
     AgentChange,
     AgentStep,
     Began,
     Ended,
     FaultStep,
     LinkStep,
-    Timeline,
 )
+from trunkline.harness.faults.fault_types import Fault, needs_blackholes
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.network.interface import Network
 from trunkline.topologies.links import CHANGEABLE, Link
 from trunkline.topologies.model import Topology

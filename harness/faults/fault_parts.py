@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from trunkline.harness.config.document import shorten_words
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, Dimension
+from trunkline.harness.network.interface import Cut
 
 ALL = "all"
 """Instead of the second end of a link: all links of a site."""
+
+Direction = Literal["both", "one-way"]
+
+
+class FaultError(ValueError):
+    """A text that is not a fault. If it ends too early, `candidates` are words that may follow."""
+
+    def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
+        super().__init__(shorten_words(message))
+        self.candidates = candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +105,11 @@ class Delays:
     key: str
     field: str
 
+
+DIRECTION = Choice("direction", get_args(Direction))
+HOW = Choice("how", get_args(Cut))
+FOR = Clause("for", "for_s")
+EVERY = Clause("every", "every_s")
 
 Part = Ends | Name | Groups | Track | Hint | Choice | Clause | Setting | Delays | Sites
 

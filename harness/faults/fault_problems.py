@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from trunkline.harness.config import units
 from trunkline.harness.config.units import QuantityError
-from trunkline.harness.faults.fault_parts import Clause, Part, Setting
-from trunkline.harness.faults.fault_types import FaultError
+from trunkline.harness.faults.fault_parts import Clause, FaultError, Part, Setting
 from trunkline.topologies.formats import attributes
 
 MOST_ERRORS = 5

@@ -1,8 +1,8 @@
-"""Parses, writes and completes the text of faults (pure).
+"""Parses and completes the text of faults (pure).
 
 The text of a fault is one line, in a scenario's `timeline:` and in the shell. It has a verb, then
-its required words in the order of its usage, then its optional words in any order. `write` is the
-exact inverse of `parse`, and writes default values too.
+its required words in the order of its usage, then its optional words in any order.
+`fault_writing.write` is the exact inverse of `parse`.
 """
 
 from __future__ import annotations
@@ -10,36 +10,38 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field, fields
-from decimal import Decimal
 from typing import Any
 
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices
 from trunkline.harness.config.units import QuantityError
-from trunkline.harness.faults import availability, link_values, traces
+from trunkline.harness.faults import link_values
 from trunkline.harness.faults.fault_parts import (
     ALL,
     Choice,
     Clause,
     Delays,
     Ends,
+    FaultError,
     Groups,
     Hint,
     Name,
-    Part,
     Setting,
     Sites,
     Track,
 )
 from trunkline.harness.faults.fault_problems import FaultProblems, advise, split
-from trunkline.harness.faults.fault_types import VERBS, Availability, Fault, FaultError, Trace
+from trunkline.harness.faults.fault_types import VERBS, Fault
+from trunkline.harness.faults.fault_writing import describe_part, usage
+from trunkline.harness.faults.recorded import availability, traces
+from trunkline.harness.faults.recorded.recorded_faults import Trace
 from trunkline.topologies import distributions
 from trunkline.topologies.formats import delay_file
 from trunkline.topologies.formats.network_file import NOTED
 from trunkline.topologies.links import CHANGEABLE, TopologyError, find_problem
 from trunkline.topologies.model import Topology
-from trunkline.topologies.rates.access import find_gateway
+from trunkline.topologies.rates.access import GATEWAY, find_gateway
 
 Read = Callable[[str], str]
 """The content of a file that a text names; raises FaultError."""
@@ -78,31 +80,6 @@ def parse(
     return fault
 
 
-def write(fault: Fault) -> str:
-    """Write the text that `parse` reads as this fault."""
-    words = [fault.VERB]
-    for part in fault.PARTS:
-        match part:
-            case Ends():
-                words += [fault.a, fault.b]  # type: ignore[union-attr]
-            case Name() | Choice():
-                words.append(getattr(fault, part.field))
-            case Groups():
-                words.append(" | ".join(map(",".join, fault.groups)))  # type: ignore[union-attr]
-            case Track():
-                module: Any = availability if isinstance(fault, Availability) else traces
-                words.append(module.write(fault.steps))  # type: ignore[union-attr]
-            case Clause() if (value := getattr(fault, part.field)) is not None:
-                words.append(f"{part.word} {units.render(value, part.dimension)}")
-            case Setting() if (value := getattr(fault, part.field)) is not None:
-                words.append(f"{part.key}={_write_setting(value, part)}")
-            case Delays() if (value := getattr(fault, part.field)) is not None:
-                words.append(f"{part.key}={value}")
-            case Sites() if names := getattr(fault, part.field):
-                words.append(f"{part.key}={','.join(names)}")
-    return " ".join(words)
-
-
 def complete(
     text: str, topology: Topology, targets: Iterable[str] | None = None
 ) -> tuple[str, ...]:
@@ -118,48 +95,6 @@ def complete(
         candidates = error.candidates
     prefix, comma, last = unfinished.rpartition(",")  # a list of sites
     return tuple(prefix + comma + word for word in candidates if word.startswith(last))
-
-
-def usage(verb: str) -> str:
-    """The usage of a verb: `outage SITE SITE [both|one-way] [blackhole|carrier] [for TIME]`."""
-    optional = {field.name for field in fields(VERBS[verb]) if field.default is not MISSING}
-    words = [verb]
-    for part in VERBS[verb].PARTS:
-        may_miss = isinstance(part, Hint) or getattr(part, "field", None) in optional
-        words.append(f"[{describe_part(part)}]" if may_miss else describe_part(part))
-    return " ".join(words)
-
-
-def describe_part(part: Part) -> str:
-    """The form of a part in a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
-    match part:
-        case Ends():
-            return "SITE SITE|all" if part.all else "SITE SITE"
-        case Name(agents=agents, programs=programs):
-            words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
-            return "|".join(words)
-        case Groups():
-            return "SITE,... [| SITE,...]..."
-        case Track():
-            return "FILE"
-        case Hint(key=key, word=word):
-            return f"{key}={word}"
-        case Choice(words=words):
-            return "|".join(words)
-        case Clause(word=word):
-            return f"{word} TIME"
-        case Setting(key=key, dimension=dimension, is_range=is_range):
-            noun = "NUMBER" if dimension is None else dimension.name.split()[-1].upper()
-            return f"{key}={noun}..{noun}" if is_range else f"{key}={noun}"
-        case Delays(key=key):
-            return f"{key}=NAME|FILE"
-        case Sites(key=key):
-            return f"{key}=SITE,..."
-
-
-def summary(verb: str) -> str:
-    """The effect of a verb, in one line."""
-    return str(VERBS[verb].__doc__).partition("\n")[0]
 
 
 @dataclass(slots=True)
@@ -356,7 +291,9 @@ class _Reader:
 
     def _known(self, name: str, names: tuple[str, ...]) -> str:
         if names and name not in names:
-            self.problems.errors.append(FaultError(f"{name}: {list_choices(names, name)}"))
+            router = f"{name}{GATEWAY}"  # that several sites of this place share
+            allowed = list_choices(names, router if router in names else name)
+            self.problems.errors.append(FaultError(f"{name}: {allowed}"))
         return name
 
     def _file(self, name: str, instead: str = "the steps of a trace") -> str:
@@ -431,18 +368,3 @@ def _parse_range(text: str, part: Setting) -> tuple[float, float]:
 def _show(value: Any, part: Setting | Delays) -> str:
     dimension = part.dimension if isinstance(part, Setting) else None
     return str(value) if dimension is None else units.render(value, dimension)
-
-
-def _write_setting(value: Any, part: Setting) -> str:
-    """Write a value without spaces: `20Mbit/s`, `20..155Mbit/s`."""
-    if part.dimension is None:
-        return str(value)
-    if not part.is_range:
-        return units.render(value, part.dimension).replace(" ", "")
-    base = next(unit for unit, size in part.dimension.units.items() if size == 1)
-    return f"{'..'.join(_write_plain(number) for number in value)}{base}"
-
-
-def _write_plain(number: float) -> str:
-    text = f"{Decimal(repr(number)):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

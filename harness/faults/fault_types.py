@@ -1,54 +1,39 @@
 """Faults as data: every disturbance that a timeline or a person at the shell can request (pure).
 
 A fault is a frozen value. The docstring of its class is its help text. `VERB` is the first word of
-its text. `PARTS` are the words that may follow, in the order in which `harness.faults.fault_syntax`
-writes them. Fields with a default may be left out. `harness.faults.timeline` has the effects of
-faults on links and agents, and undoes them.
+its text. `PARTS` are the words that may follow, in the order in which
+`harness.faults.fault_writing` writes them. Fields with a default may be left out.
+`harness.faults.timeline` has the effects of faults on links and agents, and undoes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, get_args
 
-from trunkline.harness.config.document import shorten_words
 from trunkline.harness.config.units import TIME_S
 from trunkline.harness.faults.fault_parts import (
+    DIRECTION,
+    EVERY,
+    FOR,
+    HOW,
     LINK_VALUES,
-    Choice,
-    Clause,
+    Direction,
     Ends,
+    FaultError,
     Groups,
-    Hint,
     Name,
     Part,
     Setting,
     Sites,
-    Track,
 )
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Trace
 from trunkline.harness.network.interface import Cut
 
-Direction = Literal["both", "one-way"]
 Range = tuple[float, float]
 """Smallest and largest value; draws are uniform between them."""
 
-
-class FaultError(ValueError):
-    """A text that is not a fault. If it ends too early, `candidates` are words that may follow."""
-
-    def __init__(self, message: str, candidates: tuple[str, ...] = ()) -> None:
-        super().__init__(shorten_words(message))
-        self.candidates = candidates
-
-
-_DIRECTION = Choice("direction", get_args(Direction))
-_HOW = Choice("how", get_args(Cut))
-_FOR = Clause("for", "for_s")
-_EVERY = Clause("every", "every_s")
-_FROM = Hint("from", "first|TIME|DATE")
-_STEP = Hint("step", "TIME")
-_COLUMNS = Hint("columns", "NAME,...")
 _DRAWN = tuple(
     Setting(part.key, part.field, part.dimension, is_range=True)
     for part in LINK_VALUES
@@ -61,7 +46,7 @@ class Outage:
     """Stops a link. `blackhole`: packets vanish; `carrier`: both interfaces go down."""
 
     VERB: ClassVar = "outage"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, _HOW, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), DIRECTION, HOW, FOR)
     a: str
     b: str
     direction: Direction = "both"
@@ -77,7 +62,7 @@ class Isolate:
     """Stops all links of a site."""
 
     VERB: ClassVar = "isolate"
-    PARTS: ClassVar[tuple[Part, ...]] = (Name("site"), _HOW, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("site"), HOW, FOR)
     site: str
     how: Cut = "blackhole"
     for_s: float | None = None
@@ -88,7 +73,7 @@ class Partition:
     """Stops all links between the groups; a single group is cut off from all other sites."""
 
     VERB: ClassVar = "partition"
-    PARTS: ClassVar[tuple[Part, ...]] = (Groups(), _HOW, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Groups(), HOW, FOR)
     groups: tuple[tuple[str, ...], ...]
     how: Cut = "blackhole"
     for_s: float | None = None
@@ -102,7 +87,7 @@ class Flap:
     """Stops a link for the first half of every period."""
 
     VERB: ClassVar = "flap"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), _DIRECTION, _HOW, _EVERY, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(), DIRECTION, HOW, EVERY, FOR)
     a: str
     b: str
     every_s: float
@@ -120,7 +105,7 @@ class SetLink:
     """Changes values of a link, or of all links of a site; without `for` they stay until `mend`."""
 
     VERB: ClassVar = "setlink"
-    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True), _DIRECTION, *LINK_VALUES, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Ends(all=True), DIRECTION, *LINK_VALUES, FOR)
     a: str
     b: str
     direction: Direction = "both"
@@ -149,7 +134,7 @@ class Redraw:
     """Draws new values for every direction of every link, uniformly, from the scenario's seed."""
 
     VERB: ClassVar = "redraw"
-    PARTS: ClassVar[tuple[Part, ...]] = (*_DRAWN, _EVERY, _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (*_DRAWN, EVERY, FOR)
     rate_mbps: Range | None = None
     delay_ms: Range | None = None
     loss_percent: Range | None = None
@@ -166,101 +151,11 @@ class Redraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """The values of a link from `at_s` after a trace's start on; None keeps a value.
-
-    A rate of 0 stops the link (a blackhole).
-    """
-
-    at_s: float
-    rate_mbps: float | None = None
-    delay_ms: float | None = None
-    loss_percent: float | None = None
-    jitter_ms: float | None = None
-
-    def values(self) -> dict[str, float]:
-        """The values that it gives to a link, by their field of `Link`; a rate of 0 is none."""
-        names = ("rate_mbps", "delay_ms", "loss_percent", "jitter_ms")
-        named = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return named if self.rate_mbps != 0 else {k: named[k] for k in named if k != "rate_mbps"}
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Changes a link as in a file of rates, delays, jitter or losses; `every` repeats it.
-
-    `notes` are what a user should know about how the file was read.
-    """
-
-    VERB: ClassVar = "trace"
-    PARTS: ClassVar[tuple[Part, ...]] = (
-        Ends(),
-        Track(),
-        _DIRECTION,
-        Hint("unit", "UNIT"),
-        _STEP,
-        _FROM,
-        Hint("rate", "COLUMN"),
-        _COLUMNS,
-        _EVERY,
-        _FOR,
-    )
-    a: str
-    b: str
-    steps: tuple[Step, ...]
-    direction: Direction = "one-way"
-    every_s: float | None = None
-    for_s: float | None = None
-    notes: tuple[str, ...] = field(default=(), compare=False)
-
-    def __post_init__(self) -> None:
-        _check_end(self.steps[-1].at_s, self.every_s)
-
-    @property
-    def has_outages(self) -> bool:
-        """Whether it stops the link."""
-        return any(step.rate_mbps == 0 for step in self.steps)
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A site is available, or not, from `at_s` after a trace's start on."""
-
-    at_s: float
-    on: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """Stops all links of a site while it is off in a file; `every` repeats it."""
-
-    VERB: ClassVar = "availability"
-    PARTS: ClassVar[tuple[Part, ...]] = (
-        Name("site"),
-        Track(),
-        _HOW,
-        _STEP,
-        _FROM,
-        _COLUMNS,
-        _EVERY,
-        _FOR,
-    )
-    site: str
-    steps: tuple[Switch, ...]
-    how: Cut = "blackhole"
-    every_s: float | None = None
-    for_s: float | None = None
-
-    def __post_init__(self) -> None:
-        _check_end(self.steps[-1].at_s, self.every_s)
-
-
-@dataclass(frozen=True, slots=True)
 class Kill:
     """Kills an agent or a program (SIGKILL); with `for` it starts again after that time."""
 
     VERB: ClassVar = "kill"
-    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), FOR)
     who: str
     for_s: float | None = None
 
@@ -270,7 +165,7 @@ class Leave:
     """Asks a program to end (SIGTERM, 5 s later SIGKILL); with `for` it starts again."""
 
     VERB: ClassVar = "leave"
-    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True, programs=True), _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True, programs=True), FOR)
     who: str
     for_s: float | None = None
 
@@ -280,7 +175,7 @@ class Pause:
     """Freezes an agent or a program (SIGSTOP); its kernel still acknowledges what arrives."""
 
     VERB: ClassVar = "pause"
-    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), _FOR)
+    PARTS: ClassVar[tuple[Part, ...]] = (Name("who", agents=True), FOR)
     who: str
     for_s: float | None = None
 
@@ -348,7 +243,7 @@ class Churn:
         Setting("total", "total"),
         Sites("among", "among"),
         Setting("seed", "seed"),
-        _FOR,
+        FOR,
     )
     outages_s: float | None = None
     pauses_s: float | None = None
@@ -415,11 +310,6 @@ def needs_blackholes(faults: Iterable[Fault]) -> bool:
 def _check_direction(direction: Direction, how: Cut) -> None:
     if how == "carrier" and direction == "one-way":
         raise FaultError("carrier one-way: expected both: interfaces go down at both ends")
-
-
-def _check_end(last_s: float, every_s: float | None) -> None:
-    if every_s is not None and every_s <= last_s:
-        raise FaultError(f"every {every_s:g} s: expected more than {last_s:g} s, its end")
 
 
 def _check_once(sites: Sequence[str]) -> None:

@@ -9,17 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.faults.fault_parts import ALL
+from trunkline.harness.faults.fault_parts import ALL, Direction, FaultError
 from trunkline.harness.faults.fault_problems import FaultProblems
-from trunkline.harness.faults.fault_types import (
-    Direction,
-    Fault,
-    FaultError,
-    Partition,
-    Redraw,
-    SetLink,
-    Trace,
-)
+from trunkline.harness.faults.fault_types import Fault, Partition, Redraw, SetLink
+from trunkline.harness.faults.recorded.recorded_faults import Trace
 from trunkline.topologies.links import TopologyError, check_values, fit
 from trunkline.topologies.model import Topology
 

@@ -18,8 +18,14 @@ from typing import Any, Literal
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.faults.churn import CHURN_KINDS, draw_fault
 from trunkline.harness.faults.fault_parts import ALL
+from trunkline.harness.faults.fault_steps import (
+    AgentStep,
+    Began,
+    Ended,
+    FaultStep,
+    LinkStep,
+)
 from trunkline.harness.faults.fault_types import (
-    Availability,
     Churn,
     Fault,
     Flap,
@@ -35,9 +41,9 @@ from trunkline.harness.faults.fault_types import (
     Restart,
     Resume,
     SetLink,
-    Trace,
 )
 from trunkline.harness.faults.link_values import directed_links, links_between, links_of
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Trace
 from trunkline.harness.network.interface import Cut
 from trunkline.topologies.links import Link, fit
 from trunkline.topologies.model import Topology
@@ -49,50 +55,6 @@ class Entry:
 
     at_s: float
     fault: Fault
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """Step: a fault begins; `targets` are links (`a -> b`), agents or programs.
-
-    They are empty if all links are.
-    """
-
-    number: int
-    fault: Fault
-    targets: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Step: a fault is over."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class LinkStep:
-    """Step: a directed link changes its values and cuts."""
-
-    before: Link
-    after: Link
-    cuts_before: frozenset[Cut]
-    cuts_after: frozenset[Cut]
-
-
-AgentChange = Literal["kill", "leave", "restart", "pause", "resume"]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentStep:
-    """Step: the fault of this number changes an agent or a program."""
-
-    who: str
-    do: AgentChange
-    number: int
-
-
-FaultStep = Began | Ended | LinkStep | AgentStep
 
 
 @dataclass(slots=True)

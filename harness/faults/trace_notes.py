@@ -17,7 +17,8 @@ from trunkline.harness.config.units import (
     count_of,
     short,
 )
-from trunkline.harness.faults.fault_types import Availability, Fault, Trace
+from trunkline.harness.faults.fault_types import Fault
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Trace
 from trunkline.harness.faults.timeline import Entry
 
 CELLS = 32

@@ -9,9 +9,7 @@ commands at sites let the clock run.
 from __future__ import annotations
 
 import ctypes
-import difflib
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,13 +23,16 @@ from trunkline.agents.timing.exact_waits import Alarm
 from trunkline.harness.config import units
 from trunkline.harness.config.document import list_choices, shorten_words
 from trunkline.harness.faults.fault_injector import FaultInjector, require_blackholes
-from trunkline.harness.faults.fault_syntax import parse, write
-from trunkline.harness.faults.fault_types import VERBS, Fault, FaultError, Heal, Mend, Outage
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.fault_syntax import parse
+from trunkline.harness.faults.fault_types import VERBS, Fault, Heal, Mend, Outage
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.live import live_state
 from trunkline.harness.live.followed_output import FollowedOutput
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
+from trunkline.harness.live.unknown_words import explain_unknown
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.network.interface import LinkCounters, NetworkError
 from trunkline.harness.network.mininet_net import MininetNetwork
@@ -51,9 +52,6 @@ Each look makes the kernel work a little, which lets virtual time pass.
 
 ENDING = "the run is ending"
 
-OWN_VERBS = ("step", "status", "links", "output", "watch", "save", "link", "source", "exit", "help")
-"""The shell's own verbs, for guesses."""
-
 SAVED_AFTER_S = 0.001
 """A saved scenario stops this long after the moment of saving, so that it repeats the last fault,
 whose time differs by microseconds."""
@@ -71,21 +69,6 @@ class RunSupervisor(Protocol):
 
 class RefusedError(Exception):
     """A request cannot be carried out; the text says why and what is allowed."""
-
-
-def explain_unknown(word: str, sites: Sequence[str]) -> str:
-    """The refusal of a line that begins with neither a verb nor a site, with a guess.
-
-    Mininet's hosts are often called h1, h2 and so on; here the rank decides.
-    """
-    rank = re.fullmatch(r"h(\d+)", word)
-    if rank and 0 < int(rank[1]) <= len(sites):
-        near = [sites[int(rank[1]) - 1]]
-    else:
-        known = [*VERBS, *OWN_VERBS, *mininet_cli.verbs(), *sites]
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{word}: unknown: {hint}expected a verb (see: help) or a site: {', '.join(sites)}"
 
 
 def _write(lines: Sequence[live_state.Line]) -> str:

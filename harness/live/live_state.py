@@ -29,8 +29,8 @@ from trunkline.harness.config.units import (
     render,
     short,
 )
-from trunkline.harness.faults.fault_syntax import write
 from trunkline.harness.faults.fault_types import Fault
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.harness.record import targets
 from trunkline.harness.record.lives import LivesSoFar

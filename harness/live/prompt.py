@@ -16,6 +16,7 @@ import fcntl
 import os
 import readline
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -28,12 +29,13 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from trunkline.harness.config import units
-from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults import fault_syntax, fault_writing
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.live.channel import Channel, RunOverError, save
 from trunkline.harness.live.control_socket import OVER
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
+from trunkline.harness.live.wrapping import wrap_lines
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.processes.lines import Message
 from trunkline.harness.scenario.settings import Scenario
@@ -154,19 +156,20 @@ class Shell(cmd.Cmd):
     def do_help(self, arg: str) -> None:
         """Show all verbs, or the help of one."""
         if arg in VERBS:
-            self._show(f"{fault_syntax.usage(arg)}\n{fault_syntax.summary(arg)}\n")
+            self._show(f"{fault_writing.usage(arg)}\n{fault_writing.summary(arg)}\n")
         elif arg in (known := {**self.mininet_verbs, **SHELL_VERBS}):
             self._show("\n".join(line.strip() for line in known[arg].splitlines()) + "\n")
         elif arg:
             self._complain(f"{arg}: there is no such verb")
         else:
-            for title, names in (
-                ("faults", VERBS),
-                ("the session", SHELL_VERBS),
-                ("Mininet", self.mininet_verbs),
+            for title, words in (
+                ("faults", " ".join(sorted(VERBS))),
+                ("session", " ".join(sorted(SHELL_VERBS))),
+                ("Mininet", " ".join(sorted(self.mininet_verbs))),
+                ("SITE COMMAND", "does a command at a site; names of sites become addresses"),
+                ("help VERB", "explains one"),
             ):
-                self._show(f"{title}: {' '.join(sorted(names))}\n")
-            self._show("SITE COMMAND does a command at a site; names of sites become addresses\n")
+                self._show(_fit(f"{title:12}  {words}\n"))
 
     def completenames(self, text: str, *_: Any) -> list[str]:
         """The verbs and sites that begin so."""
@@ -281,7 +284,7 @@ class Shell(cmd.Cmd):
         said = self.channel.ask(line, show, wait)
         show("")
         if said["done"]:
-            self._show(said["text"])
+            self._show(_fit(said["text"]))
         elif said["text"]:
             self._complain(said["text"])
         return said
@@ -377,8 +380,15 @@ class Shell(cmd.Cmd):
     @staticmethod
     def _complain(text: str) -> None:
         sys.stdout.flush()
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{_fit(text)}\n")
         sys.stderr.flush()
+
+
+def _fit(text: str) -> str:
+    """The text with lines that fit the terminal, if there is one."""
+    if not sys.stdout.isatty():
+        return text
+    return wrap_lines(text, shutil.get_terminal_size().columns)
 
 
 class AttachedShell(Shell):

@@ -69,17 +69,22 @@ class Process:
         os.close(self.pidfd)
 
 
-def fork(act: Callable[[], int], handlers: Mapping[int, Any] = HANDLERS) -> Process:
+def fork(
+    act: Callable[[], int],
+    handlers: Mapping[int, Any] = HANDLERS,
+    last_signal: int = signal.SIGKILL,
+) -> Process:
     """Fork a process that calls `act` and exits with the code that it returns.
 
-    The process dies with this one. An exception ends it with a traceback and the code FAILED. A
-    caller that must record the process before a signal interrupts it calls this in `signals_held`.
+    The process gets the `last_signal` when this one ends. An exception ends it with a traceback and
+    the code FAILED. A caller that must record the process before a signal interrupts it calls this
+    in `signals_held`.
     """
     parent = os.getpid()
     with signals_held():
         pid = os.fork()
         if pid == 0:
-            _act_and_exit(act, handlers, parent)
+            _act_and_exit(act, handlers, parent, last_signal)
         return Process(pid, os.pidfd_open(pid))
 
 
@@ -97,11 +102,13 @@ def signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: int) -> None:
+def _act_and_exit(
+    act: Callable[[], int], handlers: Mapping[int, Any], parent: int, last_signal: int
+) -> None:
     """Run as the forked process; never returns."""
     code = FAILED
     try:
-        end_with(parent, handlers)
+        end_with(parent, handlers, last_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         code = act()
     except BaseException:
@@ -110,11 +117,13 @@ def _act_and_exit(act: Callable[[], int], handlers: Mapping[int, Any], parent: i
         os._exit(code)
 
 
-def end_with(parent: int, handlers: Mapping[int, Any] = HANDLERS) -> None:
-    """Have the kernel kill this forked process when its parent ends; set its signal handlers."""
+def end_with(
+    parent: int, handlers: Mapping[int, Any] = HANDLERS, last_signal: int = signal.SIGKILL
+) -> None:
+    """Have the kernel end this forked process when its parent ends; set its signal handlers."""
     for number, handler in handlers.items():
         signal.signal(number, handler)
-    _prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    _prctl(_PARENT_DEATH_SIGNAL, last_signal)
     # The first process of a namespace sees no parent. Any other has a new one: ours has ended.
     if os.getppid() not in (parent, 0):
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), last_signal)

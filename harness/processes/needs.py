@@ -121,12 +121,14 @@ WRITING_REMEDIES: Mapping[int, str] = {
 }
 """What helps if a file or a folder cannot be written."""
 
+LOOP_REMEDY = "remove or mend the symbolic link that leads to itself"
+
 ONLY_WHEN_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 """The errors among them that reading a file never gives."""
 
 
 def prepare() -> None:
-    """Mend what a process can mend itself: closed standard files, too few open files, no HOME.
+    """Mend what a process can mend itself: closed standard files, few open files, its environment.
 
     A file that is opened gets the lowest free number. With standard output closed, what is printed
     would go into that file. HOME says where the kernel and the settings of libraries and of SSH
@@ -147,6 +149,9 @@ def prepare() -> None:
             os.environ["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:  # such as a number that a container has chosen
             os.environ["HOME"] = "/"
+    os.environ.pop("MPLBACKEND", None)  # figures go to files; matplotlib refuses unknown ones
+    if not os.environ.get("SOURCE_DATE_EPOCH", "0").isdecimal():  # numpy refuses it
+        del os.environ["SOURCE_DATE_EPOCH"]
 
 
 def _open_null(number: int, mode: str) -> None:
@@ -162,6 +167,14 @@ def _open_null(number: int, mode: str) -> None:
     name = ("stdin", "stdout", "stderr")[number]
     if getattr(sys, name) is None:
         setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 (open until the end)
+
+
+def probe_docstrings() -> Finding:
+    """Whether Python keeps docstrings: descriptions of commands and of options are in them."""
+    if sys.flags.optimize < 2:
+        return Finding("docstrings", "ok", "Python keeps them")
+    found = "Python leaves them out (PYTHONOPTIMIZE=2 or -OO), and commands need them"
+    return Finding("docstrings", "problem", found, "unset PYTHONOPTIMIZE")
 
 
 def probe_proc() -> Finding:
@@ -287,9 +300,15 @@ def explain_error(error: BaseException) -> tuple[str, str] | None:
         return _explain_lack_of_memory()
     if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
         return PROCESSES.describe(), PROCESSES.suggest()
+    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):  # Python's until 3.12
+        return "a path cannot be followed", LOOP_REMEDY
     if not isinstance(error, OSError):
         return None
     number = error.errno or 0
+    if number == errno.ELOOP:
+        return f"{error.filename or 'a path'} cannot be followed", LOOP_REMEDY
+    if number == errno.ENOENT and error.filename is None and not _has_folder():
+        return "the current folder is gone", "cd into a folder that exists"
     if number == errno.ENOMEM:
         return _explain_lack_of_memory()
     if number in (errno.EMFILE, errno.ENFILE):
@@ -300,6 +319,15 @@ def explain_error(error: BaseException) -> tuple[str, str] | None:
         what = error.filename or "standard output or a file"
         return f"{what} cannot be written", WRITING_REMEDIES[number]
     return None
+
+
+def _has_folder() -> bool:
+    """Whether the current folder still exists."""
+    try:
+        os.getcwd()  # noqa: PTH109 (Path.cwd is the same)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _explain_lack_of_memory() -> tuple[str, str]:

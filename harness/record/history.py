@@ -23,6 +23,7 @@ from trunkline.agents.events.run_events import (
     AgentFailed,
     CaptureEnded,
     LinksCounted,
+    NetworkReady,
     Predicted,
     RunFinished,
     RunStarted,
@@ -271,8 +272,8 @@ class History(EventsByKind):
 
     @property
     def is_predicted(self) -> bool:
-        """Whether a model made the events, and no run."""
-        return bool(self.all(Predicted))
+        """Whether a model made the events, and no run: a prediction has no network."""
+        return bool(self.all(Predicted)) and not self.all(NetworkReady)
 
     @property
     def syncs(self) -> tuple[Sync, ...]:

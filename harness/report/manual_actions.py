@@ -13,6 +13,7 @@ from trunkline.agents.events.causes import Asked, Broken
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
 from trunkline.agents.events.run_events import RunFinished, Stopping
 from trunkline.harness.record.history import History
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 
 LETTERS = 200
 """The longest text of one action or reason."""
@@ -36,12 +37,14 @@ def describe_end(history: History) -> str:
 
 
 def list_actions(history: History) -> tuple[str, ...]:
-    """What a user did to the run, in order of time; ending it is the last."""
-    end_ns = _find_end_ns(history)
-    return (
-        *_describe_each(history),
-        *([] if end_ns is None else [f"run ended at {_format_s(end_ns)}"]),
-    )
+    """What a user did to the run, in order of time; ending it is the last.
+
+    Times are those of the prompt and of the timeline, if their clock has begun.
+    """
+    begin_ns = find_timeline_start_ns(history) or 0
+    deeds, end_ns = [*_list_deeds(history)], _find_end_ns(history)
+    deeds += [] if end_ns is None else [(end_ns, "run ended")]
+    return tuple(f"{text} at {_format_s(t_ns - begin_ns)}" for t_ns, text in deeds)
 
 
 def describe_actions(history: History) -> str:
@@ -49,7 +52,9 @@ def describe_actions(history: History) -> str:
     every = list(list_actions(history))
     if len(every) > SHOWN:
         every[SHOWN - 1 : -1] = [f"{len(every) - SHOWN} more"]
-    return "; ".join(every)
+    begin_ns = find_timeline_start_ns(history)
+    later = f" ({_format_s(begin_ns)} later in tables)" if every and begin_ns else ""
+    return "; ".join(every) + later
 
 
 def describe_run(history: History) -> str:
@@ -58,13 +63,13 @@ def describe_run(history: History) -> str:
     return f"{describe_end(history)}{hand}" if history.events else ""
 
 
-def _describe_each(history: History) -> Iterator[str]:
+def _list_deeds(history: History) -> Iterator[tuple[int, str]]:
     """Every action but the end. The session heals before an end by hand: that heal is left out."""
     faults = [fault for fault in history.all(FaultStarted) if fault.asked and not fault.at_end]
     deeds = [(fault.t_ns, fault.text) for fault in faults]
     deeds += [(command.t_ns, command.line) for command in history.all(CommandTyped)]
     for t_ns, text in sorted(deeds):
-        yield f"{textwrap.shorten(text, LETTERS, placeholder='…')} at {_format_s(t_ns)}"
+        yield t_ns, textwrap.shorten(text, LETTERS, placeholder="…")
 
 
 def _find_end_ns(history: History) -> int | None:

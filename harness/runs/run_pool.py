@@ -1,8 +1,9 @@
 """Many runs, several at a time, each in its own process (`harness.runs.run_process`).
 
 A run's embedded kernel claims a processor, handles signals and dies with its parent. With a process
-per run, all of this works as it does for a single run. The processes die with this one, and `run`
-ends them before it returns or raises.
+per run, all of this works as it does for a single run. The processes are forks of one that has
+imported what they need (`harness.runs.run_starter`). They die with this one, and `run` ends them
+before it returns or raises.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import dataclasses
 import json
 import os
 import selectors
-import subprocess
+import signal
 import sys
 import time
 from collections import deque
@@ -23,6 +24,7 @@ from typing import Protocol
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.live.sweep_progress import Running, SweepProgress
+from trunkline.harness.processes.fork_server import ForkServer, ServedProcess
 from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.settings import Scenario
@@ -31,6 +33,12 @@ GRACE_S = 20.0
 """What a run gets to end cleanly, in seconds: more than the embedded kernel takes at most."""
 
 PROGRAM = (sys.executable, "-m", "trunkline.harness.runs.run_process")
+"""The command of a run's process."""
+
+STARTER = (sys.executable, "-m", "trunkline.harness.runs.run_starter")
+NEEDED = tuple(f"trunkline.{part}." for part in ("agents", "topologies", "workloads"))
+"""Where modules are that this process has imported for its scenarios, and that runs import, too."""
+
 POLL_S = 1.0
 LAST_LINES = 15
 
@@ -106,11 +114,18 @@ def run(
     """
     waiting = deque(jobs)
     running: list[_Child] = []
-    try:
-        with selectors.DefaultSelector() as selector:
+    needed = sorted(name for name in sys.modules if name.startswith(NEEDED))
+    server = ForkServer((*STARTER, *PROGRAM, "--", *needed, "--"), ROOT)
+    with server, selectors.DefaultSelector() as selector:
+        try:
             while True:
                 while waiting and len(running) < at_once:
-                    child = _Child.start(waiting.popleft(), runs_dir)
+                    job = waiting.popleft()
+                    try:
+                        child = _Child.start(job, runs_dir, server)
+                    except ConnectionError as error:
+                        on_finished(Finished(job, "error", None, f"no run can start: {error}"))
+                        continue
                     running.append(child)
                     selector.register(child.output, selectors.EVENT_READ, child)
                 on_running([Running(each.job.identity, each.share) for each in running])
@@ -121,8 +136,8 @@ def run(
                         selector.unregister(key.fd)
                         running.remove(key.data)
                         on_finished(key.data.wait_for_result())
-    finally:
-        _end_all(running)
+        finally:
+            _end_all(running)
 
 
 def tell_progress(
@@ -142,34 +157,32 @@ class _Child:
     """The process of one job, and its reports so far."""
 
     job: Job
-    process: subprocess.Popen[bytes]
+    process: ServedProcess
+    output: int
     share: float = 0.0
     lines: Lines = field(default_factory=Lines)
     finished: Finished | None = None
     other: deque[str] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
     @classmethod
-    def start(cls, job: Job, runs_dir: Path) -> _Child:
-        """Start the process in its own process group, so that the terminal's Ctrl-C skips it."""
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", *PROGRAM],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
+    def start(cls, job: Job, runs_dir: Path, server: ForkServer) -> _Child:
+        """Start the process. Raises ConnectionError if the server has ended."""
         request = {**dataclasses.asdict(job), "runs_dir": str(runs_dir.resolve())}
         request["file"] = str(Path(job.file).resolve())
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        given, request_end = os.pipe()
+        output, output_end = os.pipe()
+        try:
+            process = server.fork(given, output_end)
+        except BaseException:
+            os.close(request_end)
+            os.close(output)
+            raise
+        finally:
+            os.close(given)
+            os.close(output_end)
+        with contextlib.suppress(BrokenPipeError), os.fdopen(request_end, "wb") as pipe:
             pipe.write(json.dumps(request).encode())
-        return cls(job, process)
-
-    @property
-    def output(self) -> int:
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
+        return cls(job, process, output)
 
     def read_output(self) -> bool:
         """Read available output; False at its end."""
@@ -185,10 +198,9 @@ class _Child:
         words = "\n".join(self.other)
         return Finished(self.job, "error", None, f"the run's process ended with {code}: {words}")
 
-    def close(self) -> int:
+    def close(self) -> int | None:
         """Wait for the exit, and return the exit code; its output must have ended."""
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        os.close(self.output)
         return self.process.wait()
 
     def _handle_line(self, line: bytes) -> None:
@@ -208,13 +220,12 @@ class _Child:
 def _end_all(children: list[_Child]) -> None:
     """End the processes with SIGTERM, and after GRACE_S seconds with SIGKILL."""
     for child in children:
-        child.process.terminate()
+        child.process.send(signal.SIGTERM)
     deadline_s = time.monotonic() + GRACE_S
     try:
         for child in children:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.process.wait(max(0.0, deadline_s - time.monotonic()))
+            child.process.await_end(max(0.0, deadline_s - time.monotonic()))
     finally:
         for child in children:
-            child.process.kill()
+            child.process.send(signal.SIGKILL)
             child.close()

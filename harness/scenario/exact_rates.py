@@ -11,8 +11,10 @@ from collections.abc import Callable
 from trunkline.agents.events.event import Kind, Log, P
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
-from trunkline.harness.faults.timeline import LinkStep, Timeline
+from trunkline.harness.faults.fault_steps import LinkStep
+from trunkline.harness.faults.fault_types import Redraw, SetLink
+from trunkline.harness.faults.recorded.recorded_faults import Trace
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.scenario.settings import Scenario
 
 

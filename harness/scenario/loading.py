@@ -20,8 +20,8 @@ from trunkline.harness.config.bounded_files import check_regular
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
 from trunkline.harness.config.paths import find_scenario_folder
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_syntax import Read
-from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario import user_code
 from trunkline.harness.scenario.compute_limit import limited_calls
 from trunkline.harness.scenario.extensions import Extensions, discover

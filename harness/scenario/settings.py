@@ -29,7 +29,7 @@ from trunkline.workloads.program_roles import Program, find_programs, list_targe
 
 MAX_NAME = 64
 MOST_ALONE = 32
-"""The most sites of which, by default, each has a process of its own."""
+"""The most sites that, by default, have a process each for Python code of the user."""
 NAME_PATTERN = f"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}"
 
 
@@ -166,8 +166,9 @@ class Agents:
     """How the agents of sites are spread over processes; see docs/scale.md.
 
     Options:
-        per_process: how many sites share a process; `all` is all of them. By default each has a
-            process of its own. On the virtual clock, more than 32 sites share one.
+        per_process: how many sites share a process; `all` is all of them. By default, all sites
+            share one on the virtual clock; with up to 32 sites and Python code of your own, and on
+            the real clock, each site has its own.
     """
 
     per_process: Count | Literal["all"] | None = None
@@ -272,8 +273,10 @@ class Scenario:
     def agents_per_process(self) -> int:
         """How many sites have their agents in one process."""
         wanted, sites = self.agents.per_process, len(self.topology.site_names)
-        is_large = sites > MOST_ALONE and self.clock == "virtual"
-        return sites if wanted == "all" or (wanted is None and is_large) else wanted or 1
+        if wanted is None:
+            may_crash = bool(self.code) and sites <= MOST_ALONE
+            wanted = 1 if may_crash or self.clock == "real" else "all"
+        return sites if wanted == "all" else wanted
 
     @property
     def parties(self) -> int:

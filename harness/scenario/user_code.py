@@ -27,8 +27,8 @@ from trunkline.agents.planning.plan import Plan, PlanError
 from trunkline.agents.policies.policy import Policy
 from trunkline.harness.config.document import Document, ScenarioErrors
 from trunkline.harness.config.options import make_model, read_options
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_syntax import Read
-from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.compute_limit import ComputedTooLongError, limited_call
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.harness.scenario.user_results import (

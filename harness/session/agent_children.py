@@ -24,7 +24,7 @@ from trunkline.agents.events.run_events import AgentExited, AgentFailed, Stoppin
 from trunkline.agents.timing.clock import Punctuality
 from trunkline.agents.timing.exact_waits import await_readable
 from trunkline.agents.wire.identity import Identity
-from trunkline.harness.faults.timeline import AgentChange
+from trunkline.harness.faults.fault_steps import AgentChange
 from trunkline.harness.network.interface import Network
 from trunkline.harness.processes import prefault
 from trunkline.harness.processes.fork import Process, fork

@@ -29,8 +29,8 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
 )
 from trunkline.agents.timing.clock import Punctuality
+from trunkline.harness.faults.fault_steps import AgentChange
 from trunkline.harness.faults.fault_types import LEAVE_S
-from trunkline.harness.faults.timeline import AgentChange
 from trunkline.harness.network.interface import HOSTS, Network
 from trunkline.harness.processes.fork import Process
 from trunkline.harness.processes.lines import Lines, read_tail

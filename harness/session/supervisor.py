@@ -25,7 +25,7 @@ from trunkline.agents.events.event import RUNNER, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import AgentExited, Stopping, TimersLate
 from trunkline.agents.timing.clock import Punctuality
-from trunkline.harness.faults.timeline import AgentChange
+from trunkline.harness.faults.fault_steps import AgentChange
 from trunkline.harness.processes.fork import Process, signals_held
 from trunkline.harness.processes.start_time import wait_for_start
 from trunkline.harness.scenario.settings import Scenario

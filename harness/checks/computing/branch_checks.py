@@ -17,7 +17,7 @@ from trunkline.agents.events.round_events import (
 from trunkline.agents.events.task_events import Contributed, Received, TaskDropped, TaskFinished
 from trunkline.harness.checks.computing.compute_checks import Slack
 from trunkline.harness.checks.losses import Losses
-from trunkline.harness.checks.network.network_checks import RATE_TOLERANCE
+from trunkline.harness.checks.network.rate_limits import RATE_TOLERANCE
 from trunkline.harness.checks.payload.byte_checks import count_own
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CLOCK_NS

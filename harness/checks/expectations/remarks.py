@@ -19,10 +19,10 @@ from trunkline.agents.events.run_events import (
     SiteQuiet,
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
-from trunkline.harness.checks.fault_checks import find_start_ns
+from trunkline.harness.checks.frame.fault_checks import find_start_ns
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.config.units import TIME_S, count_of, short
-from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of

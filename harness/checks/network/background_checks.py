@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, takewhile
 
@@ -36,6 +36,9 @@ of the embedded kernel lets no more than a packet pass."""
 SLOW_START_ROUNDS, FIRST_WINDOW_BYTES, LEAST_RATE_SHARE = 3, 10_000, 0.8
 """A file needs at most so many round trips besides one for each doubling of its first window, and
 gets at least this share of the slowest link's rate, after all other traffic."""
+
+MISSED_NS = 1_000_000_000
+"""A file that did not arrive is missed this long after its start, or later."""
 
 DROPPED_NS = 3_000_000_000
 """TCP may wait so long in all for packets that a full queue dropped."""
@@ -297,29 +300,59 @@ def _find_late_files(flow: _Observed) -> Iterator[str]:
 
 
 def _find_slow_files(flow: _Observed) -> Iterator[str]:
-    """Whether a file took longer than its path needs for it and for all other traffic there.
+    """Whether a file took longer than its path allows.
 
-    It needs a handshake and a slow start, with full queues, and the rate of the slowest link. If an
-    interface of the path dropped packets, DROPPED_NS more are allowed. While something is cut or
-    lossy nothing is judged.
+    While something is cut or lossy nothing is judged.
     """
-    way = flow.way
     for event in flow.files:
         took_ns = event.t_ns - event.start_ns
-        if not way.is_calm(event.start_ns, event.t_ns):
+        if not flow.way.is_calm(event.start_ns, event.t_ns):
             continue
-        rounds = SLOW_START_ROUNDS + math.ceil(math.log2(1 + event.bytes / FIRST_WINDOW_BYTES))
-        others = sum(
-            size
-            for start_ns, end_ns, size in flow.others
-            if start_ns < event.t_ns and event.start_ns < end_ns
-        )
-        paced_ns = (event.bytes + others) * 8e3 / (way.least_mbps * LEAST_RATE_SHARE)
-        allowed_ns = rounds * way.most_round_ns + paced_ns + (DROPPED_NS if way.drops else 0)
+        allowed_ns = _most_ns(flow, event.bytes, event.start_ns, event.t_ns)
         if took_ns > allowed_ns:
             took, allowed = (f"{each / 1e9:.3f} s" for each in (took_ns, allowed_ns))
             yield f"a file of {event.bytes} bytes took {took}, more than {allowed}"
             return
+
+
+def _find_missing_files(
+    flow: _Observed, missing: Mapping[int, Sequence[int]], late_ns: int
+) -> Iterator[str]:
+    """Whether one of the `missing` files, by size, must have arrived before the run stopped.
+
+    That is so if its path was calm, and long enough for it, until the stop, or for a second after
+    its start, two, four and so on.
+    """
+    for size, start_ns in ((size, t_ns) for size, times in missing.items() for t_ns in times):
+        given_ns = MISSED_NS
+        while start_ns < flow.stopped_ns:
+            end_ns = min(start_ns + given_ns, flow.stopped_ns)
+            allowed_ns = late_ns + _most_ns(flow, size, start_ns, end_ns)
+            if end_ns - start_ns > allowed_ns and flow.way.is_calm(start_ns, end_ns):
+                began, allowed = (f"{each / 1e9:.3f} s" for each in (start_ns, allowed_ns))
+                yield f"a file of {size} bytes from {began} is missing; it needs up to {allowed}"
+                return
+            if end_ns == flow.stopped_ns:
+                break
+            given_ns *= 2
+
+
+def _most_ns(flow: _Observed, size: int, start_ns: int, end_ns: int) -> float:
+    """How long a file may take that is under way from `start_ns` to `end_ns`.
+
+    It needs a handshake and a slow start, with full queues, and the rate of the slowest link for
+    itself and for all other traffic there. If an interface of the path dropped packets, DROPPED_NS
+    more are allowed.
+    """
+    way = flow.way
+    rounds = SLOW_START_ROUNDS + math.ceil(math.log2(1 + size / FIRST_WINDOW_BYTES))
+    others = sum(
+        moved
+        for since_ns, until_ns, moved in flow.others
+        if since_ns < end_ns and start_ns < until_ns
+    )
+    paced_ns = (size + others) * 8e3 / (way.least_mbps * LEAST_RATE_SHARE)
+    return rounds * way.most_round_ns + paced_ns + (DROPPED_NS if way.drops else 0)
 
 
 def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
@@ -343,6 +376,7 @@ def _judge_files(flow: _Observed, late_ns: int) -> Iterator[str]:
     yield from _find_wrong_counts(flow)
     yield from _find_late_files(flow)
     yield from _find_slow_files(flow)
+    yield from _find_missing_files(flow, starts, late_ns)
     whole = sum(event.bytes for event in flow.files)
     out = sum(event.bytes for event in flow.sent)
     into = sum(event.bytes for event in flow.received)

@@ -56,11 +56,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
         yield fail("payload took auxiliary paths, which the scenario does not have")
     total = 0
     for task in history.tasks:
-        for event in task.all(Discarded):
-            arrived = sum(into.bytes for into in task.all(Received) if into.site == event.site)
-            if not early or event.bytes > arrived:
-                text = f"{event.site} discarded {event.bytes} of {arrived} bytes"
-                yield fail(f"{task}: {text}")
+        yield from _check_discarded(task, early)
         if task.all(Routed) and not rules.scenario.scheme.has_paths:
             yield fail(f"{task} took auxiliary paths, which the scenario does not have")
         silent = find_silent_sites(task, losses, rules.topology.site_names)
@@ -177,6 +173,18 @@ def _judge_exactly(
     discarded = sum(event.bytes for event in task.all(Discarded))
     if early and not _has_relays(task) and extra != discarded:
         yield fail(f"{task}: {extra} bytes too many, {discarded} discarded")
+
+
+def _check_discarded(task: Task, early: bool) -> Iterator[Finding]:
+    """Only what arrived can be discarded, in whole chunks, and only what was sent early."""
+    for event in task.all(Discarded):
+        arrived = sum(into.bytes for into in task.all(Received) if into.site == event.site)
+        if not early or event.bytes > arrived:
+            yield fail(f"{task}: {event.site} discarded {event.bytes} of {arrived} bytes")
+        sizes = [task.cut.size(chunk) for chunk in range(task.cut.count)]
+        if not min(sizes) * event.chunks <= event.bytes <= max(sizes) * event.chunks:
+            text = f"{event.site} discarded {event.bytes} bytes in {event.chunks} chunks"
+            yield fail(f"{task}: {text}")
 
 
 def _check_joins(task: Task) -> Iterator[Finding]:

@@ -26,10 +26,10 @@ from trunkline.agents.events.run_events import (
     RunFinished,
 )
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.frame.run_checks import check_kills
 from trunkline.harness.checks.network.background_checks import measure_background
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures, list_given_up
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.run_checks import check_kills
 from trunkline.harness.checks.verdict import (
     Finding,
     doubt,
@@ -211,6 +211,7 @@ def sites_took_part(history: History, rules: Rules) -> Iterator[Finding]:
             linked.update(hop if own_packets > refused else ())
             small_bytes = EMPTY_PACKET_BYTES * (max(own_packets, 0) - refused)
             spoke.update(hop if own_bytes > small_bytes + rules.frame_bytes * refused else ())
+        yield from _check_senders(history, rules, run)
         own = _find_senders(history, rules, run)
         spoke |= linked & own
         sent |= own
@@ -235,18 +236,43 @@ def _find_senders(history: History, rules: Rules, run: RunFinished) -> set[str]:
     if run.datagrams is None:
         return {*(run.with_data or ())} - {flow.src for flow in rules.flows}
     files = {flow.src for flow in rules.flows if flow.entry.kind == "tcp"}
-    sent, received = Counter[str](), Counter[str]()
-    flows = {flow.number: flow for flow in rules.flows}
-    for out in history.all(BackgroundSent):
-        sent[flows[out.flow].src if out.flow in flows else ""] += out.packets
-    for into in history.all(BackgroundReceived):
-        received[flows[into.flow].dst if into.flow in flows else ""] += into.packets
+    sent, received = _count_packets(history, rules)
     refused = sum(each.refused for each in run.datagrams)
     found = {*(run.with_data or ())} - files
     for each in run.datagrams:
         if each.received > received[each.site] or each.sent - sent[each.site] > refused:
             found.add(each.site)
     return found
+
+
+def _count_packets(history: History, rules: Rules) -> tuple[Counter[str], Counter[str]]:
+    """The packets of background traffic that each site sent, and those that each received."""
+    sent, received = Counter[str](), Counter[str]()
+    flows = {flow.number: flow for flow in rules.flows}
+    for out in history.all(BackgroundSent):
+        sent[flows[out.flow].src if out.flow in flows else ""] += out.packets
+    for into in history.all(BackgroundReceived):
+        received[flows[into.flow].dst if into.flow in flows else ""] += into.packets
+    return sent, received
+
+
+def _check_senders(history: History, rules: Rules, run: RunFinished) -> Iterator[Finding]:
+    """Each site has one count of datagrams, with background traffic; with_data names sites once."""
+    sites = sorted(rules.topology.site_names)
+    named = Counter(run.with_data or ())
+    for site, times in sorted(named.items()):
+        if site not in sites or times > 1:
+            yield fail(f"{site} is {count_of(times, 'time')} among the sites with data")
+    if run.datagrams is None:
+        return
+    if sorted(each.site for each in run.datagrams) != sites:
+        yield fail("datagrams are not counted once for each site")
+    sent, received = _count_packets(history, rules)
+    for each in run.datagrams:
+        if each.sent < sent[each.site] or each.received < received[each.site]:
+            text = f"{each.sent} datagrams sent and {each.received} received"
+            least = f"{sent[each.site]} and {received[each.site]} of background traffic"
+            yield fail(f"{each.site}: {text}, but {least}")
 
 
 def _count_refused(run: RunFinished, hop: Directed) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trunkline.harness.commands import sweeps, terminal
 from trunkline.harness.commands.verbs import compare as comparing
+from trunkline.harness.config import document
 from trunkline.harness.config.paths import SCENARIOS
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  trunkline reproduce --list
+  trunkline reproduce
   trunkline reproduce crew/4 --trials 5 --jobs 2
   trunkline reproduce crew/4 --set topology.sites=16 --set scheme.p=4
   trunkline reproduce crew/5 --fluid --set topology.sites=60 --set scheme.p=5
@@ -52,7 +53,9 @@ WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the figure, changes of it, and the number of trials."""
-    parser.add_argument("figure", nargs="?", metavar="FIGURE", help="such as crew/4")
+    parser.add_argument(
+        "figure", nargs="?", metavar="FIGURE", help="such as crew/4; without it, all are listed"
+    )
     parser.add_argument("--list", action="store_true", help="list the figures and their claims")
     parser.add_argument("--fluid", action="store_true", help="predict only, without measurements")
     parser.add_argument(
@@ -85,16 +88,16 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.study.papers import ModelFigure
 
     known = papers.find_figures()
-    if arguments.list:
+    if arguments.list or arguments.figure is None:
         width = max(map(len, known))
         for name, figure in known.items():
             print(f"{name:{width}}  {figure.claim}")
         return 0
-    wanted = str(arguments.figure)
+    wanted: str = arguments.figure
     panels = [wanted] if wanted in known else [n for n in known if wanted in _list_figures(n)]
     if not panels:
-        allowed = f"expected one of {', '.join(known)}, or --list"
-        raise terminal.UsageError(f"figure {wanted}: {allowed}")
+        allowed = document.list_choices(known, wanted)
+        raise terminal.UsageError(f"figure {wanted}: {allowed} (see: trunkline reproduce)")
     sweeps.check_shares(arguments)
     planned = {}
     for name in panels:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.run_events import ProgramsStarted
-from trunkline.harness.faults.fault_syntax import write
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.row import Row, column, to_s

@@ -100,7 +100,7 @@ def draw_run(
         entries.append(("stroke-fault", "target"))
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
-    picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts)
+    picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts, fits=True)
     return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))
 
 
@@ -124,6 +124,7 @@ def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) ->
         "The accuracy of every run over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
+        fits=True,
     )
     return charts.make_figure(
         picture, "Each run has its own clock.", charts.make_legend(entries, "line")
@@ -163,6 +164,7 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         "The accuracy of every variant over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
         lines,
+        fits=True,
     )
     words = f"{describe_models(curves)} {CURVES}"
     return charts.make_figure(picture, words, charts.make_legend(entries, "line"))

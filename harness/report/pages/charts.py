@@ -122,10 +122,15 @@ def fit_scale(values: Iterable[float], start: float, end: float, zero: bool = Tr
     return Scale(low - room, high + room, start, end)
 
 
-def draw_picture(height: float, label: str, *children: Child | Iterable[Child]) -> Html:
-    """An SVG picture; screen readers read the label."""
-    box = f"0 0 {number(WIDTH)} {number(height)}"
-    return tag("svg", *children, viewBox=box, role="img", aria_label=label)
+def draw_picture(
+    height: float, label: str, *children: Child | Iterable[Child], fits: bool = False
+) -> Html:
+    """An SVG picture; screen readers read the label.
+
+    A picture that `fits` is as narrow as the window, with larger text; others can be scrolled.
+    """
+    box, class_ = f"0 0 {number(WIDTH)} {number(height)}", "fits" if fits else None
+    return tag("svg", *children, viewBox=box, role="img", aria_label=label, class_=class_)
 
 
 def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:

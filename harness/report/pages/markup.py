@@ -23,7 +23,7 @@ _WHOLE = re.compile(
 )
 """A link, a number with its unit, or one with its interval."""
 
-_MARKS = frozenset(",;:")
+_MARKS = frozenset(",;:.)")
 """What stays with the word before it."""
 
 
@@ -76,7 +76,9 @@ def keep_together(text: str) -> Html:
     parts, end = [], 0
     for found in _WHOLE.finditer(text):
         parts.append(text[end : found.start()])
-        end = found.end() + (text[found.end() : found.end() + 1] in _MARKS)
+        end = found.end()
+        while text[end : end + 1] in _MARKS:
+            end += 1
         parts.append(tag("span", text[found.start() : end], class_="whole"))
     return join([*parts, text[end:]])
 

@@ -60,6 +60,7 @@ def draw_probes(probes: pd.DataFrame, clock: str) -> Html:
         tag("path", d=truth, class_="line stroke-grey"),
         dots(expected, "small stroke-orange"),
         dots(shares, "small stroke-blue"),
+        fits=True,
     )
     entries = [
         ("stroke-blue", "measured"),

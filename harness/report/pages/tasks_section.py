@@ -60,7 +60,7 @@ def draw_times(tasks: pd.DataFrame, took: str) -> Html:
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
     legend = charts.make_legend(shown, "dot", lines)
     return charts.make_figure(
-        charts.draw_picture(height, label, *parts), summarize(tasks, took) + note, legend
+        charts.draw_picture(height, label, *parts, fits=True), summarize(tasks, took) + note, legend
     )
 
 

@@ -77,8 +77,8 @@ class RunRow(Row, table="run"):
     convergence: ConvergenceOfRun | None = columns_of(ConvergenceOfRun)
     ended: str = column("why it ended")
     by_hand: str = column(
-        "actions of a user during the run, with their times; ending the run counts. At most five, "
-        "and the number of others; empty if there were none"
+        "actions of a user during the run, with their times by the timeline's clock; ending the "
+        "run counts. At most five, and the number of others; empty if there were none"
     )
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.faults.trace_columns import find_sites
-from trunkline.harness.faults.trace_tables import Row, Table, read_table
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.recorded.trace_columns import find_sites
+from trunkline.harness.faults.recorded.trace_tables import Row, Table, read_table
 from trunkline.topologies.formats import attributes
 from trunkline.topologies.formats.attributes import find_quantity, list_words
 from trunkline.topologies.formats.network_file import NOTED, Problems, list_some

@@ -13,8 +13,8 @@ from typing import Any
 
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath, list_choices
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_syntax import Read
-from trunkline.harness.faults.fault_types import FaultError
 
 MOST_TIMES = 100_000
 """The most measured times of a column: `resolved.yaml` has them."""

@@ -22,8 +22,8 @@ from trunkline.harness.config.options import (
     read_options,
     read_values,
 )
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_syntax import Read
-from trunkline.harness.faults.fault_types import FaultError
 from trunkline.harness.scenario.extensions import Extensions
 from trunkline.topologies.link_defaults import impair
 from trunkline.topologies.links import LinkOverride, TopologyError

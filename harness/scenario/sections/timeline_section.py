@@ -7,18 +7,14 @@ from collections.abc import Collection
 from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
 from trunkline.harness.config.options import Refusal, make_check, make_type
-from trunkline.harness.faults import availability
-from trunkline.harness.faults.fault_syntax import Read, parse, write
-from trunkline.harness.faults.fault_types import (
-    Availability,
-    Churn,
-    Fault,
-    FaultError,
-    Leave,
-    Trace,
-)
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.fault_syntax import Read, parse
+from trunkline.harness.faults.fault_types import Churn, Fault, Leave
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.recorded import availability
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Trace
+from trunkline.harness.faults.recorded.traces import MAX_STEPS
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.faults.traces import MAX_STEPS
 from trunkline.harness.scenario.settings import TimelineEntry
 from trunkline.topologies.model import Topology
 

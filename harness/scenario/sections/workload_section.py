@@ -7,7 +7,7 @@ from typing import Any
 
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.harness.config.document import KeyPath
-from trunkline.harness.faults.fault_types import FaultError
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.sections.section_reading import SectionReader
 from trunkline.workloads.base import tensor_bytes_of

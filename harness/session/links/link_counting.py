@@ -12,13 +12,8 @@ from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted, SiteQuiet
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.timing.exact_waits import Alarm
+from trunkline.harness.network.count_times import period_ns
 from trunkline.harness.network.interface import EMPTY_PACKET_BYTES, LinkCounters, Network
-
-FIRST_PERIOD_NS = 100_000_000
-"""The time between two counts at the beginning, in ns."""
-
-COUNTS = 50
-"""After so many counts the period doubles, so a run of any length has few."""
 
 QUIET_NS = 1_000_000_000
 """A site that moves no data for this time is logged."""
@@ -102,7 +97,7 @@ class LinkCounting:
                 yield LoggedEvent.of(SiteQuiet(t_ns, RUNNER, site, since_ns))
 
     def _wait(self) -> None:
-        self._next_ns += FIRST_PERIOD_NS << (self._counts // COUNTS)
+        self._next_ns += period_ns(self._counts)
         self._alarm.set(self._next_ns)
 
 

@@ -11,8 +11,9 @@ from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
-from trunkline.harness.faults.fault_syntax import write
-from trunkline.harness.faults.timeline import Began, Ended, FaultStep, LinkStep, Timeline
+from trunkline.harness.faults.fault_steps import Began, Ended, FaultStep, LinkStep
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.links import CHANGEABLE
 from trunkline.topologies.model import Topology

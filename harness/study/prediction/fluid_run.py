@@ -38,7 +38,8 @@ from trunkline.agents.planning.fluid.fluid_overlay import FluidOverlay
 from trunkline.agents.planning.fluid.fluid_tasks import FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready, Start
-from trunkline.harness.faults.fault_types import Redraw, SetLink, Trace
+from trunkline.harness.faults.fault_types import Redraw, SetLink
+from trunkline.harness.faults.recorded.recorded_faults import Trace
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.prediction.fluid_counts import Counts, Expectation, Window

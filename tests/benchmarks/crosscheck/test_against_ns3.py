@@ -44,6 +44,44 @@ def test_a_warm_connection_carries_a_model_at_the_rate_of_its_payload(program):
     assert found.tasks_s[2:] == pytest.approx([ideal_s, ideal_s], rel=0.02)
 
 
+def later_s(program, tcp, *changes):
+    times = simulate(parse(PAIR, "x.yaml", changes), program, tcp=tcp).tasks_s
+    return sum(times[2:]) / 2
+
+
+def test_cubic_is_as_fast_as_reno_where_reno_is_faster_than_its_curve(program):
+    lossy = "topology.loss=1 %", "workload.model=4 MB"
+    reno_s = later_s(program, "linux", *lossy, "network.congestion_control=reno")
+    assert later_s(program, "linux", *lossy) == pytest.approx(reno_s, rel=0.3)
+    assert later_s(program, "ns3", *lossy) > 2 * reno_s
+
+
+def test_a_burst_that_overflows_a_short_queue_needs_no_timeout(program):
+    short = "topology.delays=50 ms", "topology.queue=40 kB", "workload.model=4 MB"
+    assert later_s(program, "linux", *short) < 4.1
+    assert later_s(program, "ns3", *short) > 4.5
+
+
+def test_a_queue_has_as_many_bytes_as_the_link_says(program):
+    """A first window of 40 packets is sent at once, of which 19 fit into 30 kB: 21 are lost."""
+    burst = "topology.queue=30 kB", "network.initial_window=40", "workload.model=57920 B"
+    assert simulate(parse(PAIR, "x.yaml", [*burst, "stop.tasks=1"]), program).drops == 21
+
+
+def test_a_long_queue_holds_what_slow_start_sends(program):
+    long = "topology.rates=100 Mbit/s", "topology.delays=50 ms", "workload.model=12 MB"
+    assert simulate(parse(PAIR, "x.yaml", [*long, "stop.tasks=1"]), program).drops == 0
+
+
+def test_directions_have_delays_of_their_own(program):
+    """The model and its last acknowledgement take the fast way, and the message before the task."""
+    delays = "topology.delays={n1: {n2: 10 ms}, n2: {n1: 200 ms}}"
+    pushed = simulate(
+        parse(PAIR, "x.yaml", [delays, "stop.tasks=1", "workload.model=1 kB"]), program
+    )
+    assert pushed.tasks_s[0] == pytest.approx(0.011, abs=0.001)
+
+
 def test_losses_and_an_outage_drop_packets(program):
     lossy = simulate(parse(PAIR, "x.yaml", ["topology.loss=2 %"]), program)
     assert 0.01 < lossy.drops / lossy.packets < 0.03

@@ -70,15 +70,17 @@ def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
     ]
 
 
-def test_seeds_give_an_interval(tmp_path):
-    case = Case("pair", PAIR.file, 2, (NS3,), ())
+def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
+    case = Case("pair", PAIR.file, 3, (NS3,), ())
     store = Store(tmp_path)
-    for seed, ours, other in ((1, 1.0, 1.1), (2, 1.2, 1.1)):
+    for seed, ours, other in ((1, 1.0, 1.1), (2, 2.0, 2.1)):
         store.write(case, seed, UNPACED, make(ours))
         store.write(case, seed, NS3, make(other))
+    store.write(case, 3, UNPACED, make(9.0))  # the other side has not measured it yet
     (first, _) = compare([case], store, (NS3,))
-    assert first.percent == pytest.approx(0.0)
-    assert first.half == pytest.approx(100 * 12.706 * 0.1 / 1.1, rel=1e-3)
+    assert (first.ours, first.other) == ("1.500", "1.600")
+    assert first.percent == pytest.approx(7.5)  # 10 and 5 %
+    assert first.half == pytest.approx(12.706 * 2.5, rel=1e-3)
 
 
 def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):

@@ -27,11 +27,13 @@ def write(text: str, *changes: str) -> list[str]:
 def test_a_push_and_a_pull_are_messages_over_one_connection():
     found = [line for line in write(PAIR) if not line.startswith("set ")]
     assert found == [
+        "sockets linux",
         "node n1",
         "node n2",
         # rates and queues are smaller by 1502 / 1514
-        "link 0 1 10000000 9920740 74406 0.0 9920740 74406 0.0",
+        "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
         "connection 2 0 1 2 1 0",
+        "beats 32 500000000",
         "moment 2000000000",  # computing
         "moment 0 0",  # n1 has the controller
         "moment 10000000 0",
@@ -72,6 +74,22 @@ def test_the_settings_of_tcp_are_those_of_the_scenario():
     assert "set ns3::TcpSocket::InitialCwnd 20" in lines
     assert "set ns3::TcpSocketState::EnablePacing true" in lines  # BBR always paces
     assert "set ns3::TcpSocketState::EnablePacing false" in write(PAIR, "network.pacing=false")
+
+
+def test_packets_are_lost_that_netem_loses():
+    lines = [line for line in write(PAIR, "topology.loss=1 %", "seed=1") if "losses" in line]
+    assert lines[0].startswith("losses 0 1 41 234 364 428 614 643")
+    assert lines[1].startswith("losses 1 0 7 50 75 376 398 495")
+
+
+def test_senders_are_like_those_of_linux_or_those_of_ns3():
+    made = describe(parse(PAIR, "x.yaml", ["network.hystart=delay"]))
+    ours, theirs = made.write({}, ()).splitlines(), made.write({}, (), "ns3").splitlines()
+    kind, cubic = "set ns3::TcpL4Protocol::SocketType ns3::", "set ns3::"
+    assert {"sockets linux", f"{kind}CubicOfLinux", f"{cubic}CubicOfLinux::HyStartDetect 2"} <= {
+        *ours
+    }
+    assert {"sockets ns3", f"{kind}TcpCubic", f"{cubic}TcpCubic::HyStartDetect 2"} <= {*theirs}
 
 
 @pytest.mark.parametrize(

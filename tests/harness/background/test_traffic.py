@@ -116,6 +116,13 @@ def delay_another_file(lines: Lines) -> Lines:
     return sorted([late if line is middle else line for line in lines], key=lambda x: x["t_ns"])
 
 
+def lack_a_byte(lines: Lines) -> Lines:
+    """The last byte of the flow of files is still on its way when the run stops."""
+    mine = [x for x in lines if x["event"] == "background_received" and x["flow"] == 2]
+    last = max((x for x in mine if x["bytes"]), key=lambda line: line["t_ns"])
+    return [x | {"bytes": x["bytes"] - 1} if x is last else x for x in lines]
+
+
 def lose_packets(lines: Lines) -> Lines:
     """What arrived of flow 0 in a report in the middle is not in it."""
     mine = [x for x in lines if x["event"] == "background_received" and x["flow"] == 0]
@@ -127,6 +134,9 @@ FALSIFICATIONS = {
     "all packets of a report are missing, although none was dropped": lose_packets,
     "a file that arrived is reported later": delay_a_file,
     "a file took longer than its path allows": delay_another_file,
+    "no file arrived, of one that had begun a byte was on its way": lambda lines: lack_a_byte(
+        without("background_file")(lines)
+    ),
     "a report of sent packets is missing": of_kind("background_sent", lambda line: None),
     "nothing was sent": without("background_sent"),
     "more packets were sent": of_kind(

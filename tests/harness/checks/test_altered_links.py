@@ -10,7 +10,8 @@ from trunkline.agents.events.fault_events import LinkAltered, WaysAltered
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted
 from trunkline.harness.checks.causality_checks import messages_take_time
 from trunkline.harness.checks.network.altered_links import links_unaltered
-from trunkline.harness.checks.network.network_checks import interfaces_agree, rates_kept
+from trunkline.harness.checks.network.counter_checks import interfaces_agree
+from trunkline.harness.checks.network.network_checks import rates_kept
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import CHANGED, MAY_CHANGE, Check
 from trunkline.harness.record.history import History

@@ -766,6 +766,14 @@ def test_every_check_has_a_history_that_it_does_not_pass() -> None:
     assert BAD.keys() | DOUBTED.keys() == CHECKS.keys() - real
 
 
+def test_a_run_that_calls_itself_a_prediction_is_judged_and_fails() -> None:
+    line = {"t_ns": 0, "site": "runner", "event": "predicted", "model": "fluid model"}
+    verdict = judge(history(lambda lines: [*lines[:2], line, *lines[2:]]), RULES)
+    assert verdict.outcome == "fail"
+    text = "the log is complete: predicted is in the log at 0.000 s, but there was a run"
+    assert verdict.problems == (text,)
+
+
 def test_a_check_that_cannot_judge_a_log_fails_and_says_why() -> None:
     verdict = judge(history(altered("run_started", {"clock": "zz"})), RULES)
     assert verdict.outcome == "fail"

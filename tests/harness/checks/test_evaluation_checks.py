@@ -82,6 +82,17 @@ def test_a_wrong_evaluation_is_noticed(said: str, changes: list[Change]) -> None
     assert one(OF_SITES, *changes) == ("fail", said)
 
 
+def test_the_same_model_is_measured_on_the_same_number_of_samples() -> None:
+    found = one(OF_SITES, altered("model_evaluated", {"samples": 5_000}, number=3))
+    assert found == ("fail", "evaluation 3 and evaluation 2 differ, but are of the same model")
+
+
+def test_the_same_model_may_have_no_number_as_its_loss() -> None:
+    """Its training diverged."""
+    same = [altered("model_evaluated", {"loss": float("nan")}, number=n) for n in (2, 3)]
+    assert one(OF_SITES, *same)[0] == "pass"
+
+
 def test_evaluations_of_the_models_at_their_times_are_right() -> None:
     assert one(OF_SITES) == ("pass", "3 evaluations judged")
 

@@ -5,14 +5,16 @@ from bisect import bisect_right
 from functools import cache
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trunkline.agents.events.causes import ProgramsExited
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted, LinkTotals, RunFinished
-from trunkline.harness.checks.network.network_checks import interfaces_agree
+from trunkline.harness.checks.network.counter_checks import interfaces_agree
 from trunkline.harness.checks.rules import Rules
+from trunkline.harness.network.count_times import list_times
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import parse
@@ -53,10 +55,11 @@ def make_scenario(rate, delay):
     return parse(SCENARIO.format(rate=rate, delay=delay), "x.yaml")
 
 
-def judge(first, later, left_ns, extra=0, at=None, **values):
+def judge(first, later, left_ns, extra=0, at=None, missing=(), **values):
     """What the check doubts, if these frames were counted, and `extra` ones in one interval.
 
-    `values` are those of the link a -> b beside its rate and its delay, from the start on.
+    The counts of the intervals `missing` are not in the log. `values` are those of the link a -> b
+    beside its rate and its delay, from the start on.
     """
     scenario = make_scenario(*first)
     log = [make_header(scenario)]
@@ -72,8 +75,8 @@ def judge(first, later, left_ns, extra=0, at=None, **values):
     for number, (start, end) in enumerate(pairwise(bounds)):
         frames = bisect_right(left_ns, end * MS) - bisect_right(left_ns, start * MS)
         frames += extra if number == at else 0
-        if frames:
-            total += frames
+        total += frames
+        if frames and number not in missing:
             counts = (LinkBytes("a", "b", total * FRAME),)
             log.append(LinksCounted(end * MS, "runner", counts))
     totals = (LinkTotals("a", "b", total * FRAME, total, 0), LinkTotals("b", "a", 0, 0, 0))
@@ -98,6 +101,31 @@ def test_a_tenth_more_than_the_rate_in_one_interval_is_noticed(first, at, seed):
     doubts = judge(first, [], frames, extra, at)
     assert len(doubts) == 1
     assert doubts[0].endswith("are too many")
+
+
+@given(first=values, at=st.integers(4, 12), seed=st.integers(0, 99))
+def test_a_count_of_a_busy_link_that_is_missing_is_noticed(first, at, seed):
+    """A link without a count carried nothing, and the next one has the bytes of two intervals."""
+    doubts = judge(first, [], simulate(first, [], seed), missing=(at,))
+    assert [text[-12:] for text in doubts] == ["are too many"]
+
+
+def test_links_are_counted_less_often_after_five_seconds():
+    assert list_times(16_000 * MS)[:3] == [100 * MS, 200 * MS, 300 * MS]
+    assert list_times(16_000 * MS)[48:] == [
+        *(t_ms * MS for t_ms in (4900, 5000)),
+        *(t_ms * MS for t_ms in range(5200, 15_001, 200)),
+        15_400 * MS,
+        15_800 * MS,
+    ]
+
+
+@pytest.mark.parametrize("t_ms", [50, 5100])
+def test_a_count_between_two_times_of_counting_fails(t_ms):
+    counted = LinksCounted(t_ms * MS, "runner", (LinkBytes("a", "b", FRAME),))
+    history = History.of([make_header(make_scenario(5, 1)), counted])
+    fails = [each.text for each in interfaces_agree(history, Rules.of(make_scenario(5, 1)))]
+    assert f"links were counted at {t_ms / 1000:.3f} s, when no period ended" in fails
 
 
 def test_what_is_on_the_wire_when_the_rate_falls_leaves_at_the_old_rate():

@@ -6,10 +6,11 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import FaultStarted, LinkChanged
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.harness.checks.fault_checks import faults_as_written
+from trunkline.harness.checks.frame.fault_checks import faults_as_written
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.faults.fault_syntax import write
-from trunkline.harness.faults.timeline import Began, LinkStep, Timeline
+from trunkline.harness.faults.fault_steps import Began, LinkStep
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.loading import parse
 from trunkline.topologies.links import CHANGEABLE

@@ -24,7 +24,8 @@ from trunkline.agents.events.run_events import (
     SiteDatagrams,
     Stopping,
 )
-from trunkline.harness.checks.fault_checks import faults_as_written
+from trunkline.harness.checks.frame.fault_checks import faults_as_written
+from trunkline.harness.checks.frame.stop_checks import run_ends_as_written
 from trunkline.harness.checks.programs.lifecycle_checks import programs_lived_as_written
 from trunkline.harness.checks.programs.program_checks import (
     programs_exited,
@@ -33,7 +34,6 @@ from trunkline.harness.checks.programs.program_checks import (
     syncs_ended,
 )
 from trunkline.harness.checks.rules import Rules
-from trunkline.harness.checks.run_checks import run_ends_as_written
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import parse

@@ -15,7 +15,8 @@ from trunkline.harness.config.units import (
     TIME_S,
     QuantityError,
 )
-from trunkline.harness.faults import fault_syntax, traces
+from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults.recorded import traces
 from trunkline.topologies.formats import csv_file
 
 RATES = "expected a rate such as 50 Mbit/s (units: bit/s, kbit/s, Mbit/s, Gbit/s)"

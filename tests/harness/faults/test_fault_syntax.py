@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.harness.faults.fault_syntax import complete, parse, summary, usage, write
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.fault_syntax import complete, parse
 from trunkline.harness.faults.fault_types import (
     VERBS,
-    Availability,
     Churn,
-    FaultError,
     Flap,
     Heal,
     Isolate,
@@ -26,10 +25,9 @@ from trunkline.harness.faults.fault_types import (
     Restart,
     Resume,
     SetLink,
-    Step,
-    Switch,
-    Trace,
 )
+from trunkline.harness.faults.fault_writing import summary, usage, write
+from trunkline.harness.faults.recorded.recorded_faults import Availability, Step, Switch, Trace
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -239,6 +237,18 @@ def test_a_link_may_end_at_routers():
         parse("outage a b", routed)
     with pytest.raises(FaultError, match="r: expected"):
         parse("kill r", routed)
+
+
+def test_the_router_of_a_place_is_offered_for_the_place():
+    ends = [("rome-gw", other) for other in ("rome-1", "rome-2", "oslo")]
+    links = tuple(Link(*each, 8.0, 10.0) for pair in ends for each in (pair, pair[::-1]))
+    sites = tuple(map(Site, ("rome-1", "rome-2", "oslo")))
+    shared = Topology("t", sites, links, ("rome-gw",))
+    for text in ("outage rome oslo", "outage oslo rome"):
+        with pytest.raises(FaultError, match=r"rome: (did you mean|expected) rome-gw"):
+            parse(text, shared)
+    with pytest.raises(FaultError, match=r"rome: did you mean rome-1\?"):
+        parse("kill rome", shared)
 
 
 def test_without_a_topology_every_site_may_be_meant():

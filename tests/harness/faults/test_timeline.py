@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.harness.faults.fault_syntax import parse, write
-from trunkline.harness.faults.timeline import AgentStep, Began, Ended, Entry, LinkStep, Timeline
+from trunkline.harness.faults.fault_steps import AgentStep, Began, Ended, LinkStep
+from trunkline.harness.faults.fault_syntax import parse
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Entry, Timeline
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

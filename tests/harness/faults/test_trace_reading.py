@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.harness.faults import trace_notes
-from trunkline.harness.faults.fault_syntax import parse, write
-from trunkline.harness.faults.fault_types import FaultError
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.fault_syntax import parse
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology

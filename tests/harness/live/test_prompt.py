@@ -21,7 +21,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import channel, command_handler, control_socket, live_state, prompt
+from trunkline.harness.live import channel, control_socket, live_state, prompt, unknown_words
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
@@ -347,7 +347,7 @@ def test_an_unexpected_error_of_a_command_is_shown(monkeypatch):
     ],
 )
 def test_an_unknown_word_at_the_prompt_gets_a_guess(word, hint):
-    told = command_handler.explain_unknown(word, ("paris", "tokyo"))
+    told = unknown_words.explain_unknown(word, ("paris", "tokyo"))
     assert told == f"{word}: unknown: {hint}expected a verb (see: help) or a site: paris, tokyo"
 
 
@@ -413,7 +413,7 @@ def test_every_verb_has_help(front, capsys):
         assert len(said.out) > 10
         assert said.err == ""
     front.do_help("")
-    assert "faults: availability churn flap" in capsys.readouterr().out
+    assert "faults        availability churn flap" in capsys.readouterr().out
     front.do_help("ports")
     assert "there is no such verb" in capsys.readouterr().err
 

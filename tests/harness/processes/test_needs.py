@@ -188,6 +188,48 @@ def test_an_error_for_lack_of_something_names_the_limit(monkeypatch, error, limi
     assert helps == remedy.format(limit.command)
 
 
+@pytest.mark.parametrize(
+    ("start", "error"),
+    [
+        ("export MPLBACKEND=none SOURCE_DATE_EPOCH=today;", ""),
+        (
+            "export PYTHONOPTIMIZE=2;",
+            "trunkline: docstrings: Python leaves them out (PYTHONOPTIMIZE=2 or -OO), and commands "
+            "need them; remedy: unset PYTHONOPTIMIZE\n",
+        ),
+    ],
+)
+def test_variables_that_libraries_or_python_understand_otherwise(tmp_path, start, error):
+    scenario = Path(__file__).parents[3] / "scenarios/overlap.yaml"
+    code, _, errors = ask(tmp_path, f'{start} exec "$@"', "validate", str(scenario))
+    assert (code, errors) == (70 if error else 0, error)
+
+
+def test_matplotlib_and_numpy_bear_what_the_environment_says(tmp_path):
+    load = "from trunkline.harness.processes import needs; needs.prepare(); "
+    load += "import matplotlib, numpy.f2py; print(1)"
+    script = f"MPLBACKEND=none SOURCE_DATE_EPOCH=today {sys.executable} -c '{load}'"
+    assert ask(tmp_path, script)[1:] == ("1\n", "")
+
+
+def test_a_current_folder_that_is_gone_is_named(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    error = FileNotFoundError(errno.ENOENT, "No such file or directory")
+    assert needs.explain_error(error) == (
+        "the current folder is gone",
+        "cd into a folder that exists",
+    )
+
+
+def test_a_link_that_leads_to_itself_is_named(tmp_path):
+    (tmp_path / "runs").symlink_to("runs")
+    with pytest.raises((RuntimeError, OSError)) as caught:
+        (tmp_path / "runs").resolve(strict=True)
+    assert needs.explain_error(caught.value)[1] == needs.LOOP_REMEDY
+
+
 def test_other_errors_are_not_for_lack_of_anything():
     for error in (ValueError("no"), OSError(errno.ENOENT, "no", "x"), PermissionError(13, "no")):
         assert needs.explain_error(error) is None

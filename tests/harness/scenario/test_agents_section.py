@@ -12,12 +12,20 @@ scheme: {policy: bsp, plan: star}
 stop: {rounds: 1}
 """
 
+OWN_CODE = """
+scheme: {policy: mine.py, plan: star}
+code:
+  mine.py: |
+    from trunkline.agents.policies.bsp import create
+"""
+
 
 @pytest.mark.parametrize(
     ("sites", "more", "expected"),
     [
-        (32, "", 1),
-        (33, "", 33),
+        (4, "", 4),
+        (4, OWN_CODE, 1),
+        (33, OWN_CODE, 33),
         (33, "agents: {per_process: 1}", 1),
         (33, "agents: {per_process: 10}", 10),
         (4, "agents: {per_process: all}", 4),
@@ -25,8 +33,11 @@ stop: {rounds: 1}
         (33, "clock: real\nagents: {per_process: all}", 33),
     ],
 )
-def test_more_than_32_sites_on_the_virtual_clock_share_a_process_by_default(sites, more, expected):
-    scenario = parse(TEXT % sites + more, "test.yaml")
+def test_on_the_virtual_clock_sites_share_a_process_unless_few_of_them_run_own_code(
+    sites, more, expected
+):
+    text = TEXT.replace("scheme: {policy: bsp, plan: star}\n", "") if more == OWN_CODE else TEXT
+    scenario = parse(text % sites + more, "test.yaml")
     assert scenario.agents_per_process == expected
     assert parse(resolve(scenario), "resolved.yaml").agents == scenario.agents
 

@@ -18,8 +18,9 @@ from trunkline.agents.planning.plan import Plan, PlanRequest
 from trunkline.agents.plans import ring
 from trunkline.harness.config import document, options
 from trunkline.harness.config.document import ScenarioErrors
-from trunkline.harness.faults import traces
-from trunkline.harness.faults.fault_types import FaultError, Step, Trace
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.recorded import traces
+from trunkline.harness.faults.recorded.recorded_faults import Step, Trace
 from trunkline.harness.network.interface import NetworkOptions
 from trunkline.harness.scenario.extensions import discover
 from trunkline.harness.scenario.json_schema import json_schema

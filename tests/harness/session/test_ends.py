@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_run_session import MESH, SMALL, folder
+from test_run_session import ALONE, MESH, SMALL, folder
 from ways_to_end import end_in_every_way
 
 from trunkline.harness.report import outputs
@@ -14,7 +14,7 @@ from trunkline.harness.scenario.loading import parse, resolve
 
 LATE = MESH.replace("20 ms", "500 ms")
 ENDS = {
-    "killed": SMALL % (MESH, "bsp", "ring"),
+    "killed": ALONE % (MESH, "bsp", "ring"),
     "port": SMALL % (MESH, "bsp", "ring"),
     "disk": (SMALL % (MESH, "preduce", "a2a")).replace("tasks: 3", "tasks: 100"),
     "budget": (SMALL % (MESH, "preduce", "a2a")).replace("tasks: 3", "tasks: 1000")

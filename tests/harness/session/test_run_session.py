@@ -36,7 +36,7 @@ scheme: {policy: %s, plan: %s, chunk: 64 KiB}
 stop: {tasks: 3}
 outputs: {plots: false}
 """
-TOGETHER = SMALL + "agents: {per_process: all}\n"
+ALONE = SMALL + "agents: {per_process: 1}\n"
 
 
 def folder(home: Path, name: str, text: str) -> Path:
@@ -79,7 +79,7 @@ def test_every_plan_passes_on_an_overlay_that_lacks_links(embedded, tmp_path):
 
 def test_every_plan_passes_on_a_mesh(embedded, tmp_path):
     for plan in registry.plans():
-        folder(tmp_path, plan, TOGETHER % (MESH, "preduce", plan))
+        folder(tmp_path, plan, ALONE % (MESH, "preduce", plan))
     text = SMALL + "network: {connections: 3}\n"
     folder(tmp_path, "lanes", text % (MESH, "preduce", "ring"))
     early = "scatter: non-blocking, p: 2, weights: dynamic, decay: 0.123, plan:"
@@ -168,7 +168,7 @@ timeline:
 """
 
 
-FORMS = {"one process each": "", "one process": "agents: {per_process: all}\n"}
+FORMS = {"one process each": "agents: {per_process: 1}\n", "one process": ""}
 """How agents are spread over processes."""
 
 in_both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

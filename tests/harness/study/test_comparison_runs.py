@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from trunkline.agents import registry
 from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.config.paths import PACKAGE
@@ -184,9 +185,8 @@ def test_all_cells_are_read_before_any_runs(scenario, started):
         "(with scheme.plan=crew scheme.p=4 and 1 more)",
         "--vary scheme.p=9: scheme.p: 9: expected 2 to 3, the number of sites "
         "(with scheme.plan=crew scheme.p=9 and 1 more)",
-        "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? expected one of a2a, bkt, "
-        "blink, crew, fapt, ipart, mst, naive, opr, overlap, owl, ps, ring, star, toa (with "
-        "scheme.plan=bkd scheme.p=2 and 2 more)",
+        "--vary scheme.plan=bkd: scheme.plan: bkd: did you mean bkt? expected one of "
+        f"{', '.join(registry.plans())} (with scheme.plan=bkd scheme.p=2 and 2 more)",
     ]
     assert started() == []
 
@@ -467,6 +467,10 @@ def test_two_comparisons_do_not_share_a_folder(scenario, started):
     run(scenario, "scheme.plan=crew", on_progress=again)
 
 
+def find_children(pid):
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_runs_die_with_whoever_started_them(tmp_path, started):
     program = (
         "import sys; from pathlib import Path; "
@@ -482,8 +486,9 @@ def test_runs_die_with_whoever_started_them(tmp_path, started):
     assert parent.stdout is not None
     while parent.stdout.readline().strip() != "0.5":
         pass
-    [child] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-    watch = os.pidfd_open(int(child))
+    [starter] = find_children(parent.pid)
+    [child] = find_children(starter)
+    watch = os.pidfd_open(child)
     parent.kill()
     parent.wait()
     parent.stdout.close()

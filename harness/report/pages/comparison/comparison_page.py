@@ -283,6 +283,7 @@ def _draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html
         "The distribution of task times of every run; the table of runs has the means",
         frame_.draw_axes("task time (s)", "tasks within this time (%)"),
         lines,
+        fits=True,
     )
     words = "A line further left means faster tasks; a steeper line means more uniform tasks."
     return charts.make_figure(picture, words, _make_legend(known, classes))
@@ -306,6 +307,7 @@ def _draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> H
         "Completed tasks of every run over time",
         Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True),
         lines,
+        fits=True,
     )
     return charts.make_figure(picture, "Each run has its own clock.", _make_legend(known, classes))
 

@@ -11,7 +11,7 @@ from trunkline.harness.report.pages.accuracy_section import choose_class
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
-ROW = 50.0
+ROW = 60.0
 """The height of a cell's row in units of the view box: a line of text, and the marks below."""
 
 LONGEST = 50
@@ -91,10 +91,9 @@ def draw_means(metric: Metric) -> Html:
     bottom = 6 + ROW * len(shown)
     is_log = charts.fit_scale(values, 24, WIDTH - 24).log
     x = charts.fit_scale([*values, *marked, *[0.0] * (not is_log)], 24, WIDTH - 24)
-    y = [6 + ROW * row + 36 for row in range(len(shown))]
-    beside = 40 + LETTER * max(map(len, names))  # in sight even if a narrow window scrolls
+    y = [6 + ROW * row + 42 for row in range(len(shown))]
     words = [
-        (tag("text", name, x=24, y=at - 16), tag("text", text, x=beside, y=at - 16))
+        tag("text", name, tag("tspan", text, dx=24), x=28, y=at - 20)
         for name, text, at in zip(names, texts, y, strict=True)
     ]
     dots = [(x(v), at + 8) for each, at in zip(shown, y, strict=True) for v in each.trials]
@@ -113,6 +112,7 @@ def draw_means(metric: Metric) -> Html:
         marks,
         tag("g", *(_draw_mean(each, row, x, y[row]) for row, each in enumerate(shown))),
         tag("g", *words, class_="means"),
+        fits=True,
     )
     left_out = len(metric.means) - len(shown)
     caption = f"Not shown: {left_out} cells; the table has them." if left_out else None

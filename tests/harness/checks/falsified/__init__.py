@@ -6,6 +6,7 @@ raises `NotHereError` if the log has nothing of its kind to falsify.
 
 from falsified import (
     of_agents,
+    of_background,
     of_branches,
     of_bytes,
     of_calls,
@@ -24,6 +25,7 @@ __all__ = [
     "NotHereError",
     "apply",
     "of_agents",
+    "of_background",
     "of_branches",
     "of_bytes",
     "of_calls",

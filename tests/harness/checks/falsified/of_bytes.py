@@ -54,21 +54,14 @@ def counts_of_links_are_a_second_early(log: Log) -> Log:
 
 
 @falsification
+def counts_of_links_end_amid_the_run(log: Log) -> Log:
+    counted = every(log, "links_counted")
+    return without(log, counted[len(counted) // 2 :])
+
+
+@falsification
 def a_count_of_links_is_thirty_milliseconds_late(log: Log) -> Log:
     middle(log, "links_counted")["t_ns"] += 30 * MS
-    return log
-
-
-@falsification
-def a_report_of_background_traffic_is_of_another_time(log: Log) -> Log:
-    line = first(log, "background_received")
-    line["since_ns"] += 30 * MS
-    return log
-
-
-@falsification
-def a_report_of_background_traffic_is_thirty_milliseconds_early(log: Log) -> Log:
-    first(log, "background_received")["t_ns"] -= 30 * MS
     return log
 
 
@@ -265,41 +258,6 @@ def half_arrives_in_halted_tasks(log: Log) -> Log:
 
 
 @falsification
-def no_background_packet_arrives(log: Log) -> Log:
-    for line in every(log, "background_received"):
-        line["packets"] = line["bytes"] = 0
-    return log
-
-
-@falsification
-def no_background_traffic_arrives(log: Log) -> Log:
-    return without(log, every(log, "background_received", "background_file"))
-
-
-@falsification
-def background_traffic_arrives_early(log: Log) -> Log:
-    for line in every(log, "background_received"):
-        line["t_ns"] -= 200 * MS
-        line["since_ns"] = max(0, line["since_ns"] - 200 * MS)
-    return log
-
-
-@falsification
-def background_files_arrive_at_once(log: Log) -> Log:
-    for line in every(log, "background_file"):
-        line["t_ns"] = line["start_ns"] + 1
-    return log
-
-
-@falsification
-def a_background_connection_fails_without_a_fault(log: Log) -> Log:
-    flow = first(log, "background_file")["flow"]
-    new = {"event": "background_failed", "flow": flow, "reason": "broken"}
-    t_ns = every(log, "background_file")[0]["t_ns"]
-    return [*log, {"t_ns": t_ns, "site": "runner", **new}]
-
-
-@falsification
 def interfaces_counted_one_packet(log: Log) -> Log:
     for link in first(log, "run_finished")["links"]:
         link["packets"] = min(link["packets"], 1)
@@ -310,6 +268,12 @@ def interfaces_counted_one_packet(log: Log) -> Log:
 def interfaces_counted_a_packet_per_byte(log: Log) -> Log:
     for link in first(log, "run_finished")["links"]:
         link["packets"] = link["bytes"]
+    return log
+
+
+@falsification
+def discarded_bytes_have_twice_as_many_chunks(log: Log) -> Log:
+    middle(log, "discarded")["chunks"] *= 2
     return log
 
 
@@ -391,35 +355,6 @@ def a_link_was_captured_twice(log: Log) -> Log:
     links = first(log, "capture_ended")["links"]
     links.insert(0, links[0] | {"packets": 1, "bytes": 60})
     return log
-
-
-@falsification
-def background_files_are_faster_than_their_links(log: Log) -> Log:
-    for line in every(log, "background_file"):
-        line["t_ns"] -= (line["t_ns"] - line["start_ns"]) // 4
-    return log
-
-
-def _move_bytes(log: Log, src: int, dst: int, *events: str) -> Log:
-    """Have one report of a flow of files count what another one counted."""
-    flow = first(log, "background_file")["flow"]
-    for event in events:
-        reports = every(log, event, flow=flow)
-        if len(reports) < 2:
-            raise NotHereError(event)
-        reports[dst]["bytes"] += reports[src]["bytes"]
-        reports[src]["bytes"] = 0
-    return log
-
-
-@falsification
-def background_files_were_whole_before_their_bytes_came(log: Log) -> Log:
-    return _move_bytes(log, 0, -1, "background_received")
-
-
-@falsification
-def background_files_came_before_they_began(log: Log) -> Log:
-    return _move_bytes(log, -1, 0, "background_sent", "background_received")
 
 
 @falsification

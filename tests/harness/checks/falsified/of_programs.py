@@ -118,6 +118,48 @@ def a_program_reports_while_it_is_dead(log: Log) -> Log:
     return [*log, copy_of(said, t_ns=end_ns + 1, task=said["task"] + 100)]
 
 
+def _datagrams(log: Log) -> list[dict]:
+    counted = last(log, "run_finished").get("datagrams")
+    if not counted:
+        raise NotHereError("datagrams")
+    return counted
+
+
+@falsification
+def datagrams_of_a_site_are_not_counted(log: Log) -> Log:
+    _datagrams(log).pop()
+    return log
+
+
+@falsification
+def datagrams_of_a_site_are_counted_twice(log: Log) -> Log:
+    counted = _datagrams(log)
+    counted.append(copy_of(counted[-1]))
+    return log
+
+
+@falsification
+def a_site_got_fewer_datagrams_than_of_background_traffic(log: Log) -> Log:
+    most = max(_datagrams(log), key=lambda each: each["received"])
+    most["received"] //= 2
+    return log
+
+
+@falsification
+def a_site_sent_fewer_datagrams_than_of_background_traffic(log: Log) -> Log:
+    most = max(_datagrams(log), key=lambda each: each["sent"])
+    most["sent"] //= 2
+    return log
+
+
+@falsification
+def a_site_with_data_is_none_of_the_run(log: Log) -> Log:
+    if not _datagrams(log):
+        raise NotHereError("with_data")
+    last(log, "run_finished")["with_data"].append("n77")
+    return log
+
+
 def _find_restart(log: Log) -> dict:
     """The start of a program that had ended by itself."""
     for line in every(log, "program_started"):

@@ -300,3 +300,15 @@ def a_halt_asks_a_member_twice(log: Log) -> Log:
             line["members"].append(line["members"][0])
             return log
     raise NotHereError("members")
+
+
+@falsification
+def two_tensors_of_a_task_are_exchanged(log: Log) -> Log:
+    """Two of different sizes."""
+    for line in every(log, "task_started"):
+        sizes = line.get("tensor_bytes") or []
+        for place, size in enumerate(sizes):
+            if size != sizes[0]:
+                sizes[0], sizes[place] = size, sizes[0]
+                return log
+    raise NotHereError("tensor_bytes")

@@ -240,3 +240,8 @@ def the_last_iterations_are_missing(log: Log) -> Log:
 def the_sites_are_in_another_order(log: Log) -> Log:
     first(log, "run_started")["sites"].reverse()
     return log
+
+
+@falsification
+def a_model_predicted_the_run(log: Log) -> Log:
+    return [*log, {"t_ns": 0, "site": "runner", "event": "predicted", "model": "fluid model"}]

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_problems import FaultProblems
-from trunkline.harness.faults.fault_types import FaultError, Step
+from trunkline.harness.faults.recorded.recorded_faults import Step
 
 WINDOW_MS = 100
 OPPORTUNITY_BYTES = 1500

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_problems import FaultProblems
-from trunkline.harness.faults.fault_types import FaultError
 from trunkline.topologies.formats.quantities import TIME, Unit, quote
 
 FIRST = "first"

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.faults.trace_columns import find_time
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.recorded.trace_columns import find_time
 
 Row = tuple[str, list[str]]
 """(file:line, cells)."""

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from trunkline.harness.faults.fault_types import FaultError
-from trunkline.harness.faults.trace_times import SECONDS
+from trunkline.harness.faults.fault_parts import FaultError
+from trunkline.harness.faults.recorded.trace_times import SECONDS
 from trunkline.topologies.formats.attributes import find_quantity
 from trunkline.topologies.formats.quantities import PERCENT, RATE, TIME, Unit, quote
 

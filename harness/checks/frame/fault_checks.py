@@ -34,9 +34,11 @@ from trunkline.harness.checks.losses import TOO_SHORT, Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CHANGED_NS, LOSS_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, doubt, fail, format_time, judged, note
-from trunkline.harness.faults.fault_syntax import parse, write
+from trunkline.harness.faults.fault_steps import AgentStep, Began, Ended, FaultStep, LinkStep
+from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.fault_types import Kill
-from trunkline.harness.faults.timeline import AgentStep, Began, Ended, FaultStep, LinkStep, Timeline
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Timeline
 from trunkline.harness.record.history import History
 from trunkline.topologies.links import CHANGEABLE
 

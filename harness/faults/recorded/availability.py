@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from trunkline.harness.config import units
 from trunkline.harness.config.units import TIME_S
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_problems import FaultProblems
-from trunkline.harness.faults.fault_types import FaultError, Switch
-from trunkline.harness.faults.trace_columns import (
+from trunkline.harness.faults.recorded.recorded_faults import Switch
+from trunkline.harness.faults.recorded.trace_columns import (
     Column,
     Columns,
     find_clock,
@@ -23,9 +24,9 @@ from trunkline.harness.faults.trace_columns import (
     find_time,
     squash,
 )
-from trunkline.harness.faults.trace_tables import Row, Table, list_cells, read_table
-from trunkline.harness.faults.trace_times import SECONDS, read_times
-from trunkline.harness.faults.traces import (
+from trunkline.harness.faults.recorded.trace_tables import Row, Table, list_cells, read_table
+from trunkline.harness.faults.recorded.trace_times import SECONDS, read_times
+from trunkline.harness.faults.recorded.traces import (
     Reading,
     check_count,
     find_dates,

@@ -16,10 +16,11 @@ from typing import Any
 
 from trunkline.harness.config import units
 from trunkline.harness.config.units import RATE_MBPS, SHARE_PERCENT, TIME_MS, TIME_S, QuantityError
-from trunkline.harness.faults import mahimahi
+from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_problems import FaultProblems
-from trunkline.harness.faults.fault_types import FaultError, Step
-from trunkline.harness.faults.trace_columns import (
+from trunkline.harness.faults.recorded import mahimahi
+from trunkline.harness.faults.recorded.recorded_faults import Step
+from trunkline.harness.faults.recorded.trace_columns import (
     ALLOWED,
     POSITIONS,
     VALUES,
@@ -27,8 +28,8 @@ from trunkline.harness.faults.trace_columns import (
     find_columns,
     name_unit,
 )
-from trunkline.harness.faults.trace_tables import Row, Table, list_cells, read_table
-from trunkline.harness.faults.trace_times import is_date, read_times
+from trunkline.harness.faults.recorded.trace_tables import Row, Table, list_cells, read_table
+from trunkline.harness.faults.recorded.trace_times import is_date, read_times
 from trunkline.topologies.formats.quantities import read_quantity
 from trunkline.topologies.links import RATES_MBPS, Link, TopologyError, check_values
 

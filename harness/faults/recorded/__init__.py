@@ -1,0 +1,1 @@
+"""Faults that were recorded: links and sites over time, in files of other programs."""
