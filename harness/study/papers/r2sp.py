@@ -108,9 +108,8 @@ FIGURES: Mapping[str, Figure] = {
         "target_s",
     ),
     "15": Figure(
-        "best accuracy when ten evaluations in a row were no better: that of FL-R2SP is that of "
-        "BSP, that of ASP is worse; without outlier filtering, BSP and FL-R2SP lose about 10 "
-        "points",
+        "accuracy when ten evaluations in a row were no better: that of FL-R2SP is that of BSP, "
+        "that of ASP is worse; without outlier filtering, BSP and FL-R2SP lose about 10 points",
         "paper/r2sp/outliers.yaml",
         (
             "scheme={name: fl-bsp, servers: [n1], chunk: 16 KiB},"
@@ -121,7 +120,7 @@ FIGURES: Mapping[str, Figure] = {
             "{name: fl-r2sp, servers: [n1], chunk: 16 KiB, mix: delta, similarity: null},"
             "{name: ps-asp, servers: [n1], chunk: 16 KiB}",
         ),
-        "best_accuracy_percent",
+        "accuracy_percent",
     ),
     "16": Figure(
         "128 clients: the clients of a group compute, wait, push and pull together, and one group "
