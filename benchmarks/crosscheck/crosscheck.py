@@ -29,6 +29,7 @@ from pathlib import Path
 import against_kernel
 import against_ns3
 import emulated_machine
+import ns3_description
 
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import Received, Sent
@@ -42,6 +43,7 @@ from trunkline.harness.study.comparison import confidence_interval
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "scenarios" / "crosscheck" / "cases.txt"
 FOLDER = ROOT / "comparisons" / "crosscheck"
+DESCRIPTION = Path(ns3_description.__file__)
 KERNEL_TASKS = 4
 """Debian's kernel carries out the first tasks of a case only, because they take long there."""
 
@@ -207,7 +209,7 @@ class Store:
 
 
 def _mark(scenario: Scenario, side: str) -> str:
-    source = against_ns3.hash_source() if side == NS3 else ""
+    source = against_ns3.hash_source() + DESCRIPTION.read_text() if side == NS3 else ""
     return hashlib.sha256((resolve(scenario) + source).encode()).hexdigest()[:16]
 
 
