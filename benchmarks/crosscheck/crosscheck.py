@@ -29,6 +29,7 @@ from pathlib import Path
 import against_kernel
 import against_ns3
 import emulated_machine
+import ns3_description
 
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import Received, Sent
@@ -42,6 +43,7 @@ from trunkline.harness.study.comparison import confidence_interval
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "scenarios" / "crosscheck" / "cases.txt"
 FOLDER = ROOT / "comparisons" / "crosscheck"
+DESCRIPTION = Path(ns3_description.__file__)
 KERNEL_TASKS = 4
 """Debian's kernel carries out the first tasks of a case only, because they take long there."""
 
@@ -97,7 +99,7 @@ class Result:
     Attributes:
         tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
             first byte that is sent to the last one that arrives: its processor is slow.
-        packets: the packets that were sent, and `drops` those that were lost.
+        packets: the packets that were carried, and `drops` those that were lost.
     """
 
     verdict: str
@@ -114,6 +116,11 @@ class Result:
     def warm_s(self) -> float:
         """The mean time of the later half of the tasks."""
         return statistics.fmean(self.tasks_s[len(self.tasks_s) // 2 :])
+
+    @property
+    def share_lost(self) -> float:
+        """The share of packets that were lost."""
+        return self.drops / (self.packets + self.drops)
 
     def first(self, count: int) -> Result:
         """The result without the tasks after the first ones; they do not change what was before."""
@@ -202,7 +209,7 @@ class Store:
 
 
 def _mark(scenario: Scenario, side: str) -> str:
-    source = against_ns3.hash_source() if side == NS3 else ""
+    source = against_ns3.hash_source() + DESCRIPTION.read_text() if side == NS3 else ""
     return hashlib.sha256((resolve(scenario) + source).encode()).hexdigest()[:16]
 
 
@@ -345,6 +352,25 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
     return TITLES, [each.write() for each in found if each.side == name]
 
 
+def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:
+    """The shares of packets that were lost at random on Debian's kernel and beside it."""
+    rows = []
+    for case in (each for each in cases if any("loss=" in change for change in each.changes)):
+        ours, others = store.results(case, OURS), store.results(case, KERNEL)
+        seeds = ours.keys() & others.keys()
+        shares = [
+            confidence_interval([100 * side[seed].share_lost for seed in seeds])
+            for side in (ours, others)
+        ]
+        if seeds:
+            texts = (
+                f"{x.mean:.2f}" + ("" if math.isnan(x.high) else f" ± {x.high - x.mean:.2f}")
+                for x in shares
+            )
+            rows.append([f"`{case.name}`", str(len(seeds)), *texts])
+    return ("case", "seeds", "Trunkline, %", "Debian's kernel, %"), rows
+
+
 def _summarize(values: Sequence[float]) -> list[str]:
     ranked = sorted(values)
     high = ranked[min(len(ranked) - 1, math.ceil(0.95 * len(ranked)) - 1)]
@@ -363,7 +389,7 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
     parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
-    parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL))
+    parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL, "losses"))
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
     cases = read_cases(arguments.cases.read_text(), arguments.cases.parent)
@@ -372,7 +398,10 @@ def main() -> None:
     if arguments.table is None:
         measure(chosen, store, arguments.sides.split(","), arguments.jobs)
         return
-    titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
+    if arguments.table == "losses":
+        titles, rows = draw_losses(chosen, store)
+    else:
+        titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 

@@ -183,7 +183,10 @@ def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) ->
         raise CannotDescribeError(obstacles[0])
     if scenario.scheme.has_paths or scenario.scheme.scatter == "non-blocking":
         raise CannotDescribeError("scheme: auxiliary paths and early contributions have no words")
-    made, ended_s = Description(scenario), 0.0
+    topology, centre = scenario.topology, scenario.controller_site
+    # A site begins to compute when the controller has greeted it; the model leaves that out.
+    greeted_s = max(topology.path_delay_ms(centre, site) for site in topology.site_names) / 1e3
+    made, ended_s = Description(scenario), -greeted_s
     history = History.of(fluid_run.predict_events(quiet))
     for task in history.tasks:
         begun_s, end_ns = task.started.t_ns / 1e9, task.end_ns

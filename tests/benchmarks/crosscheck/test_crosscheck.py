@@ -4,7 +4,19 @@ from pathlib import Path
 
 import crosscheck
 import pytest
-from crosscheck import KERNEL, NS3, OURS, UNPACED, Case, Result, Store, compare, draw, read_cases
+from crosscheck import (
+    KERNEL,
+    NS3,
+    OURS,
+    UNPACED,
+    Case,
+    Result,
+    Store,
+    compare,
+    draw,
+    draw_losses,
+    read_cases,
+)
 from ns3_description import describe
 
 from trunkline.harness.record.history import History
@@ -92,6 +104,14 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
     found = [*compare(cases, store, (NS3,))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
     assert draw("summary", found)[1][0] == ["ns-3", "first task", "20", "10.5", "19.0", "20.0"]
+
+
+def test_lost_packets_are_shares_of_all_that_were_sent(tmp_path):
+    store = Store(tmp_path)
+    case = Case("lossy", PAIR.file, 1, (KERNEL,), ("topology.loss=1 %",))
+    store.write(case, 1, OURS, Result("pass", (2.0,), packets=990, drops=10))
+    store.write(case, 1, KERNEL, Result("pass", (2.0,), packets=490, drops=10))
+    assert draw_losses([PAIR, case], store)[1] == [["`lossy`", "1", "1.00", "2.00"]]
 
 
 def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):

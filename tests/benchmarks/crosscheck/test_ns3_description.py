@@ -34,7 +34,7 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
         "connection 2 0 1 2 1 0",
         "beats 32 500000000",
-        "moment 2000000000",  # computing
+        "moment 2010000000",  # the controller's greeting reaches n2, and computing
         "moment 0 0",  # n1 has the controller
         "moment 10000000 0",
         "message 0 0 65568 1",  # with the frame's header of 32 bytes
