@@ -43,7 +43,7 @@ SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
-KillWait=2
+KillWait=30
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=8000 State=UNKNOWN
 PartitionName=normal Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=short Nodes=ALL MaxTime=1 State=UP
