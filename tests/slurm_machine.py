@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,10 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
 SEARCHED = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
 IS_THERE = os.geteuid() == 0 and all(shutil.which(each, path=SEARCHED) for each in PROGRAMS)
 WAIT_S = 120
+
+OWN_SHARED_MEMORY = ("unshare", "--mount", "sh", "-c",
+                     'mount -t tmpfs tmpfs /dev/shm && exec "$@"', "sh")  # fmt: skip
+"""Before a command: the semaphores of jobs that are killed end with the node."""
 
 CONFIGURATION = """\
 ClusterName=tests
@@ -86,7 +90,7 @@ class SlurmMachine:
             )
             self._wait(lambda: (self.folder / "munge.socket").exists())
             self._start("slurmctld", "-D", "-f", configuration)
-            self._start("slurmd", "-D", "-f", configuration)
+            self._start("slurmd", "-D", "-f", configuration, before=OWN_SHARED_MEMORY)
             self._wait(lambda: "idle" in self.says("sinfo", "--noheader", "--format=%T"))
         except BaseException:
             self.stack.close()
@@ -117,12 +121,12 @@ class SlurmMachine:
                 if mine <= {*(path / "environ").read_text().split("\0")}:
                     os.kill(int(path.name), signal.SIGKILL)
 
-    def _start(self, program: str, *words: str | Path) -> None:
+    def _start(self, program: str, *words: str | Path, before: Sequence[str] = ()) -> None:
         path = shutil.which(program, path=SEARCHED)
         assert path
         with (self.folder / f"{program}.output").open("wb") as output:
             process = subprocess.Popen(
-                [path, *map(str, words)],
+                [*before, path, *map(str, words)],
                 env={**os.environ, **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

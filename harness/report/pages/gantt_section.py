@@ -210,7 +210,7 @@ def _draw_numbers(
         times = f"{phase.start_ns / 1e9:.3f} to {phase.end_ns / 1e9:.3f} s"
         shape = tag("rect", x=start, y=y + row * 0.18, width=end - start, height=row * 0.58)
         found.append(tag("g", tag("title", f"task {text}, {times}"), shape, class_="touch"))
-        if end - start > LETTER * len(text) + 3 and row > 20:
+        if end - start > LETTER * len(text) + 8 and row > 20:
             place = {"x": (start + end) / 2, "y": y + row / 2 + 3}
             found.append(tag("text", text, class_="number-on middle", **place))
     return found
