@@ -27,6 +27,7 @@ from trunkline.agents.events.task_events import (
     TaskRearranged,
     TaskReplanned,
 )
+from trunkline.agents.planning.chunks import Chunking
 from trunkline.agents.planning.plan import Block, Directed, Edge
 from trunkline.harness.checks.losses import Losses, Span
 from trunkline.harness.checks.payload.lost_bytes import judge_lost_bytes
@@ -181,10 +182,19 @@ def _check_discarded(task: Task, early: bool) -> Iterator[Finding]:
         arrived = sum(into.bytes for into in task.all(Received) if into.site == event.site)
         if not early or event.bytes > arrived:
             yield fail(f"{task}: {event.site} discarded {event.bytes} of {arrived} bytes")
-        sizes = [task.cut.size(chunk) for chunk in range(task.cut.count)]
-        if not min(sizes) * event.chunks <= event.bytes <= max(sizes) * event.chunks:
+        if not _fits_chunks(task.cut, event.bytes, event.chunks):
             text = f"{event.site} discarded {event.bytes} bytes in {event.chunks} chunks"
             yield fail(f"{task}: {text}")
+
+
+def _fits_chunks(cut: Chunking, size: int, chunks: int) -> bool:
+    """Whether so many chunks, which may be some of them several times, can have this size."""
+    sizes = cut.sizes or (cut.size(0), cut.size(cut.count - 1))
+    largest, smallest = max(sizes), min(sizes)
+    lacking = largest * chunks - size
+    if cut.sizes is None and smallest < largest:  # only the last one is smaller
+        return lacking % (largest - smallest) == 0 and 0 <= lacking <= (largest - smallest) * chunks
+    return smallest * chunks <= size <= largest * chunks
 
 
 def _check_joins(task: Task) -> Iterator[Finding]:
