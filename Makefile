@@ -50,6 +50,7 @@ machines: system kernel ## boot the guest on emulated processors, and compare th
 crosscheck: system kernel ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour
 	@distribution/system.sh g++ libns3-dev qemu-system-x86 busybox-static cpio kmod
 	.venv/bin/python benchmarks/crosscheck/crosscheck.py
+	.venv/bin/python benchmarks/crosscheck/iperf_meter.py
 	.venv/bin/python docs/figures.py docs/crosscheck.md
 
 .PHONY: mutants
