@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from trunkline.harness.commands import sweeps, terminal
 from trunkline.harness.commands.verbs import compare as comparing
-from trunkline.harness.config import document
 from trunkline.harness.config.paths import SCENARIOS
 
 if TYPE_CHECKING:
@@ -84,6 +83,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List the figures, or reproduce one with all its panels."""
+    from trunkline.harness.config import document
     from trunkline.harness.study import papers
     from trunkline.harness.study.papers import ModelFigure
 
