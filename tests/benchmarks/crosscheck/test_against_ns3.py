@@ -53,7 +53,7 @@ def test_cubic_is_as_fast_as_reno_where_reno_is_faster_than_its_curve(program):
     lossy = "topology.loss=1 %", "workload.model=4 MB"
     reno_s = later_s(program, "linux", *lossy, "network.congestion_control=reno")
     assert later_s(program, "linux", *lossy) == pytest.approx(reno_s, rel=0.3)
-    assert later_s(program, "ns3", *lossy) > 2 * reno_s
+    assert later_s(program, "ns3", *lossy) > 1.5 * reno_s
 
 
 def test_a_burst_that_overflows_a_short_queue_needs_no_timeout(program):
@@ -65,6 +65,7 @@ def test_a_burst_that_overflows_a_short_queue_needs_no_timeout(program):
 def test_a_queue_has_as_many_bytes_as_the_link_says(program):
     """A first window of 40 packets is sent at once, of which 19 fit into 30 kB: 21 are lost."""
     burst = "topology.queue=30 kB", "network.initial_window=40", "workload.model=57920 B"
+    burst += ("workload.compute=1200 ms",)  # no heartbeat is on its way then
     assert simulate(parse(PAIR, "x.yaml", [*burst, "stop.tasks=1"]), program).drops == 21
 
 
