@@ -1015,6 +1015,20 @@ def test_a_mere_receiver_states_its_model_and_is_no_contributor() -> None:
         assert one(name, receives)[0] == "pass"
 
 
+@pytest.mark.parametrize(("size", "outcome"), [(1e-8, "pass"), (1e-5, "fail"), (0.0, "fail")])
+def test_a_sum_of_contributions_that_cancel_is_excused(size: float, outcome: str) -> None:
+    """Also if the sums are zero, a result that is off by more than rounding leaves is wrong."""
+    found = size / 2 if size else 1e-3
+    changes = [
+        altered("contributed", {"fingerprint": [size] * 16}, task=1),
+        altered("task_finished", {"fingerprint": [found] * 16}, task=1),
+    ]
+    said, detail = one("every result is the weighted sum", *changes)
+    assert said == outcome
+    if outcome == "pass":
+        assert "1 of 2 results judged; 1 excused: contributions cancel" in detail
+
+
 def test_exact_results_are_compared_where_the_workload_knows_them() -> None:
     asked: list[int] = []
 
