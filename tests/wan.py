@@ -45,6 +45,7 @@ from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario import settings
+from trunkline.harness.scenario.scheme_settings import Awareness
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 from trunkline.workloads.base import digest
@@ -359,6 +360,10 @@ class Wan:
             barrier=not isinstance(self.policy, Open),
             failover=settings.Failover(backup=self.sites[0] if "backup" in self.names else None),
         )
+        if probing := self.probing:
+            measured = Awareness(probing.estimator, probing.chunk_bytes, probing.count)
+            scheme = replace(scenario.scheme, chunk_bytes=CHUNK_BYTES, awareness=measured)
+            scenario = replace(scenario, scheme=scheme)
         return Rules(
             scenario,
             detection_s=FAILOVER.patience_s,
