@@ -78,23 +78,41 @@ def find_scenario(name: str) -> str:
 
 
 def find_run(name: str, runs: Path) -> Path:
-    """The folder of the named run, or of a scenario's latest run, by its name or its file's.
+    """The folder of the named run, or of the latest run in a folder or of a scenario.
 
+    A scenario is named by its name or by its file. A path that is neither is no run, also if its
+    last part is the name of a scenario. Says on the error stream which run a name stands for.
     Raises UsageError.
     """
     from trunkline.harness.config.paths import name_after
 
-    for run_dir in (Path(name), runs / name / "latest", runs / name_after(name) / "latest"):
+    given = Path(name)
+    folders = [given, given / "latest"]
+    if given.suffix in (".yaml", ".yml") or given.name == name:
+        folders += [runs / name / "latest", runs / name_after(name) / "latest"]
+    for run_dir in folders:
         if (run_dir / "events.jsonl").exists():
+            if run_dir != given:
+                found, here = run_dir.resolve(), Path.cwd()
+                shown = found.relative_to(here) if found.is_relative_to(here) else found
+                print(f"{name}: {shown}", file=sys.stderr)
             return run_dir
         if (run_dir / "scenario.yaml").exists():
             raise UsageError(f"{run_dir}: this run has no events: expected one that began")
+    raise UsageError(f"{name}: no such run: {_guess_run(name, given, runs)}")
+
+
+def _guess_run(name: str, given: Path, runs: Path) -> str:
+    """What is expected in place of a name that is none of a run."""
     from trunkline.harness.config.document import find_near
 
+    if trials := sorted(each.parent for each in given.glob("runs/*/latest")):
+        several = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
+        return f"this folder has many: expected one of them, such as {trials[0]}{several}"
     near = find_near(name, [each.name for each in runs.iterdir()] if runs.is_dir() else [])
     hint = f"did you mean {near}? " if near else ""
-    raise UsageError(
-        f"{name}: no such run: {hint}expected a run's folder, or the name of a scenario "
+    return (
+        f"{hint}expected a run's folder, or the name of a scenario "
         f"that has runs in {runs} (see: trunkline list runs)"
     )
 

@@ -685,6 +685,35 @@ def test_a_run_is_found_by_the_file_of_its_scenario_whatever_its_letters(name, t
     assert terminal.find_run(name, tmp_path) == tmp_path / "labs-co/latest"
 
 
+@pytest.mark.parametrize("name", ["comparisons/my", "bogus/my", "runs/nothing/my", "/my"])
+def test_a_path_that_is_no_run_is_not_the_run_of_a_scenario_with_its_last_part(
+    name, tmp_path, monkeypatch
+):
+    """A folder with many runs tells one of them, and a folder of one run finds the latest."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/my/1", "comparisons/my/runs/a-seed1/1", "comparisons/my/runs/b-seed1/1"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "events.jsonl").touch()
+        Path(folder).with_name("latest").symlink_to("1")
+    with pytest.raises(terminal.UsageError, match=f"^{name}: no such run: ") as refused:
+        terminal.find_run(name, Path("runs"))
+    if name == "comparisons/my":
+        trial = "comparisons/my/runs/a-seed1"
+        assert f"expected one of them, such as {trial}, and 1 more" in str(refused.value)
+        assert terminal.find_run(trial, Path("runs")) == Path(trial, "latest")
+
+
+def test_a_name_says_which_run_it_stands_for_and_a_folder_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("runs/my/1").mkdir(parents=True)
+    Path("runs/my/1/events.jsonl").touch()
+    Path("runs/my/latest").symlink_to("1")
+    terminal.find_run("my", Path("runs"))
+    assert capsys.readouterr() == ("", "my: runs/my/1\n")
+    terminal.find_run("runs/my/latest", Path("runs"))
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     ("ended", "said"), [([4, 5, 6], "4 to 6\n"), ([1, 3], "1 to 3; some of them have not ended\n")]
 )

@@ -44,7 +44,7 @@ def test_the_latest_run_of_a_scenario_is_found_by_its_name(
 ) -> None:
     file = tmp_path / "a.json"
     words = ("three", "--runs", str(Path(run_dir).parents[1]), "--perfetto", str(file))
-    assert run(capsys, *words) == (0, f"{file}\n")
+    assert run(capsys, *words) == (0, f"{file}\nthree: {Path(run_dir).resolve()}\n")
 
 
 def test_wrong_words_are_refused_before_anything_is_written(
