@@ -116,6 +116,7 @@ def make_plan(
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing trials and compare the cells."""
+    from trunkline.harness.runs import finished_runs
     from trunkline.harness.study import earlier_tables
 
     sweeps.check_shares(arguments)
@@ -134,6 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.share is not None:
         return run_share(spec, folder, arguments)
     if earlier_tables.is_of_others(spec, folder):
+        with finished_runs.lock(folder):
+            pass
         terminal.print_error(
             f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
             "--out DIR keeps them"

@@ -94,11 +94,11 @@ def _write_rows(data: RunData, found: pd.DataFrame) -> Child:
     if compares:
         heads += ["similarity", "excluded (s)"]
     has_alone = found["rounds_alone"].any()
-    heads += ["rounds alone"] if has_alone else []
+    heads += ["of these rounds alone"] if has_alone else []
     rows = [
         (
             str(row["site"]),
-            str(row["rounds"]),
+            str(row["rounds"] + row["rounds_alone"]),
             *(f"{row[column]:.2f}" for column in TIMES),
             *(f"{row[column] / 1e6:.2f}" for column in SIZES),
             *(
