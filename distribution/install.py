@@ -19,8 +19,8 @@ from lock import EXTRAS, LOCKS, read_locked
 
 GIGABYTES = """\
 torch: pip finds no build for CPUs here, so it takes the default one, whose libraries for GPUs are
-gigabytes in size. Trunkline does not use them. TORCH_INDEX=URL after `make` names an index with
-builds for CPUs, such as PyTorch's own one; to take it, press Ctrl-C now.
+gigabytes in size. Trunkline does not use them. For builds for CPUs, press Ctrl-C now, and add
+TORCH_INDEX=https://download.pytorch.org/whl/cpu, which is PyTorch's own index, to `make`.
 """
 NO_HASH = """\
 torch: locks/torch-cpu.txt has no hash of the build for CPUs and this Python. It is taken as the

@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from trunkline.harness.runs.cluster import cluster_file
 from trunkline.harness.scenario import loading, planning
 from trunkline.harness.session import program_output
 from trunkline.harness.study import grid, model_figures, papers
+from trunkline.plan import PlanRequest
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -226,6 +228,12 @@ $ other show x.yaml
     assert found.startswith(page.partition("an older")[0] + said)
     assert found.endswith("\n$ trunkline run x.yaml\n$ other show x.yaml\n```\n")
     assert TYPED.findall("0 s> step 2 s\nsaid\n16.07 s> exit\n") == ["step 2 s", "exit"]
+
+
+def test_the_page_of_ones_own_files_has_every_field_of_a_plans_request() -> None:
+    section = OWN.read_text().partition("## What a plan gets")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert rows == [each.name for each in fields(PlanRequest)]
 
 
 def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:

@@ -181,6 +181,9 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
         console.print(f"results  {folder}", markup=False)
         if (folder / comparison_runs.PAGE).exists():
             console.print(f"report   {folder / comparison_runs.PAGE}", markup=False)
+        if figures := sorted(file.stem for file in folder.glob("plots/*.pdf")):
+            names = ", ".join(figures)
+            console.print(f"figures  {folder / 'plots'} (PDF, PNG, SVG of {names})", markup=False)
     return {**terminal.EXIT_CODES, "error": terminal.INTERNAL_ERROR}[verdict]
 
 
