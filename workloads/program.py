@@ -7,6 +7,7 @@ line by line, so that its synchronizations appear in the same tables as those of
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import itertools
 import os
@@ -208,6 +209,7 @@ def _command_problems(
             yield OptionError(key, words, "a program and its arguments, without NUL")
         elif preloads and not name and not _is_file_of_python(words):
             allowed = "python3 FILE.py, because preload needs that of every command"
+            allowed += _hint_python(str(words[0]))
             yield OptionError(key, words, allowed)
         elif not site and len(role.list_sites(sites)) > 1 and _numbers_its_node(words):
             allowed = "no --node-rank, the same at all sites: each has its own by default"
@@ -255,9 +257,17 @@ def missing_words(
     """Yield the program of a command if it is neither in `path` nor in `folder`, or its file."""
     program, *rest = map(str, words)
     if path is not None and locate(program, folder, path) is None:
-        yield OptionError(key, program, f"a program in PATH, or a path from {folder}")
+        yield OptionError(
+            key, program, f"a program in PATH, or a path from {folder}{_hint_python(program)}"
+        )
     elif is_python((program, *rest)) and not _is_file(folder / rest[0]):
         yield OptionError(key, rest[0], f"a file in {folder}")
+
+
+def _hint_python(program: str) -> str:
+    """Words to append if this seems to be `python3` with wrong letters."""
+    near = difflib.get_close_matches(Path(program).name, ["python3"], cutoff=0.8)
+    return " (did you mean python3?)" if near and not program.endswith("python3") else ""
 
 
 def preload(**options: Any) -> None:

@@ -259,6 +259,18 @@ def list_choices(names: Iterable[str], value: Any = None) -> str:
     )
 
 
+def list_keys(names: Iterable[str], key: str) -> str:
+    """Like `list_choices`, for a key that is unknown: it may lack its colon, or be a round trip."""
+    known = list(names)
+    begun = re.match(r"([\w-]+) ?[\[{]", key)
+    if begun and begun[1] in known:
+        return f"a colon is missing after {begun[1]}: expected {begun[1]}: and then its value"
+    meant = {"rtt": "delay", "rtts": "delays"}.get(key)
+    if meant in known:
+        return f"did you mean {meant}, one-way, half of a round trip? {list_choices(known)}"
+    return list_choices(known, key)
+
+
 def find_near(name: str, known: Iterable[str]) -> str:
     """The known name that resembles this one most, the first of equals; empty if none does."""
     likeness = {each: difflib.SequenceMatcher(None, each, name).ratio() for each in known}

@@ -35,7 +35,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from trunkline.harness.config import units
-from trunkline.harness.config.document import KeyPath, list_choices, shorten
+from trunkline.harness.config.document import KeyPath, list_choices, list_keys, shorten
 from trunkline.harness.config.units import Dimension, QuantityError
 
 REQUIRED = inspect.Parameter.empty
@@ -355,7 +355,7 @@ def _name_keys(error: ValidationError, keys: Sequence[str]) -> Iterator[Refusal]
         refusal = _make_refusal(details)
         if details["type"] == "extra_forbidden" and len(refusal.path) == 1:
             key = refusal.path[0]
-            yield Refusal(refusal.path, f"{UNKNOWN_KEY}: {list_choices(keys, key)}")
+            yield Refusal(refusal.path, f"{UNKNOWN_KEY}: {list_keys(keys, str(key))}")
         elif details["type"] == "model_type" and not refusal.path:
             word = details["input"] if details["input"] in keys else keys[0]
             yield Refusal((), f"{refusal.text} such as {{{word}: ...}} (keys: {', '.join(keys)})")

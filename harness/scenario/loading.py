@@ -130,6 +130,8 @@ def parse(
     if not source.problems and not isinstance(source.data, dict):
         shown = "the file is empty" if source.data is None else None
         source.refuse((), "expected a mapping (key: value lines)", shown)
+    if source.problems and Path(file).suffix not in ("", ".yaml", ".yml"):
+        source.problems.insert(0, Problem(file, None, "", "", "expected a scenario (.yaml)"))
     if source.problems:
         raise ScenarioErrors(source.problems)
     tables.expand(source, ("topology", "links"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from trunkline.harness.config.document import Document, list_choices
+from trunkline.harness.config.document import Document, list_keys
 from trunkline.harness.config.options import UNKNOWN_KEY, make_type, read_options
 from trunkline.harness.config.paths import name_after
 from trunkline.harness.faults.fault_syntax import Read
@@ -137,9 +137,9 @@ class Reader:
         """The value of every key of `Basics`; the default if the file has a wrong value."""
         options = read_options(Basics)
         for key in self._data.keys() - set(KEYS):
-            home = _find_section(key)
+            home = self._find_section(key)
             hint = f"did you mean {home}.{key}? expected one of {', '.join(KEYS)}" if home else ""
-            self._source.refuse((key,), f"{UNKNOWN_KEY}: {hint or list_choices(KEYS, key)}")
+            self._source.refuse((key,), f"{UNKNOWN_KEY}: {hint or list_keys(KEYS, key)}")
         stop = {"exit": "all"} if self._reader.runs_programs else {}
         given = {"name": name_after(self._source.file), "stop": stop} | self._data
         if stop and isinstance(given["stop"], dict):
@@ -165,11 +165,18 @@ class Reader:
             return replace(limits, task_s=min(limits.task_s, limits.run_s))
         return limits
 
-
-def _find_section(key: str) -> str:
-    """The section that has this key; empty if none has it."""
-    sections = dict(SECTION_KEYS)
-    for option in read_options(Basics):
-        if isinstance(option.annotation, type) and is_dataclass(option.annotation):
-            sections[option.key] = tuple(each.key for each in read_options(option.annotation))
-    return next((name for name, keys in sections.items() if key in keys), "")
+    def _find_section(self, key: str) -> str:
+        """The section that has this key; empty if none has it."""
+        sections = dict(SECTION_KEYS)
+        for option in read_options(Basics):
+            if isinstance(option.annotation, type) and is_dataclass(option.annotation):
+                sections[option.key] = tuple(each.key for each in read_options(option.annotation))
+        known = self._reader.extensions
+        for section, selector, modules in (
+            ("topology", "builder", known.topologies),
+            ("workload", "kind", known.workloads),
+        ):
+            module = modules.get(str(self._source.get((section, selector))))
+            options = read_options(module.build) if module else ()
+            sections[section] += tuple(option.key for option in options)
+        return next((name for name, keys in sections.items() if key in keys), "")

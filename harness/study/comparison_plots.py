@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETDOWN
 
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
@@ -53,8 +54,8 @@ def draw(
     """Draw one metric of a comparison; `label` is the axis label with the unit.
 
     `trials` and `cells` are the tables of `harness.study.comparison`, `keys` the varied keys. Dots
-    are trials that passed; bars are 95 % intervals of their mean. A horizontal mark shows the
-    column `fluid_<metric>` of the cells if there is one.
+    are trials that passed; bars are 95 % intervals of their mean, with an arrow where they go on
+    below the axis. A horizontal mark shows the column `fluid_<metric>` of the cells, if any.
     """
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
     places = _list_texts(cells, second or first)
@@ -131,6 +132,9 @@ def _draw_series(
         axes.errorbar(
             at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=label
         )
+        cut = at[(half > means[metric]).to_numpy()]  # the axis begins at 0, or above
+        arrows = axes.get_xaxis_transform()
+        axes.plot(cut, 0 * cut, ls="", marker=CARETDOWN, color=colour, ms=5, transform=arrows)
         if f"fluid_{metric}" in means:
             fluid = axes.plot(at, means[f"fluid_{metric}"], "_", color=BLACK, ms=16, mew=1.5)
             fluid[0].set_label("_" if number else FLUID)

@@ -87,6 +87,7 @@ def read_matrix(text: str, unit: Unit) -> Table:
         with problems.noting(f"line {number}: "):
             _add_name(names, _name(cell))
     problems.refuse()
+    _check_row_names(rows[1:], names)
     values: dict[Pair, float] = {}
     seen: dict[str, None] = {}
     for number, row in rows[1:]:
@@ -105,6 +106,15 @@ def read_matrix(text: str, unit: Unit) -> Table:
         form = "each site has a row and a column, if need be with empty cells"
         raise TopologyError(f"no row for {list_some(missing)}: {form}")
     return Table(tuple(names), values)
+
+
+def _check_row_names(rows: Iterable[tuple[int, Sequence[str]]], names: Iterable[str]) -> None:
+    """Refuse a matrix whose rows begin with values, because it has no names of rows."""
+    firsts = [row[0].strip() for _, row in rows]
+    bare = [cell for cell in firsts if re.match("[0-9.]|-?$", cell)]
+    if len(bare) == len(firsts) > 0 and not {name_site(cell) for cell in bare} & {*names}:
+        cells = ", ".join(bare[:3])
+        raise TopologyError(f"rows begin with {cells}: the first column must name the sites")
 
 
 def _add_name(names: dict[str, None], name: str) -> None:

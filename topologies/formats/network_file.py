@@ -210,7 +210,9 @@ def find_links(network: Network, defaults: Defaults) -> dict[Pair, Values]:
             links[pair] = _join(links[pair], values) if pair in links else values
     problems = Problems()
     if without_rate:
-        problems.texts.append(f"no rate for {list_some(without_rate)}: give default_rate")
+        where = list_some(without_rate)
+        example = "give default_rate, such as default_rate: 10 Gbit/s"
+        problems.texts.append(f"no rate for {where}: {example}")
     if without_delay:
         where = list_some(without_delay)
         problems.texts.append(f"no delay and no coordinates for {where}: give default_delay")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from trunkline.harness.config import units
-from trunkline.harness.config.document import Document, KeyPath, list_choices
+from trunkline.harness.config.document import Document, KeyPath, list_choices, list_keys
 from trunkline.harness.config.options import (
     REQUIRED,
     UNKNOWN_KEY,
@@ -150,7 +150,7 @@ class SectionReader:
                 continue
             if key not in known:
                 self.source.refuse(
-                    (section, key), f"{UNKNOWN_KEY}: {list_choices([*selectors, *known], key)}"
+                    (section, key), f"{UNKNOWN_KEY}: {list_keys([*selectors, *known], key)}"
                 )
             elif all(
                 check(make_type(option.annotation, option.dimension), value)[1]

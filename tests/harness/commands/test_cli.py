@@ -548,7 +548,7 @@ def test_validate_names_programs_that_this_machine_lacks(tmp_path, capsys):
     assert main.main(["validate", str(file)]) == 64
     assert capsys.readouterr().out.splitlines() == [
         f"{file}:4: workload.command.n1: pyton3: expected a program in PATH, or a path from "
-        f"{tmp_path}",
+        f"{tmp_path} (did you mean python3?)",
         f"{file}:4: workload.command.n2: none.py: expected a file in {tmp_path}",
     ]
     assert main.main(["run", str(file), "--set", "workload.folder=none"]) == 64

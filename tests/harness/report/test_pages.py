@@ -41,7 +41,7 @@ from trunkline.harness.report.pages import (
 from trunkline.harness.report.pages.charts import Frame, Scale
 from trunkline.harness.report.pages.comparison.comparison_page import Cells
 from trunkline.harness.report.pages.comparison.differences import RunInputs, write_warning
-from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
+from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, write_section
 from trunkline.harness.report.pages.gantt_section import MAX_BARS, draw_gantt
 from trunkline.harness.report.pages.markup import tag
 from trunkline.harness.scenario.header import make_header
@@ -635,6 +635,20 @@ def test_a_variant_has_one_colour_in_all_pictures_and_marks_beside_its_mean(tmp_
     assert {'class="fits"' in svg for svg in re.findall("<svg[^>]*aria-label[^>]*>", made)} == {
         True
     }
+
+
+@pytest.mark.parametrize("trials", [(1.02, 1.42), (-1.0, 3.44)])
+def test_means_have_an_axis_from_0_and_an_arrow_where_it_cuts_an_interval(
+    trials: tuple[float, float],
+) -> None:
+    metrics = [Metric("task time (s)", [Mean("crew", 1.22, -1.3, 3.8, trials)])]
+    made = "".join(map(str, write_section(metrics)))
+    numbers = [float(text) for text in re.findall(r'class="tick middle">([^<]*)<', made)]
+    path = re.search(r'<path d="(M[^"]*)" class="line', made)
+    assert path is not None
+    cut = min(trials) > 0
+    assert (min(numbers) >= 0, "l6 5" in path[1], "goes on below 0" in made) == (cut,) * 3
+    assert "same colour" not in made
 
 
 @pytest.mark.parametrize(

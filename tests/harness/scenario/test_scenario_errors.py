@@ -128,6 +128,42 @@ workload: {kind: program, command: [python3, train.py]}
 """
 
 
+@pytest.mark.parametrize(
+    ("text", "assignment", "hint"),
+    [
+        (GOOD, "topology.rtts=rtts.csv", "did you mean delays, one-way, half of a round trip? "),
+        (GOOD, "rate_factor=2", "did you mean topology.rate_factor? "),
+        (PROGRAMS, "poll=1 ms", "did you mean workload.poll? "),
+    ],
+)
+def test_an_unknown_key_has_a_hint_on_what_was_meant(text, assignment, hint, known):
+    said = messages(known, text, [assignment])
+    key, _, value = assignment.partition("=")
+    start = f"--set {assignment}: {key}: {value}: unknown key: {hint}expected one of "
+    assert any(line.startswith(start) for line in said), said
+
+
+def test_a_default_of_links_belongs_to_the_topology_that_has_it(tmp_path):
+    text = GOOD.replace("full_mesh, sites: 4, rates: 50 Mbit/s", "file, links: x.csv")
+    with pytest.raises(ScenarioErrors, match=r"unknown key: did you mean topology.default_rate\? "):
+        parse(text, "x.yaml", ["default_rate=10 Gbit/s"])
+
+
+@pytest.mark.parametrize("written", ["workload {kind: synthetic}", "workload{kind: synthetic}"])
+def test_a_key_without_its_colon_is_told_apart_from_a_wrong_one(written, known):
+    lines = messages(known, GOOD.replace("workload: {kind: synthetic, model: 10 MB}", written))
+    assert lines[1] == (
+        "x.yaml:2: workload {kind: synthetic}: unknown key: a colon is missing after workload: "
+        "expected workload: and then its value"
+    ).replace("workload {kind", written.partition(":")[0], 1)
+
+
+@pytest.mark.parametrize("text", [",a,b\na,,1\nb,1,\n", "a\n"])
+def test_a_file_of_another_kind_is_told_that_a_scenario_is_expected(text, known):
+    assert messages(known, text, file="rates.csv")[0] == "rates.csv: expected a scenario (.yaml)"
+    assert "expected a scenario" not in "".join(messages(known, text))
+
+
 def test_a_section_that_only_an_override_has_points_to_it(known):
     (line,) = messages(known, PROGRAMS, ["evaluation.every=2 s"])
     assert line.startswith("--set evaluation.every=2 s: evaluation: {every: 2 s}: not with")

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.markers import CARETDOWN
 from rich.console import Console
 
 from trunkline.harness.report.pages.comparison.means_section import format_interval, format_ratio
@@ -284,6 +285,15 @@ def test_a_figure_is_drawn_for_any_number_of_keys(trials, keys):
     assert render(figure, "png").startswith(b"\x89PNG")
     drawn = sum(len(axes.containers) for axes in figure.axes)
     assert drawn == {0: 1, 1: 2, 2: 2, 3: 4}[len(keys)]
+
+
+def test_an_interval_that_the_axis_of_a_figure_cuts_ends_in_an_arrow(trials):
+    cells = summarize(trials, KEYS[:1])
+    cells["task_s"], cells["task_s_high"] = [1.0, 2.0], [4.0, 3.0]
+    axes = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)").axes[0]
+    arrows = [line for line in axes.lines if line.get_marker() == CARETDOWN]
+    assert [[*map(float, line.get_xdata())] for line in arrows] == [[0.0], []]
+    assert axes.get_ylim()[0] == 0.0
 
 
 def test_cells_have_names_in_words_and_means_of_what_differs(trials):

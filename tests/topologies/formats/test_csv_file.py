@@ -83,6 +83,8 @@ MANY += "".join(f"s{n}," + ",".join(["1"] * 300) + "\n" for n in range(300))
         (",a,\n", "line 1: a site has no name"),
         (",a,b\na,,1,2\n", "line 2: 4 cells: expected 3 as in the header row"),
         (",a,b\na,,1\nc,1,\n", "line 3: c: expected one of the sites of the header row"),
+        ("a,b,c\n0,1,2\n1,0,2\n2,2,0\n",
+         "rows begin with 0, 1, 2: the first column must name the sites"),
         (",a,b\na,,1\na,,1\n", "line 3: a: expected each site once"),
         (
             ",a,b\na,,1\n",

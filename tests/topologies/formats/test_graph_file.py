@@ -225,7 +225,7 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         ("graph [ node [ id 0 ] ]", "1 nodes: expected 2 to 10000"),
         (
             NODES + "edge [ source 0 target 1 ] ]",
-            "no rate for a -> b, b -> a: give default_rate\n"
+            "no rate for a -> b, b -> a: give default_rate, such as default_rate: 10 Gbit/s\n"
             "no delay and no coordinates for a -> b, b -> a: give default_delay",
         ),
         (

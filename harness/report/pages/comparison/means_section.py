@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, isfinite, log10, nan
+from math import floor, inf, isfinite, log10, nan
 
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.accuracy_section import choose_class
@@ -74,8 +74,10 @@ def write_section(metrics: Sequence[Metric], predicted: bool = False) -> list[Ch
     for kind, (mark, words) in MARKS.items():
         if any(isfinite(getattr(each, kind)) for each in means):
             legends.append(charts.make_legend([("stroke-ink", words)], mark))
-    words = tag("p", "Each variant has the same colour in all pictures.", class_="facts")
-    return [words, *legends, *map(draw_means, metrics)]
+    several = any(len(metric.means) > 1 for metric in metrics)
+    same = "Each variant has the same colour in all pictures."
+    colours = [tag("p", same, class_="facts")] if several else []
+    return [*colours, *legends, *map(draw_means, metrics)]
 
 
 def draw_means(metric: Metric) -> Html:
@@ -84,7 +86,9 @@ def draw_means(metric: Metric) -> Html:
     The name and the mean as a number stand above, so that the marks have the whole width.
     """
     shown = metric.means[:MAX_ROWS]
-    values = [v for each in shown for v in (each.mean, each.low, each.high, *each.trials)]
+    values = [v for each in shown for v in (each.mean, each.high, *each.trials)]
+    least = -inf if any(v < 0 for v in values) else 0.0  # an interval knows of no such limit
+    values += [max(each.low, least) for each in shown if isfinite(each.low)]
     marked = [v for each in shown for v in (each.estimate, each.bound)]
     names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
     texts = [_format(each, metric.label) for each in shown]
@@ -115,8 +119,10 @@ def draw_means(metric: Metric) -> Html:
         fits=True,
     )
     left_out = len(metric.means) - len(shown)
-    caption = f"Not shown: {left_out} cells; the table has them." if left_out else None
-    return charts.make_figure(picture, caption)
+    notes = [f"Not shown: {left_out} cells; the table has them."] if left_out else []
+    if any(each.low < x.low for each in shown):
+        notes.append("An arrow ends an interval that goes on below 0, where no value is possible.")
+    return charts.make_figure(picture, " ".join(notes) or None)
 
 
 def _draw_mean(each: Mean, row: int, x: Scale, at: float) -> list[Html]:
@@ -127,7 +133,9 @@ def _draw_mean(each: Mean, row: int, x: Scale, at: float) -> list[Html]:
     drawn = [charts.draw_dots([(x(each.mean), at)], class_)]
     if each.high - each.low > 1e-9 * abs(each.mean):
         low, high = x(max(each.low, x.low)), x(each.high)
-        ends = "".join(f"M{end:.2f} {at - 5:.2f}v10" for end in (low, high))
+        arrow = f"M{low + 6:.2f} {at - 5:.2f}L{low:.2f} {at:.2f}l6 5"
+        start = arrow if each.low < x.low else f"M{low:.2f} {at - 5:.2f}v10"
+        ends = f"{start}M{high:.2f} {at - 5:.2f}v10"
         path = f"M{low:.2f} {at:.2f}H{high:.2f}{ends}"
         drawn.append(tag("path", d=path, class_=f"line {class_}"))
     return drawn
