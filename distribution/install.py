@@ -20,7 +20,7 @@ from lock import EXTRAS, LOCKS, read_locked
 GIGABYTES = """\
 torch: pip finds no build for CPUs here, so it takes the default one, whose libraries for GPUs are
 gigabytes in size. Trunkline does not use them. For builds for CPUs, press Ctrl-C now, and add
-TORCH_INDEX=https://download.pytorch.org/whl/cpu, which is PyTorch's own index, to `make`.
+TORCH_INDEX=URL to `make`, with the index for Linux, pip and CPU that pytorch.org shows.
 """
 NO_HASH = """\
 torch: locks/torch-cpu.txt has no hash of the build for CPUs and this Python. It is taken as the
