@@ -310,7 +310,11 @@ def _describe_exit(row: Mapping[str, str]) -> str:
         return "did not end"
     if row["asked"] == "True":
         return "told to end"
-    return f"ended by signal {row['signal']}" if row["signal"] else f"exit code {row['exit_code']}"
+    return (
+        f"ended by signal {row['signal']}"
+        if row["signal"]
+        else f"with exit code {row['exit_code']}"
+    )
 
 
 def _describe_restarts(programs: Sequence[Mapping[str, str]]) -> Iterator[str]:

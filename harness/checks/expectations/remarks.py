@@ -74,12 +74,15 @@ def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
     steps = Counter(event.site for event in history.all(ComputeStarted))
     idle = [site for site in rules.program_sites if site not in steps]
     if steps:
-        without = f" {', '.join(idle)} reported none." * bool(idle)
-        reported = count_of(steps.total(), "step")
-        yield (
-            f"Only what programs reported as steps ({reported}) took computing time; the rest of "
-            f"their code took none.{without} See docs/programs.md, Computing."
+        modelled = options.get("compute_s") is not None
+        without = f" {', '.join(idle)} {'had' if modelled else 'reported'} none." * bool(idle)
+        took = (
+            "took the times of workload.compute"
+            if modelled
+            else "that programs reported took computing time"
         )
+        said = f"{count_of(steps.total(), 'step')} {took}; all other code took none."
+        yield f"{said}{without} See docs/programs.md, Computing."
     elif options.get("compute_s") is None:
         yield FREE
     else:
@@ -96,9 +99,10 @@ def _find_stalls(history: History, rules: Rules) -> Iterator[str]:
     yield from _find_unsynchronized(history, rules.programs)
     yield from _find_unstarted(history, rules.programs)
     yield from _find_silent(history, rules.programs)
-    spoke = (history.all(RoundFinished), history.syncs, history.all(CallStarted))
+    steps = history.all(ComputeStarted, RoundFinished)
+    spoke = (steps, history.syncs, history.all(CallStarted))
     if not any(spoke) and not rules.scenario.expect:
-        yield "Nothing in the log says whether the programs made progress."
+        yield "Programs need not report progress. These did not, so no check judged it."
 
 
 def _find_idle_sites(history: History, rules: Rules) -> Iterator[str]:

@@ -43,4 +43,5 @@ def describe_stragglers(stragglers: Sequence[tuple[str, float]]) -> Iterator[str
     if stragglers:
         named = ", ".join(f"{time_s:.3f} s for {who}" for who, time_s in stragglers[:SHOWN])
         left = len(stragglers) - SHOWN
-        yield f"The programs waited {named}{f' and less for {left} others' if left > 0 else ''}."
+        rest = "another one" if left == 1 else f"{left} others"
+        yield f"The programs waited {named}{f' and less for {rest}' if left > 0 else ''}."

@@ -88,12 +88,20 @@ def first_remark(rules: Rules, *steps: ComputeStarted) -> str:
 @pytest.mark.parametrize("rules", [RULES, MODELLED])
 def test_steps_that_took_time_are_counted(rules: Rules) -> None:
     steps = [ComputeStarted(1, "n1", 0), ComputeStarted(2, "n1", 1)]
-    said = (
-        "Only what programs reported as steps (2 steps) took computing time; the rest of their code"
-        " took none.{} See docs/programs.md, Computing."
-    )
-    assert first_remark(rules, *steps) == said.format(" n2 reported none.")
+    took, idle = {
+        True: ("took the times of workload.compute", " n2 had none."),
+        False: ("that programs reported took computing time", " n2 reported none."),
+    }[rules is MODELLED]
+    said = f"2 steps {took}; all other code took none.{{}} See docs/programs.md, Computing."
+    assert first_remark(rules, *steps) == said.format(idle)
     assert first_remark(rules, *steps[:1], ComputeStarted(1, "n2", 0)) == said.format("")
+
+
+def test_steps_are_progress() -> None:
+    steps = [ComputeStarted(1, "n1", 0)]
+    end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
+    log = (make_header(RULES.scenario), ProgramsStarted(0, "runner"), *steps, end)
+    assert "progress" not in " ".join(find_remarks(History.of(log), RULES))
 
 
 def test_a_time_of_computing_that_no_step_took_is_noticed() -> None:
@@ -104,7 +112,7 @@ def test_a_time_of_computing_that_no_step_took_is_noticed() -> None:
 
 
 def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
-    said = "Nothing in the log says whether the programs made progress."
+    said = "Programs need not report progress. These did not, so no check judged it."
     assert remarks(STARTED) == [said, ASKS]
     expects = change(RULES, expect=(Expectation(tasks=1),))
     assert remarks(STARTED, expects) == []
@@ -134,7 +142,7 @@ def test_only_the_time_in_which_a_program_runs_counts() -> None:
         ProgramStarted(24 * S, "runner", "n1", 1),
     ]
     never = "n2 never started."
-    asks = "Nothing in the log says whether the programs made progress."
+    asks = "Programs need not report progress. These did not, so no check judged it."
     silent = "n1 sent and received no data and reported nothing from 9.0 s to"
     assert remarks([*quiet(1, 30), *lives]) == [never, asks, ASKS]
     assert remarks([*quiet(1, 30), lives[0]]) == [never, f"{silent} 30.0 s.", asks, ASKS]

@@ -20,6 +20,7 @@ from trunkline.harness.report.calls.step_tables import (
     sum_steps,
     tabulate_steps,
 )
+from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.workloads.program_roles import PROCESSES, find_owner, first_process
 
 SITES = ("n1", "n2", "n3")
@@ -67,6 +68,15 @@ def test_an_all_reduce_waits_for_its_last_member_and_then_moves_bytes() -> None:
     assert [parts(step) for step in found] == [(0, 30, 20, 10), (0, 10, 20, 30), (0, 0, 30, 40)]
     assert [step.waited_for for step in found] == [{"n3": 30}, {"n3": 10}, {}]
     assert rank_stragglers(make_history(*ALL_REDUCE), SITES) == [("n3", 40e-9)]
+
+
+@pytest.mark.parametrize(
+    ("waited", "rest"), [(3, ""), (4, " and less for another one"), (5, " and less for 2 others")]
+)
+def test_the_programs_that_are_not_named_are_counted(waited: int, rest: str) -> None:
+    found = [(f"n{number}", 9.0 - number) for number in range(waited)]
+    named = "9.000 s for n0, 8.000 s for n1, 7.000 s for n2"
+    assert [*describe_stragglers(found)] == [f"The programs waited {named}{rest}."]
 
 
 def test_only_the_root_of_a_broadcast_is_waited_for() -> None:
