@@ -60,6 +60,10 @@ class Process:
             self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.code
 
+    def destroy(self) -> None:
+        """Kill the process; it may have ended."""
+        self.send(signal.SIGKILL)
+
     def end(self) -> None:
         """Kill the process if it runs, reap it, and free its descriptor."""
         if self.code is None:

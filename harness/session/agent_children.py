@@ -131,7 +131,7 @@ class AgentChildren:
         return groups
 
     def _take_turns(
-        self, log: Path, commands: socket.socket, on_turn: Callable[[str], None]
+        self, log: Path, commands: socket.socket, on_turn: Callable[[str | None], None]
     ) -> int:
         """Run the agents of a group, in its process."""
 

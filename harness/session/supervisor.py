@@ -207,7 +207,7 @@ class Supervisor:
             yield from self._serve(ready)
             cause = self._children.cause_to_end(self._forked)
             if not ready and cause is None:
-                raise TimeoutError(self._deadline_text)
+                raise TimeoutError(self._deadline_text + self._name_busy())
         if cause is not None:
             yield self._event(Stopping, cause)
             yield from self._end_children()
@@ -381,7 +381,7 @@ class Supervisor:
         while time.monotonic() < self._kill_s and self._running():
             yield from self._serve(self._wait_until(self._kill_s))
         for child in self._running():
-            child.process.send(signal.SIGKILL)
+            child.process.destroy()
         while self._running():
             yield from self._serve(self._wait_until(math.inf))
 
@@ -390,6 +390,12 @@ class Supervisor:
     def _find_last(self, name: str) -> Child | None:
         """The latest child of this name."""
         return next((child for child in reversed(self._forked) if child.name == name), None)
+
+    def _name_busy(self) -> str:
+        """The agents that hold up others of their process."""
+        shared = [each.process for each in self._running() if isinstance(each.process, SharedAgent)]
+        busy = sorted({each.group.busy or "" for each in shared} - {""})
+        return "".join(f"; the code of {name} holds up all agents of its process" for name in busy)
 
     def _running(self) -> list[Child]:
         """The children that are not reaped."""

@@ -37,11 +37,12 @@ class AgentGroup:
     Attributes:
         members: the sites of its agents.
         act: what the process does with its end of the socket; returns its exit code. It calls the
-            function that it gets, with the name of an agent, before this agent's code runs.
+            function that it gets, with the name of an agent, before this agent's code runs, and
+            with None after that.
     """
 
     members: Sequence[str]
-    act: Callable[[socket.socket, Callable[[str], None]], int]
+    act: Callable[[socket.socket, Callable[[str | None], None]], int]
     turn: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, mmap.PAGESIZE))
     process: Process | None = None
     commands: socket.socket | None = None
@@ -73,8 +74,10 @@ class AgentGroup:
                 os.close(fd)
             numbers = {name: number.to_bytes(4) for number, name in enumerate(self.members)}
 
-            def note_turn(name: str) -> None:
-                self.turn[:4] = numbers[name]
+            def note_turn(name: str | None) -> None:
+                if name is not None:
+                    self.turn[:4] = numbers[name]
+                self.turn[4] = name is not None
 
             return self.act(theirs, note_turn)
 
@@ -97,6 +100,11 @@ class AgentGroup:
         """Wait for the end of the process; returns its exit code or minus its signal."""
         assert self.process is not None
         return self.process.wait()
+
+    @property
+    def busy(self) -> str | None:
+        """The agent whose code runs; None between turns."""
+        return self.members[int.from_bytes(self.turn[:4])] if self.turn[4] else None
 
     def explain_crash(self) -> str:
         """Why an agent has ended with the process, of which `wait` gave the exit code."""
@@ -133,6 +141,11 @@ class SharedAgent:
     def send(self, number: int) -> None:
         """Do what a signal does to a process: pause, resume, or end the agent."""
         self.group.command(do=_COMMANDS.get(number, "end"), name=self.name, code=-number)
+
+    def destroy(self) -> None:
+        """Kill the group's process, also if it obeys no command because an agent's code sleeps."""
+        if self.group.process is not None:
+            self.group.process.send(signal.SIGKILL)
 
     @property
     def has_ended(self) -> bool:

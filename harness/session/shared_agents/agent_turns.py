@@ -98,13 +98,14 @@ class Turns:
         survivors: Mapping[str, Survivors],
         network: Network,
         log_dir: Path,
-        on_turn: Callable[[str], None],
+        on_turn: Callable[[str | None], None],
         names_host: bool,
     ) -> None:
         """`make_agent` makes an agent of what it continues, and of what makes its sockets.
 
-        `on_turn` is called with an agent's name before each turn. With `names_host`, the process
-        has the name of the site that has its turn, for who finds that it spins.
+        `on_turn` is called with an agent's name before each turn, and with None after it. With
+        `names_host`, the process has the name of the site that has its turn, for who finds that it
+        spins.
         """
         self._commands = commands
         self._make_agent = make_agent
@@ -199,6 +200,7 @@ class Turns:
                 self._schedule(member)
         finally:
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+            self._on_turn(None)
         if member.outlet.rest and member.code is None:
             self._watch_outlet(member)
 

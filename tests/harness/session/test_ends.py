@@ -22,6 +22,36 @@ ENDS = {
     "late": (SMALL % (LATE, "preduce", "crew")).replace("tasks: 3", "time: 5 s"),
     "warm": (SMALL % (MESH, "bsp", "crew")).replace("tasks: 3", "time: 2 s")
     + "warm_up: {time: 1 s}\ntimeline:\n- {at: 0 s, do: outage n3 n4 for 30 s}\n",
+    "asleep": """
+topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 10 ms}
+workload: {kind: sleeper.py}
+scheme: {policy: bsp, plan: ring}
+stop: {rounds: 3}
+agents: {per_process: all}
+limits: {run: 20 s}
+outputs: {plots: false}
+code:
+  sleeper.py: |
+    import time
+    import numpy as np
+    class Sleeper:
+        def __init__(self, rank):
+            self.rank, self.model = rank, np.ones(25_000, np.float32)
+        def compute(self, iteration):
+            if (self.rank, iteration) == (1, 1):
+                time.sleep(1e6)
+            return 0.1
+        def contribution(self):
+            return self.model
+        def install(self, result):
+            self.model[:] = result
+        def evaluate(self):
+            return None
+    def build(rank, sites, seed):
+        return Sleeper(rank)
+    def model_bytes():
+        return 100_000
+""",
 }
 """Runs that end in ways of their own, in one guest."""
 
@@ -32,7 +62,7 @@ def done(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("ends")
     for name in ENDS.keys() - {"disk"}:
         folder(home, name, ENDS[name])
-    names = ["budget", "late", "warm"]
+    names = ["budget", "late", "warm", "asleep"]
     disk = resolve(parse(ENDS["disk"], "test.yaml"))
     return home, embedded.call(end_in_every_way, str(home), names, disk, visible=[home])
 
@@ -43,7 +73,7 @@ def ends(done):
 
 
 def test_a_run_that_cannot_go_on_fails_also_with_a_full_disk_and_nothing_is_left(done):
-    codes = {"killed": 1, "port": 1, "disk": 1, "budget": 1, "late": 0, "warm": 0}
+    codes = {"killed": 1, "port": 1, "disk": 1, "budget": 1, "late": 0, "warm": 0, "asleep": 1}
     assert done[1] == {"codes": codes, "left": []}
 
 
@@ -80,3 +110,11 @@ def test_faults_last_until_the_end_of_a_run_with_a_warm_up(ends):
     events = read_events(ends / "warm")
     ended = [event["t_ns"] for event in events if event["event"] == "fault_ended"]
     assert ended == [pytest.approx(3e9, rel=0.002)]
+
+
+def test_code_that_sleeps_in_a_shared_process_is_named_and_ends_with_it(ends):
+    last = read_events(ends / "asleep")[-1]
+    assert last["reason"] == (
+        "the run took longer than the 20 s of limits.run;"
+        " the code of n2 holds up all agents of its process"
+    )
