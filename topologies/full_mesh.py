@@ -13,7 +13,7 @@ if __name__ == "builtins":  # exec()ed by `mn --custom`, which leaves the packag
 from trunkline.topologies.formats.network_file import ReadFile
 from trunkline.topologies.link_options import Delays, Rates, Sites, build_overlay, parse_sites
 from trunkline.topologies.mininet_topo import mininet_topo, read_here
-from trunkline.topologies.model import Topology
+from trunkline.topologies.model import Topology, check_link_count
 
 
 def build(
@@ -42,6 +42,7 @@ def build(
     """
     places = parse_sites(sites)
     names = [site.name for site in places]
+    check_link_count(len(names) * (len(names) - 1))  # before there are so many pairs
     return build_overlay(
         "full_mesh",
         places,

@@ -3,6 +3,7 @@ import random
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from importlib import resources
 from statistics import median
@@ -462,3 +463,12 @@ def test_every_built_overlay_connects_every_pair_and_repeats_by_seed(
     assert len(built.links) == (sites * (sites - 1) if module is full_mesh else 2 * (sites - 1))
     for src in built.site_names:
         assert built.next_hops(src).keys() == set(built.site_names) - {src}
+
+
+def test_a_mesh_that_is_too_large_is_refused_before_its_links_take_memory():
+    tracemalloc.start()
+    with pytest.raises(TopologyError, match="8997000 directed links: expected 50000 or fewer"):
+        full_mesh.build(rng(), sites=3000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 50e6

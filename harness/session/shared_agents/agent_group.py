@@ -112,8 +112,8 @@ class AgentGroup:
         code = self.process.code or 0
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return (
-            f"the process that it shares with {len(self.members) - 1} other sites ended {how}, "
-            f"while the agent of {self.members[int.from_bytes(self.turn[:4])]} ran"
+            f"while the agent of {self.members[int.from_bytes(self.turn[:4])]} ran, "
+            f"the process of {len(self.members)} sites ended {how}"
         )
 
     def end(self) -> None:

@@ -156,8 +156,7 @@ def test_a_crash_ends_all_agents_of_the_process(start):
     for agent in group.agents.values():
         assert agent.wait() == 3
         assert agent.crash == (
-            "the process that it shares with 2 other sites ended with exit code 3, "
-            "while the agent of crashes ran"
+            "while the agent of crashes ran, the process of 3 sites ended with exit code 3"
         )
         agent.send(signal.SIGKILL)  # as for a process that has ended
 
@@ -210,7 +209,7 @@ outputs: {plots: false}
     [
         ("sys.exit(0)", "n2: own.py: line 13: SystemExit: 0"),
         ("raise ValueError('no data')", "n2: own.py: line 13: ValueError: no data"),
-        ("os._exit(5)", "ended with exit code 5, while the agent of n2 ran"),
+        ("os._exit(5)", "while the agent of n2 ran, the process of 3 sites ended with exit code 5"),
     ],
 )
 def test_the_site_whose_code_ends_its_agent_is_named(act, said, embedded, tmp_path, capsys):
