@@ -116,8 +116,9 @@ class SshMachines:
             raise self.describe_problems()
 
     def describe_problems(self) -> ClusterError:
-        """The error that names each machine with its reason."""
-        return ClusterError("; ".join(f"{host}: {why}" for host, why in self.problems.items()))
+        """The error that names each machine with its reason, in the order of the file."""
+        hosts = [host for host in dict.fromkeys(self.spec.hosts) if host in self.problems]
+        return ClusterError("; ".join(f"{host}: {self.problems[host]}" for host in hosts))
 
     async def connect(self, host: str) -> asyncssh.SSHClientConnection:
         """Connect to a machine. Raises OSError, asyncssh.Error."""
