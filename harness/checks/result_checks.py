@@ -82,11 +82,10 @@ def results_are_sums(history: History, rules: Rules) -> Iterator[Finding]:
         if kills and kills[0] and all(kills):
             yield excused(UNLOGGED, f"{task}: {losses.explain(kills[0])}")
             continue
-        if Counter(event.site for event in task.inputs) != Counter(list(task.started.weights)):
+        found = [*_check_sum(task)]
+        if not any(finding.rule for finding in found):
             yield judged()
-            yield fail(f"{task}: the sum cannot be recomputed from its contributions")
-        else:
-            yield from _check_sum(task)
+        yield from found
 
 
 def results_are_exact(history: History, rules: Rules) -> Iterator[Finding]:
@@ -234,13 +233,15 @@ def _list_results(task: Task) -> Iterator[tuple[str, tuple[float, ...]]]:
 def _check_sum(task: Task) -> Iterator[Finding]:
     """Compare fingerprints: a sum's fingerprint is the sum of fingerprints."""
     started = task.started
+    if Counter(event.site for event in task.inputs) != Counter(list(started.weights)):
+        yield fail(f"{task}: the sum cannot be recomputed from its contributions")
+        return
     prints = {event.site: event.fingerprint for event in task.inputs}
     for site, found in (
         *prints.items(),
         *((e.site, e.fingerprint) for e in task.all(TaskFinished)),
     ):
         if len(found) != FINGERPRINT_BUCKETS:
-            yield judged()
             yield fail(f"{task}: {len(found)} numbers in a fingerprint at {site}")
             return
     terms = [
@@ -250,7 +251,6 @@ def _check_sum(task: Task) -> Iterator[Finding]:
     expected = [math.fsum(bucket) for bucket in zip(*terms, strict=True)]
     sizes = [math.fsum(map(abs, bucket)) for bucket in zip(*terms, strict=True)]
     if not all(map(math.isfinite, sizes)):
-        yield judged()
         yield doubt(f"{task}: the contributions are not finite numbers")
         return
     allowed = SUM_TOLERANCE * (len(terms) + 1) * max(sizes, default=0.0)
@@ -262,7 +262,6 @@ def _check_sum(task: Task) -> Iterator[Finding]:
     if off and all(value < CANCELLED for value in (*sizes, *itertools.chain(*off.values()))):
         yield excused(CANCEL, f"{task}: no sum is above {max(sizes):.3g}")
         return
-    yield judged()
     for where, each in off.items():
         yield fail(
             f"{task}: the fingerprint at {where} is off by {max(each):.3g},"

@@ -67,7 +67,7 @@ class Process:
     def end(self) -> None:
         """Kill the process if it runs, reap it, and free its descriptor."""
         if self.code is None:
-            self.send(signal.SIGKILL)
+            self.destroy()
             with contextlib.suppress(ChildProcessError):  # `wait` was interrupted after reaping
                 self.wait()
         os.close(self.pidfd)
