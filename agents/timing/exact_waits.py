@@ -17,6 +17,9 @@ _CLOSE_ON_EXEC, _NO_WAIT = os.O_CLOEXEC, os.O_NONBLOCK
 ROUNDING_NS = 100
 """An alarm is left as it is if it goes off by so much after its time: less than floats round."""
 
+_LONGEST_S = 2e6
+"""More milliseconds do not fit into the argument of `poll`."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -74,14 +77,16 @@ class ExactSelector(selectors.EpollSelector):
         return ready
 
 
-def await_readable(fd: int, timeout_s: float | None = None) -> bool:
+def await_readable(fd: int, timeout_s: float = math.inf) -> bool:
     """Wait until there is something to read, or its end; False if that took too long.
 
-    Unlike `select.select`, this takes descriptors of any number.
+    Unlike `select.select`, this takes descriptors of any number. A limit is at most
+    _LONGEST_S; one that is over counts as 0.
     """
     poll = select.poll()
     poll.register(fd, select.POLLIN)
-    return bool(poll.poll(None if timeout_s is None else timeout_s * 1e3))
+    wait_s = max(0.0, min(timeout_s, _LONGEST_S))
+    return bool(poll.poll(None if timeout_s == math.inf else wait_s * 1e3))
 
 
 def _check(result: int) -> int:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trunkline.agents.timing.exact_waits import await_readable
+
 FAILED = 70
 """The exit code of a forked process after an exception."""
 
 HANDLERS: Mapping[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_DFL}
 """The default signal handlers of a forked process: Ctrl-C is for its parent, SIGTERM ends it."""
 
+_STOPPED = os.WSTOPPED | os.WEXITED | os.WNOWAIT
 _HELD = {signal.SIGINT, signal.SIGTERM}
 _PARENT_DEATH_SIGNAL = 1
 _prctl = ctypes.CDLL(None).prctl
@@ -24,21 +27,31 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 @dataclass(slots=True, eq=False)
-class Process:
-    """A forked process.
-
-    Attributes:
-        code: its exit code, or minus the number of the signal that ended it; None before `wait`.
-    """
+class Handle:
+    """A process that cannot be mistaken for a later one with its number."""
 
     pid: int
     pidfd: int
-    code: int | None = None
 
     def send(self, number: int) -> None:
         """Send a signal; nothing happens if the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, number)
+
+    def await_end(self, most_s: float) -> bool:
+        """Wait until it has ended, so many seconds at most; False if that was too short."""
+        return await_readable(self.pidfd, most_s)
+
+
+@dataclass(slots=True, eq=False)
+class Process(Handle):
+    """A process that this one has forked.
+
+    Attributes:
+        code: its exit code, or minus the number of the signal that ended it; None before `wait`.
+    """
+
+    code: int | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -46,13 +59,13 @@ class Process:
         flags = os.WEXITED | os.WNOWAIT | os.WNOHANG
         return self.code is not None or os.waitid(os.P_PIDFD, self.pidfd, flags) is not None
 
-    def await_end(self) -> None:
-        """Wait until it has ended; it must not have been reaped."""
-        os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
+    def await_stop(self, most_s: float) -> bool:
+        """Wait until it is stopped or has ended, after SIGSTOP was sent to it; see `SharedAgent`.
 
-    def await_stop(self) -> None:
-        """Wait until it is stopped or has ended, after SIGSTOP was sent to it."""
-        os.waitid(os.P_PIDFD, self.pidfd, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        The kernel obeys at once, whatever the code of the process does.
+        """
+        del most_s
+        return os.waitid(os.P_PIDFD, self.pidfd, _STOPPED) is not None
 
     def wait(self) -> int:
         """Wait until the process has ended, and reap it; returns `code`."""

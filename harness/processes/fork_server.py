@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from trunkline.agents.timing.exact_waits import await_readable
-from trunkline.harness.processes.fork import Process, fork
+from trunkline.harness.processes.fork import Handle, Process, fork
 
 _MESSAGE_BYTES = 64
 _FORK = b"fork"
@@ -63,25 +62,14 @@ class ForkServer:
         answer, fds, _, _ = socket.recv_fds(self._socket, _MESSAGE_BYTES, 1)
         if not answer:
             raise ConnectionResetError(f"the server ended with code {self._server.wait()}")
-        return ServedProcess(self._socket, int(answer), fds[0])
+        return ServedProcess(int(answer), fds[0], self._socket)
 
 
-@dataclass(frozen=True, slots=True)
-class ServedProcess:
+@dataclass(slots=True, eq=False)
+class ServedProcess(Handle):
     """A process that the server has forked."""
 
     server: socket.socket
-    pid: int
-    pidfd: int
-
-    def send(self, number: int) -> None:
-        """Send a signal; nothing happens if the process has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, number)
-
-    def await_end(self, most_s: float) -> None:
-        """Wait until it has ended, so many seconds at most."""
-        await_readable(self.pidfd, most_s)
 
     def wait(self) -> int | None:
         """Have it reaped when it has ended; the exit code, or None if the server has ended."""

@@ -92,7 +92,9 @@ class AgentChildren:
             yield name
             if not number and len(alone) > 1:
                 assert self._newest is not None
-                await_readable(self._newest.read_fds[0])  # until it listens
+                listens = self._newest.read_fds[0]
+                if not await_readable(listens, self._scenario.limits.run_s):
+                    continue  # its run will not begin in time either
                 self._pages = prefault.find_written(self._newest.process.pid)
 
     def fork(

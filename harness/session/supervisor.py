@@ -207,7 +207,7 @@ class Supervisor:
             yield from self._serve(ready)
             cause = self._children.cause_to_end(self._forked)
             if not ready and cause is None:
-                raise TimeoutError(self._deadline_text + self._name_busy())
+                raise self._overdue()
         if cause is not None:
             yield self._event(Stopping, cause)
             yield from self._end_children()
@@ -247,16 +247,19 @@ class Supervisor:
         return do == "restart" or (not child.has_ended and (do != "resume" or child.paused))
 
     def change(self, name: str, do: AgentChange, fault: int) -> None:
-        """Apply a fault that has an effect. The event of a killed child's exit names the fault."""
+        """Apply a fault that has an effect. The event of a killed child's exit names the fault.
+
+        Raises TimeoutError as `events` does, if a child that shares its process does not obey.
+        """
         child = self._find_last(name)
         assert child is not None
         if do == "restart":
             if not child.has_ended:  # it was asked to leave, and has not left
-                _kill(child)
+                self._kill(child)
             self.fork(name)
         elif do == "kill":
             child.fault, child.stopped_ns = fault, time.monotonic_ns()
-            _kill(child)
+            self._kill(child)
         else:
             number = self._children.signals[do]
             if do == "leave":
@@ -266,9 +269,9 @@ class Supervisor:
             if do == "leave" or not child.waits:
                 child.process.send(number)
             self._children.note_change(child, do)
-            if number == signal.SIGSTOP:
-                # With several cores it would continue for a moment, and log after its pause.
-                child.process.await_stop()
+            # With several cores it would continue for a moment, and log after its pause.
+            if number == signal.SIGSTOP and not child.process.await_stop(self._left_s()):
+                raise self._overdue()
 
     def end(self) -> None:
         """End every running child, wait for it and close its descriptors; drop its events."""
@@ -391,11 +394,22 @@ class Supervisor:
         """The latest child of this name."""
         return next((child for child in reversed(self._forked) if child.name == name), None)
 
-    def _name_busy(self) -> str:
-        """The agents that hold up others of their process."""
+    def _kill(self, child: Child) -> None:
+        """Kill a child; its port is free afterwards, so it can be started again."""
+        child.process.send(signal.SIGKILL)
+        if not child.process.await_end(self._left_s()):
+            raise self._overdue()
+
+    def _left_s(self) -> float:
+        """The time until the deadline."""
+        return self._deadline_s - time.monotonic()
+
+    def _overdue(self) -> TimeoutError:
+        """What ends a run after its deadline; it names the agents that hold up their process."""
         shared = [each.process for each in self._running() if isinstance(each.process, SharedAgent)]
         busy = sorted({each.group.busy or "" for each in shared} - {""})
-        return "".join(f"; the code of {name} holds up all agents of its process" for name in busy)
+        held = (f"; the code of {name} holds up all agents of its process" for name in busy)
+        return TimeoutError(self._deadline_text + "".join(held))
 
     def _running(self) -> list[Child]:
         """The children that are not reaped."""
@@ -407,9 +421,3 @@ class Supervisor:
 
     def _event(self, kind: Kind[P], *values: P.args, **fields: P.kwargs) -> LoggedEvent:
         return LoggedEvent.of(kind(self._now_ns(), RUNNER, *values, **fields))
-
-
-def _kill(child: Child) -> None:
-    """Kill a child; its port is free afterwards, so it can be started again."""
-    child.process.send(signal.SIGKILL)
-    child.process.await_end()

@@ -90,11 +90,14 @@ class AgentGroup:
         with contextlib.suppress(ConnectionError):
             self.commands.send(json.dumps(command).encode())
 
-    def await_answer(self) -> None:
-        """Wait for the answer to a command, or for the end of the process."""
+    def await_answer(self, most_s: float) -> bool:
+        """Wait for the answer to a command, or for the end of the process; False if in vain."""
         assert self.commands is not None
+        if not await_readable(self.commands.fileno(), most_s):
+            return False
         with contextlib.suppress(ConnectionError):
             self.commands.recv(_MESSAGE_BYTES)
+        return True
 
     def wait(self) -> int:
         """Wait for the end of the process; returns its exit code or minus its signal."""
@@ -152,13 +155,16 @@ class SharedAgent:
         """Whether it has ended, also if no one has waited for it yet."""
         return self.code is not None or await_readable(self.pidfd, 0)
 
-    def await_end(self) -> None:
-        """Wait until it has ended."""
-        await_readable(self.pidfd)
+    def await_end(self, most_s: float) -> bool:
+        """Wait until it has ended, so many seconds at most; False if that was too short."""
+        return await_readable(self.pidfd, most_s)
 
-    def await_stop(self) -> None:
-        """Wait until it is paused, after SIGSTOP was sent to it."""
-        self.group.await_answer()
+    def await_stop(self, most_s: float) -> bool:
+        """Wait until it is paused, after SIGSTOP was sent to it; False if that took too long.
+
+        Its process obeys after the turn of the agent whose code runs, which may sleep.
+        """
+        return self.group.await_answer(most_s)
 
     def wait(self) -> int:
         """Wait until it has ended; returns `code`."""

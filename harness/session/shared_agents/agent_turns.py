@@ -247,7 +247,7 @@ class Turns:
 
         def open_socket() -> socket.socket:
             sock = self._network.open_socket(name)
-            loop.sockets.add(sock)
+            loop.add_socket(sock)
             return sock
 
         lives, number = command["earlier"]
@@ -292,8 +292,7 @@ class Turns:
         """Close an agent's sockets, and tell its end as soon as its events are written."""
         member.code, member.due_s = code, math.nan
         member.loop.selector.pause()
-        for sock in list(member.loop.sockets):
-            sock.close()
+        member.loop.close_sockets()
         member.outlet.flush()
         if member.outlet.rest:
             self._watch_outlet(member)

@@ -120,12 +120,24 @@ class MemberLoop(VirtualLoop):
     def __init__(self, selector: MemberSelector) -> None:
         super().__init__(selector)
         self.selector = selector
-        self.sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+    def add_socket(self, sock: socket.socket) -> None:
+        """Have `close_sockets` close this socket too, unless it is closed before."""
+        self._sockets.add(sock)
+
+    def close_sockets(self) -> None:
+        """Close the agent's sockets in the order in which the kernel closes those of a process.
+
+        So their peers hear of the end in the same order in every run.
+        """
+        for sock in sorted(self._sockets, key=socket.socket.fileno):
+            sock.close()
 
     async def sock_accept(self, sock: socket.socket) -> tuple[socket.socket, Any]:
         """Accept a connection, as asyncio does."""
         connection, address = await super().sock_accept(sock)
-        self.sockets.add(connection)
+        self.add_socket(connection)
         return connection, address
 
     @property

@@ -8,17 +8,21 @@ import signal
 import socket
 import time
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from trunkline.harness.commands import main
 from trunkline.harness.processes.fork import FAILED, signals_held
+from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup
 from trunkline.harness.session.shared_agents.agent_turns import Turns
 from trunkline.harness.session.shared_agents.member_loop import MemberLoop, MemberSelector
+from trunkline.harness.session.supervisor import Child, Supervisor
 
 NO_LIFE_BEFORE = 0, 0
+DEADLINE_S = 60
 
 
 def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():
@@ -44,6 +48,28 @@ def test_a_loop_says_when_it_needs_a_turn_and_a_turn_does_not_wait():
         loop.close()
 
 
+class Noted(socket.socket):
+    """A socket that notes its number when it is closed."""
+
+    closed: ClassVar[list[int]] = []
+
+    def close(self):
+        self.closed.append(self.fileno())
+        super().close()
+
+
+def test_sockets_of_a_killed_agent_are_closed_in_the_order_of_their_numbers():
+    # A set of objects is in the order of their addresses, which differ from machine to machine.
+    loop = MemberLoop(MemberSelector("a", select.epoll(), {}))
+    kept = [Noted() for _ in range(20)]
+    for sock in reversed(kept):
+        loop.add_socket(sock)
+    numbers = [sock.fileno() for sock in kept]
+    loop.close_sockets()
+    loop.close()
+    assert Noted.closed == sorted(numbers)
+
+
 class Fake:
     """An agent that does what its name says."""
 
@@ -65,6 +91,8 @@ class Fake:
                         pipes.write(bytes(10_000))
                 case "ends":
                     pass
+                case "sleeps":
+                    time.sleep(3600)
                 case _:
                     await asyncio.sleep(3600)
         finally:
@@ -119,7 +147,7 @@ def start(tmp_path):
 def test_an_agent_that_is_killed_cleans_nothing_up_and_the_others_live(start):
     group = start("a", "b")
     group.agents["a"].send(signal.SIGKILL)
-    group.agents["a"].await_end()
+    group.agents["a"].await_end(DEADLINE_S)
     assert group.agents["a"].wait() == -signal.SIGKILL
     assert group.output("a") == LISTENING + b"\n"
     assert not group.agents["b"].has_ended
@@ -131,13 +159,29 @@ def test_a_paused_agent_has_no_turn_until_it_is_resumed(start):
     group = start("a", "b")
     for _ in range(20):
         group.agents["a"].send(signal.SIGSTOP)
-        group.agents["a"].await_stop()
+        group.agents["a"].await_stop(DEADLINE_S)
         group.agents["a"].send(signal.SIGCONT)
     group.agents["a"].send(signal.SIGSTOP)
-    group.agents["a"].await_stop()
+    group.agents["a"].await_stop(DEADLINE_S)
     group.agents["a"].send(signal.SIGKILL)  # as for a process that is stopped
     assert group.agents["a"].wait() == -signal.SIGKILL
     assert not group.agents["b"].has_ended
+
+
+@pytest.mark.parametrize("do", ["kill", "pause"])
+def test_a_fault_waits_for_an_agent_until_the_deadline_and_names_who_holds_it_up(start, do):
+    group = start("a", "sleeps")
+    children = SimpleNamespace(
+        signals=AgentChildren.signals, timers=None, schedule=None, note_change=lambda *_: None
+    )
+    supervisor = Supervisor(SimpleNamespace(limits=SimpleNamespace(run_s=9.0)), children)
+    (read_fd, _), (_, told_fd) = os.pipe(), os.pipe()
+    agent = group.agents["a"]
+    supervisor._forked.append(Child("a", agent, told_fd, (read_fd,)))
+    supervisor._open.add(agent.pidfd)
+    supervisor.limit(0.3, "the run took too long")
+    with pytest.raises(TimeoutError, match="too long; the code of sleeps holds up all agents of"):
+        supervisor.change("a", do, 1)
 
 
 def test_ends_of_all_kinds_have_the_exit_code_of_a_process(start):
