@@ -44,6 +44,7 @@ from trunkline.harness.session.evaluation.model_board import ModelBoard
 from trunkline.harness.session.run_schedule import Schedule
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup, Earlier, SharedAgent
 from trunkline.harness.session.shared_agents.agent_turns import Turns, raise_limit_of_files
+from trunkline.harness.session.shared_agents.turn_notes import TurnNotes
 from trunkline.harness.session.supervisor import Child, Sink
 
 
@@ -128,13 +129,12 @@ class AgentChildren:
         for number, first in enumerate(range(0, len(sites), size) if size > 1 else ()):
             log = self._log_dir / f"agents-{number + 1}.log"
             members = sites[first : first + size]
-            group = AgentGroup(tuple(members), partial(self._take_turns, log))
+            notes = TurnNotes(members, watches_code=bool(self._scenario.code))
+            group = AgentGroup(members, partial(self._take_turns, log, notes), notes)
             groups |= dict.fromkeys(members, group)
         return groups
 
-    def _take_turns(
-        self, log: Path, commands: socket.socket, on_turn: Callable[[str | None], None]
-    ) -> int:
+    def _take_turns(self, log: Path, notes: TurnNotes, commands: socket.socket) -> int:
         """Run the agents of a group, in its process."""
 
         def make_agent(earlier: Earlier, opened: Callable[[], socket.socket]) -> Agent:
@@ -143,9 +143,8 @@ class AgentChildren:
 
         redirect_output(log)
         raise_limit_of_files()
-        names_host = bool(self._scenario.code)
         return Turns(
-            commands, make_agent, self._survivors, self._network, self._log_dir, on_turn, names_host
+            commands, make_agent, self._survivors, self._network, self._log_dir, notes
         ).run()
 
     def sinks(self, child: Child) -> Sequence[Sink]:

@@ -407,7 +407,7 @@ class Supervisor:
     def _overdue(self) -> TimeoutError:
         """What ends a run after its deadline; it names the agents that hold up their process."""
         shared = [each.process for each in self._running() if isinstance(each.process, SharedAgent)]
-        busy = sorted({each.group.busy or "" for each in shared} - {""})
+        busy = sorted({each.group.notes.busy or "" for each in shared} - {""})
         held = (f"; the code of {name} holds up all agents of its process" for name in busy)
         return TimeoutError(self._deadline_text + "".join(held))
 

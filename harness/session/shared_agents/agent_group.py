@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from trunkline.agents.timing.exact_waits import await_readable
 from trunkline.harness.processes.fork import Process, fork
+from trunkline.harness.session.shared_agents.turn_notes import TurnNotes
 
 STOPPED = b"stopped"
 """The answer to `pause`."""
@@ -36,14 +36,13 @@ class AgentGroup:
 
     Attributes:
         members: the sites of its agents.
-        act: what the process does with its end of the socket; returns its exit code. It calls the
-            function that it gets, with the name of an agent, before this agent's code runs, and
-            with None after that.
+        act: what the process does with its end of the socket; returns its exit code.
+        notes: what the process notes of the turns of its agents.
     """
 
     members: Sequence[str]
-    act: Callable[[socket.socket, Callable[[str | None], None]], int]
-    turn: mmap.mmap = field(default_factory=lambda: mmap.mmap(-1, mmap.PAGESIZE))
+    act: Callable[[socket.socket], int]
+    notes: TurnNotes
     process: Process | None = None
     commands: socket.socket | None = None
 
@@ -72,14 +71,7 @@ class AgentGroup:
             ours.close()
             for fd in ends:
                 os.close(fd)
-            numbers = {name: number.to_bytes(4) for number, name in enumerate(self.members)}
-
-            def note_turn(name: str | None) -> None:
-                if name is not None:
-                    self.turn[:4] = numbers[name]
-                self.turn[4] = name is not None
-
-            return self.act(theirs, note_turn)
+            return self.act(theirs)
 
         self.process, self.commands = fork(act), ours
         theirs.close()
@@ -104,20 +96,19 @@ class AgentGroup:
         assert self.process is not None
         return self.process.wait()
 
-    @property
-    def busy(self) -> str | None:
-        """The agent whose code runs; None between turns."""
-        return self.members[int.from_bytes(self.turn[:4])] if self.turn[4] else None
-
     def explain_crash(self) -> str:
         """Why an agent has ended with the process, of which `wait` gave the exit code."""
         assert self.process is not None
         code = self.process.code or 0
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return (
-            f"while the agent of {self.members[int.from_bytes(self.turn[:4])]} ran, "
+        why = (
+            f"while the agent of {self.notes.last} ran, "
             f"the process of {len(self.members)} sites ended {how}"
         )
+        if leak := self.notes.find_leak():
+            name, taken = leak
+            why += f"; of its memory, the agent of {name} took {taken / 1e6:.0f} MB"
+        return why
 
     def end(self) -> None:
         """End the process with all of its agents; a second call does nothing."""

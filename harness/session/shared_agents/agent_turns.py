@@ -9,7 +9,6 @@ time being.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import heapq
 import math
 import os
@@ -35,9 +34,7 @@ from trunkline.harness.session.agent_main import (
 )
 from trunkline.harness.session.shared_agents.agent_group import STOPPED, Earlier, receive
 from trunkline.harness.session.shared_agents.member_loop import MemberLoop, MemberSelector
-
-_NEW_HOST_NAME = 0x04000000
-_libc = ctypes.CDLL(None, use_errno=True)
+from trunkline.harness.session.shared_agents.turn_notes import TurnNotes
 
 
 @dataclass(slots=True)
@@ -98,15 +95,9 @@ class Turns:
         survivors: Mapping[str, Survivors],
         network: Network,
         log_dir: Path,
-        on_turn: Callable[[str | None], None],
-        names_host: bool,
+        notes: TurnNotes,
     ) -> None:
-        """`make_agent` makes an agent of what it continues, and of what makes its sockets.
-
-        `on_turn` is called with an agent's name before each turn, and with None after it. With
-        `names_host`, the process has the name of the site that has its turn, for who finds that it
-        spins.
-        """
+        """`make_agent` makes an agent of what it continues, and of what makes its sockets."""
         self._commands = commands
         self._make_agent = make_agent
         self._survivors = survivors
@@ -117,8 +108,7 @@ class Turns:
         self._due: list[tuple[float, int, Member]] = []
         self._turns = 0
         self._dead: list[object] = []
-        self._on_turn = on_turn
-        self._names_host = names_host
+        self._notes = notes
         self._alarm = Alarm()
         self._alarm_s = math.inf
         self._poll = select.epoll()
@@ -127,9 +117,7 @@ class Turns:
 
     def run(self) -> int:
         """Give turns until there are no more commands; returns the process's exit code."""
-        if self._names_host and _libc.unshare(_NEW_HOST_NAME):
-            error = ctypes.get_errno()
-            raise OSError(error, f"cannot have an own host name: {os.strerror(error)}")
+        self._notes.start()
         while True:
             ready = self._wait()
             if self._commands.fileno() in ready and not self._obey():
@@ -185,9 +173,7 @@ class Turns:
     def _give_turn(self, member: Member) -> None:
         if member.is_paused or member.code is not None:
             return
-        self._on_turn(member.name)
-        if self._names_host:
-            socket.sethostname(member.name)
+        self._notes.begin(member.name)
         sys.stdout = sys.stderr = member.log
         try:
             member.loop.take_turn()
@@ -200,7 +186,7 @@ class Turns:
                 self._schedule(member)
         finally:
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-            self._on_turn(None)
+            self._notes.end()
         if member.outlet.rest and member.code is None:
             self._watch_outlet(member)
 

@@ -19,6 +19,7 @@ from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup
 from trunkline.harness.session.shared_agents.agent_turns import Turns
 from trunkline.harness.session.shared_agents.member_loop import MemberLoop, MemberSelector
+from trunkline.harness.session.shared_agents.turn_notes import TurnNotes
 from trunkline.harness.session.supervisor import Child, Supervisor
 
 NO_LIFE_BEFORE = 0, 0
@@ -111,11 +112,12 @@ class Group:
         def make_agent(earlier, opened):
             return Fake(opened)
 
-        def act(commands, on_turn):
-            turns = Turns(commands, make_agent, survivors, network, tmp_path, on_turn, False)
-            return turns.run()
+        notes = TurnNotes(names, watches_code=False)
 
-        self.group = AgentGroup(names, act)
+        def act(commands):
+            return Turns(commands, make_agent, survivors, network, tmp_path, notes).run()
+
+        self.group = AgentGroup(names, act, notes)
         self.agents, self.read = {}, {}
         for name in names:
             (events, events_end), (told_end, _) = os.pipe(), os.pipe()
@@ -211,6 +213,8 @@ import numpy as np
 
 
 class Own:
+    kept = []
+
     def __init__(self, rank):
         self.rank = rank
         self.model = np.ones(1000, np.float32)
@@ -218,6 +222,8 @@ class Own:
     def compute(self, iteration):
         if self.rank == 1 and iteration == 1:
             %s
+        if self.rank == 2 and Own.kept:
+            os.kill(os.getpid(), 9)
         return 0.01
 
     def contribution(self):
@@ -248,12 +254,20 @@ outputs: {plots: false}
 """
 
 
+LEAK = "Own.kept.append(np.ones(50_000_000, np.float32))"
+
+
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        ("sys.exit(0)", "n2: own.py: line 13: SystemExit: 0"),
-        ("raise ValueError('no data')", "n2: own.py: line 13: ValueError: no data"),
+        ("sys.exit(0)", "n2: own.py: line 15: SystemExit: 0"),
+        ("raise ValueError('no data')", "n2: own.py: line 15: ValueError: no data"),
         ("os._exit(5)", "while the agent of n2 ran, the process of 3 sites ended with exit code 5"),
+        (
+            LEAK,
+            "while the agent of n3 ran, the process of 3 sites ended by signal 9; "
+            "of its memory, the agent of n2 took 20",
+        ),
     ],
 )
 def test_the_site_whose_code_ends_its_agent_is_named(act, said, embedded, tmp_path, capsys):
