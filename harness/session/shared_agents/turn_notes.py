@@ -63,7 +63,8 @@ class TurnNotes:
     @property
     def last(self) -> str:
         """The agent that has, or had, the last turn."""
-        return self._members[_TURN.unpack_from(self._shared)[0]]
+        number: int = _TURN.unpack_from(self._shared)[0]
+        return self._members[number]
 
     @property
     def busy(self) -> str | None:
