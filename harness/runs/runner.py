@@ -23,7 +23,7 @@ from typing import Any
 
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.config.paths import ROOT
-from trunkline.harness.kernel import boot, build
+from trunkline.harness.kernel import KernelError, boot, build
 from trunkline.harness.kernel.probes import has_cpuid_faulting, probe_programs, require
 from trunkline.harness.kernel.process import POLL_S, Companion
 from trunkline.harness.live.control_socket import ControlSocket
@@ -35,6 +35,7 @@ from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
 from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
+from trunkline.harness.scenario.sections import memory_need
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import private_files, site_accounts
 from trunkline.workloads.site_time import KEPT
@@ -128,9 +129,14 @@ def run(
 
 
 def check_machine(scenario: Scenario) -> None:
-    """Raise KernelError or NetworkError if this machine lacks what the scenario's runs need."""
+    """Raise KernelError or NetworkError if this machine lacks what the scenario's runs need.
+
+    So it is if the guest's memory cannot hold the models.
+    """
     if scenario.backend == "embedded":
         boot.find_kernel()
+        if shortage := memory_need.find_shortage(scenario):
+            raise KernelError(shortage)
         boot.check_machine(scenario.limits.memory_bytes >> 20)
     else:
         require(probe_programs)

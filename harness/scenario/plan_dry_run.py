@@ -15,6 +15,7 @@ from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.plan import PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
+from trunkline.harness.scenario.sections import memory_need
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import SUFFIX
 from trunkline.harness.scenario.user_results import UserCodeError
@@ -63,8 +64,13 @@ def find_refusal(scenario: Scenario) -> Refusal | None:
 
 
 def list_notes(scenario: Scenario) -> tuple[str, ...]:
-    """All notes of a scenario: those on its files, and on a user's plan that a loss would break."""
-    return (*scenario.notes, *_note_losses(scenario))
+    """All notes: on the scenario's files, on a user's plan that a loss would break, on memory."""
+    return (*scenario.notes, *_note_losses(scenario), *_note_memory(scenario))
+
+
+def _note_memory(scenario: Scenario) -> Iterator[str]:
+    if shortage := memory_need.find_shortage(scenario):
+        yield f"it can be predicted, but not run: {shortage}"
 
 
 def _note_losses(scenario: Scenario) -> Iterator[str]:

@@ -5,6 +5,8 @@ import pytest
 from trunkline.agents import registry
 from trunkline.harness.commands import main
 from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.kernel import KernelError
+from trunkline.harness.runs.runner import check_machine
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.scenario.plan_dry_run import first_task, list_notes
 
@@ -29,6 +31,30 @@ stop: {{tasks: 3}}
 def test_an_option_that_the_plan_refuses_is_a_problem_of_the_scenario(scheme, said):
     with pytest.raises(ScenarioErrors) as refused:
         parse(SCENARIO.format(scheme=scheme), "x.yaml")
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        (["workload.model=1.2 GB"], True),
+        (["workload.model=1.4 GB"], False),
+        (["workload.model=1.4 GB", "limits.memory=8 GB"], True),
+        (["workload.model=1.4 GB", "backend=host"], True),
+    ],
+)
+def test_models_that_cannot_fit_are_known_before_anything_runs(changes, fits):
+    scenario = parse(SCENARIO.format(scheme="{plan: ring}"), "x.yaml", changes)
+    if fits:
+        assert list_notes(scenario) == ()
+        return
+    said = (
+        "limits.memory, 6 GiB: the models of 5 sites alone take 7 GB; "
+        "remedy: a smaller model, fewer sites, or more limits.memory"
+    )
+    assert list_notes(scenario) == (f"it can be predicted, but not run: {said}",)
+    with pytest.raises(KernelError) as refused:
+        check_machine(scenario)
     assert str(refused.value) == said
 
 
