@@ -104,9 +104,10 @@ def run(
         _bring_charges(scenario, folder)
         with ControlSocket(folder.path, front) as control:
             session = _Session(folder, on_progress, control.relay)
-            code = run_command(
-                scenario, command, folder, session.read_output, control, session.note_time
-            )
+            with session.own_error_first():
+                code = run_command(
+                    scenario, command, folder, session.read_output, control, session.note_time
+                )
         if session.refused:
             raise CannotRunError(session.refused)
     except BaseException:
@@ -223,6 +224,16 @@ class _Session:
             self.refused = said["refused"]
         else:
             self.on_answer(said)
+
+    @contextlib.contextmanager
+    def own_error_first(self) -> Iterator[None]:
+        """Have a KernelError also say what the session said, such as who used the memory."""
+        try:
+            yield
+        except KernelError as error:
+            if self.error is None:
+                raise
+            raise KernelError(f"{self.error}; {error}") from None
 
     def show_step(self, step: str) -> None:
         """Show what is done after the session: the run's progress does not change any more."""

@@ -108,6 +108,11 @@ def test_a_run_that_ends_before_its_first_event_leaves_nothing(run, tmp_path, er
     assert list(tmp_path.iterdir()) == []
 
 
+def test_if_the_guest_fails_after_the_session_said_why_both_are_told(run):
+    with pytest.raises(KernelError, match=r"^n2 took 600 MB; the guest ran out of memory$"):
+        run(b'{"error": "n2 took 600 MB"}\n', KernelError("the guest ran out of memory"))
+
+
 def test_a_run_that_is_interrupted_before_it_begins_leaves_the_latest_as_it_was(
     run, monkeypatch, tmp_path
 ):
