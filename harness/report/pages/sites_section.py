@@ -62,6 +62,7 @@ def write_sites(data: RunData) -> list[Child]:
     if data.scenario.runs_programs:
         return []
     workers, shown = data.tables["workers"], choose_sites(data)
+    workers = workers.assign(all_rounds=workers["rounds"] + workers["rounds_alone"])
     rows = _write_rows(data, workers[workers["site"].isin(shown)])
     if len(shown) == len(workers):
         return [rows]
@@ -76,7 +77,7 @@ def _write_quantiles(workers: pd.DataFrame) -> Child:
     rows = [
         (
             name,
-            f"{workers['rounds'].quantile(share):g}",
+            f"{workers['all_rounds'].quantile(share):g}",
             *(f"{workers[column].quantile(share):.2f}" for column in TIMES),
             *(f"{workers[column].quantile(share) / 1e6:.2f}" for column in SIZES),
         )
@@ -98,7 +99,7 @@ def _write_rows(data: RunData, found: pd.DataFrame) -> Child:
     rows = [
         (
             str(row["site"]),
-            str(row["rounds"] + row["rounds_alone"]),
+            str(row["all_rounds"]),
             *(f"{row[column]:.2f}" for column in TIMES),
             *(f"{row[column] / 1e6:.2f}" for column in SIZES),
             *(

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from itertools import combinations, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,14 @@ from trunkline.topologies.rates import matrix
 from trunkline.topologies.rates.regions import find_region
 
 NASTY = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"
+
+
+ALONE = """
+topology: {builder: full_mesh, sites: 2, rates: 10 Mbit/s}
+workload: {kind: synthetic, model: 1 kB}
+scheme: {policy: bsp, plan: ring}
+stop: {rounds: 3}
+"""
 
 
 class Page(HTMLParser):
@@ -193,6 +202,24 @@ def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeyp
     ]
     in_timeline = [each for each in shown.texts["text"] if each in workers.index]
     assert in_timeline.count(busy_s.index[2]) < in_timeline.count(busy_s.index[0])
+
+
+def test_quantiles_and_rows_count_rounds_alone_alike(monkeypatch) -> None:
+    monkeypatch.setattr(sites_section, "MOST_SITES", 1)
+    monkeypatch.setattr(sites_section, "CHOSEN", 1)
+    zeros = dict.fromkeys((*sites_section.TIMES, *sites_section.SIZES), 0.0)
+    rows = [
+        {"site": name, "rounds": 3, "rounds_alone": 4, "similarity": None, "excluded_s": None}
+        | zeros
+        for name in ("n1", "n2")
+    ]
+    data = SimpleNamespace(
+        scenario=parse(ALONE, "x.yaml"),
+        tables={"workers": pd.DataFrame(rows)},
+        history=SimpleNamespace(faults=()),
+    )
+    written = Page("".join(map(str, sites_section.write_sites(data))))
+    assert [text for text in written.texts["td"] if text in ("3", "7")] == ["7"] * 6
 
 
 def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:
