@@ -34,7 +34,7 @@ class RunRow(Row, table="run"):
     task_s: float | None = column("mean duration")
     task_median_s: float | None = column("median duration")
     task_warm_s: float | None = column(
-        "mean duration of the later half, when TCP's connections are warm"
+        "mean duration of the later half; connections that tasks used before are warm then"
     )
     estimate_s: float | None = column("mean estimate")
     latency_s: float | None = column("mean latency")
