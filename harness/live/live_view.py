@@ -46,7 +46,7 @@ class View:
     """The picture of a run, which is at the other end of a log or a pipe.
 
     The session reports its `latest` progress. A user may have `held` the run's clock: its speed
-    then means nothing.
+    then means nothing, and times count from the first task, as at the prompt.
     """
 
     scenario: Scenario
@@ -78,7 +78,8 @@ class View:
         run_s = self.state.now_ns / 1e9
         now, ours = f"{run_s:.1f} s {self.scenario.clock}", f", {render_roughly(real_s)} real"
         if self.held:
-            return [now + ours, now]
+            now = f"{self._describe_task_time()} {self.scenario.clock}"
+            return [f"{now}, {run_s:.1f} s in all{ours}", now + ours, now]
         speed = left = ""
         if run_s > 0 and real_s > 0 and self.scenario.clock == "virtual":
             speed = f" (x {run_s / real_s:.2g})"
@@ -90,6 +91,8 @@ class View:
     def describe(self) -> str:
         """The picture in one line of words."""
         words = [self._describe_progress()]
+        if self.held and not self.latest.message:
+            words = [f"{self._describe_task_time()} since the first task", f"in all {words[0]}"]
         if self.state.tasks:
             words.append(f"tasks in progress {len(self.state.tasks)}")
         if loads := self.state.loads_mbps():
@@ -97,6 +100,9 @@ class View:
             words.append(f"busiest {src} -> {dst} {show_rate(mbps)} Mbit/s")
         words += [f"fault: {shorten(fault.text)}" for fault in self.state.faults.values()]
         return "; ".join(words)
+
+    def _describe_task_time(self) -> str:
+        return f"{(self.state.now_ns - (self.state.start_ns or 0)) / 1e9:.1f} s"
 
     def _describe_progress(self) -> str:
         return progress.describe(self.latest, self.scenario.whole_stop, self.parts)

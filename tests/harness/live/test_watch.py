@@ -197,10 +197,12 @@ def test_at_a_prompt_the_picture_is_of_now_and_says_nothing_of_how_fast_it_goes(
         assert isinstance(console.file, io.StringIO)
         lines = console.file.getvalue().splitlines()
         if terminal:
-            assert len(lines) > 5 and lines[1].rstrip().endswith("52%  2.2 s virtual, 3 s real")
+            assert len(lines) > 5 and lines[1].rstrip().endswith(
+                "52%  2.0 s virtual, 2.2 s in all, 3 s real"
+            )
         else:
             (line,) = lines
-            assert line.startswith("2.2 s of 4.4 s, rounds 2, tasks 1, 2 MB")
+            assert line.startswith("2.0 s since the first task; in all 2.2 s of 4.4 s, rounds 2")
 
 
 WATCHING = """
