@@ -18,6 +18,9 @@ from trunkline.harness.record.history import History
 SHOWN = 5
 """A check's text has at most this many findings; the rest are counted."""
 
+SHOWN_EXCUSES = 3
+"""A verdict has at most this many lines about what its checks excused."""
+
 CASES = 20
 """A check lists at most this many excused objects of each rule; the rest are counted."""
 
@@ -181,8 +184,20 @@ class Verdict:
 
     @property
     def excuses(self) -> tuple[str, ...]:
-        """A line for every check that excused objects."""
-        return tuple(f"{check.name}: {check.counts}" for check in self.checks if check.excuses)
+        """A line for each check that excused objects, those that excused most of theirs first.
+
+        Of more than SHOWN_EXCUSES checks, the last line counts the rest.
+        """
+        found = sorted(
+            (check for check in self.checks if check.excuses),
+            key=lambda check: check.excused / (check.judged + check.excused),
+            reverse=True,
+        )
+        lines = [f"{check.name}: {check.counts}" for check in found]
+        if len(lines) > SHOWN_EXCUSES:
+            rest = len(lines) - SHOWN_EXCUSES + 1
+            lines[-rest:] = [f"{rest} more checks excused some, which the report lists"]
+        return tuple(lines)
 
     @property
     def counts(self) -> str:

@@ -1122,6 +1122,15 @@ def test_a_check_counts_what_it_excuses_and_is_unknown_if_that_is_all() -> None:
     )
 
 
+def test_of_many_checks_with_excuses_those_that_excused_most_are_listed() -> None:
+    cut = excused("it was cut", "")
+    checks = [Check.of(f"check {n}", "tasks", [cut, judged(n)]) for n in (3, 1, 2, 5)]
+    lines = [f"check {n}: {n} of {n + 1} tasks judged; 1 excused: it was cut" for n in (1, 2, 3)]
+    assert Verdict.of(checks[:3]).excuses == tuple(lines)
+    rest = "2 more checks excused some, which the report lists"
+    assert Verdict.of(checks).excuses == (*lines[:2], rest)
+
+
 def test_no_note_is_the_reason_why_nothing_could_be_judged() -> None:
     sent = note("0 bytes planned, sent and received")
     check = Check.of("odd", "links of tasks", [sent, excused("the task was halted", "a -> b")])
