@@ -1,7 +1,7 @@
 """A scenario as a description for ns-3: links, connections, messages and what they wait for."""
 
 import pytest
-from ns3_description import CannotDescribeError, describe, list_faults
+from ns3_description import CannotDescribeError, describe, list_beginnings, list_faults
 
 from trunkline.harness.scenario.loading import parse
 
@@ -33,8 +33,9 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         # rates and queues are smaller by 1502 / 1514
         "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
         "connection 2 0 1 2 1 0",
-        "beats 32 500000000",
-        "moment 2010000000",  # the controller's greeting reaches n2, and computing
+        "beats 0 32 500000000 520000000",  # n1 has called n2 by 20 ms, and n2 n1 by 50 ms
+        "beats 1 32 500000000 550000000",
+        "moment 2060000000",  # n2 has called, the controller greets n1, and n1 computes
         "moment 0 0",  # n1 has the controller
         "moment 10000000 0",
         "message 0 0 65568 1",  # with the frame's header of 32 bytes
@@ -103,3 +104,11 @@ def test_senders_are_like_those_of_linux_or_those_of_ns3():
 def test_what_has_no_words_is_refused(change, why):
     with pytest.raises(CannotDescribeError, match=why):
         write(PAIR, change)
+
+
+def test_a_site_begins_when_it_has_its_neighbours_and_the_controller():
+    delays = "topology.delays={n1: {n2: 1 ms, n3: 2 ms}, n2: {n1: 10 ms, n3: 20 ms},"
+    delays += " n3: {n1: 100 ms, n2: 200 ms}}"
+    found = list_beginnings(parse(TREE, "x.yaml", [delays]).topology, "n1")
+    # n1 has called n3. n2 has called n3, and then n1. n3 was called by n2, and then calls n1.
+    assert found == pytest.approx({"n1": 0.102, "n2": 0.22 + 0.011, "n3": 0.24 + 0.102})
