@@ -60,6 +60,9 @@ _WORD = 0xFFFF_FFFF
 _LFSR113 = ((6, 13, 18, 2), (2, 27, 2, 8), (13, 21, 7, 16), (3, 12, 13, 128))
 """The shifts of each part of the generator, and the least value of its state."""
 
+START_BYTES, MEMBER_BYTES = 420, 20
+"""About how long the message is that starts a task, and what each member adds to it."""
+
 UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
 STOP_S = 3600
 
@@ -95,6 +98,17 @@ class Description:
         ends = (src, dst) if rank(src) < rank(dst) else (dst, src)
         number = self._connections.setdefault(ends, len(self._connections))
         return self._step("message", number, int(ends[0] != src), size, *after)
+
+    def announce(self, dst: str, members: int, after: Iterable[int]) -> int:
+        """Add the start of a task, which the controller tells a site; returns its step."""
+        centre, rank = self.scenario.controller_site, self.scenario.topology.rank
+        if dst == centre:
+            return self.moment(0, after)
+        # Of two sites, the connection of the chunks has the smaller rank first, this one has not.
+        ends = (dst, centre) if rank(dst) > rank(centre) else (centre, dst)
+        number = self._connections.setdefault(ends, len(self._connections))
+        size = START_BYTES + members * MEMBER_BYTES
+        return self._step("message", number, int(ends[0] != centre), size, *after)
 
     def _step(self, *words: object) -> int:
         self._step_lines.append(" ".join(map(str, words)))
@@ -287,15 +301,12 @@ def _refuse_impairments(link: Link) -> None:
 
 
 def _describe_task(made: Description, started: TaskStarted, task: Task, gap_s: float) -> None:
-    plan, topology = task.plan, made.scenario.topology
-    centre = made.scenario.controller_site
+    plan = task.plan
     before = made.ends[-1] if made.ends else []
     begin = made.moment(gap_s, before)
     made.begins.append(begin)
-    starts = {
-        site: made.moment(topology.path_delay_ms(centre, site) / 1e3, [begin])
-        for site in plan.participants()
-    }
+    sites = [*plan.participants()]
+    starts = {site: made.announce(site, len(sites), [begin]) for site in sites}
     made.ends.append(_Messages(made, plan, task.cut, starts).add_all())
 
 
