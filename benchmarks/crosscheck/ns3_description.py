@@ -12,7 +12,7 @@ the same ratio as a full packet, and the payload per second is that of a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -30,6 +30,7 @@ from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.prediction import fluid_run
 from trunkline.topologies.links import Link
+from trunkline.topologies.model import Topology
 
 PPP_HEADER_BYTES = 2
 Tcp = Literal["linux", "ns3"]
@@ -58,6 +59,9 @@ LIKE_LINUX: Mapping[str, str] = {
 _WORD = 0xFFFF_FFFF
 _LFSR113 = ((6, 13, 18, 2), (2, 27, 2, 8), (13, 21, 7, 16), (3, 12, 13, 128))
 """The shifts of each part of the generator, and the least value of its state."""
+
+START_BYTES, MEMBER_BYTES = 420, 20
+"""About how long the message is that starts a task, and what each member adds to it."""
 
 UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
 STOP_S = 3600
@@ -95,6 +99,17 @@ class Description:
         number = self._connections.setdefault(ends, len(self._connections))
         return self._step("message", number, int(ends[0] != src), size, *after)
 
+    def announce(self, dst: str, members: int, after: Iterable[int]) -> int:
+        """Add the start of a task, which the controller tells a site; returns its step."""
+        centre, rank = self.scenario.controller_site, self.scenario.topology.rank
+        if dst == centre:
+            return self.moment(0, after)
+        # Of two sites, the connection of the chunks has the smaller rank first, this one has not.
+        ends = (dst, centre) if rank(dst) > rank(centre) else (centre, dst)
+        number = self._connections.setdefault(ends, len(self._connections))
+        size = START_BYTES + members * MEMBER_BYTES
+        return self._step("message", number, int(ends[0] != centre), size, *after)
+
     def _step(self, *words: object) -> int:
         self._step_lines.append(" ".join(map(str, words)))
         self._steps += 1
@@ -121,11 +136,17 @@ class Description:
         lines += self._list_links()
         for a, b in self._connections:
             lines.append(f"connection {self._path(a, b)} {self._path(b, a)}")
-        lines.append(
-            f"beats {HEADER.size} {round((self.scenario.failover.heartbeat_s or 0) * 1e9)}"
-        )
+        lines += self._list_beats()
         lines += [*self._step_lines, *faults, *self._list_datagrams()]
         return "\n".join([*lines, f"run {self.scenario.seed} {STOP_S * 10**9}", ""])
+
+    def _list_beats(self) -> Iterator[str]:
+        if not (pause_s := self.scenario.failover.heartbeat_s):
+            return
+        topology = self.scenario.topology
+        for site, begun_s in list_beginnings(topology, self.scenario.controller_site).items():
+            times = round(pause_s * 1e9), round((begun_s + pause_s) * 1e9)
+            yield " ".join(map(str, ("beats", topology.rank(site), HEADER.size, *times)))
 
     def _path(self, src: str, dst: str) -> str:
         nodes = self.scenario.topology.path(src, dst)
@@ -184,10 +205,10 @@ def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) ->
     if scenario.scheme.has_paths or scenario.scheme.scatter == "non-blocking":
         raise CannotDescribeError("scheme: auxiliary paths and early contributions have no words")
     topology, centre = scenario.topology, scenario.controller_site
-    # A site begins to compute when the controller has greeted it; the model leaves that out.
-    greeted_s = max(topology.path_delay_ms(centre, site) for site in topology.site_names) / 1e3
-    made, ended_s = Description(scenario), -greeted_s
+    begun = list_beginnings(topology, centre)
     history = History.of(fluid_run.predict_events(quiet))
+    workers = history.tasks[0].plan.contributors if history.tasks else ()
+    made, ended_s = Description(scenario), -_greeted_s(topology, centre, begun, workers)
     for task in history.tasks:
         begun_s, end_ns = task.started.t_ns / 1e9, task.end_ns
         if end_ns is None or begun_s < ended_s:
@@ -195,6 +216,47 @@ def describe(scenario: Scenario, attributes: Mapping[str, str] | None = None) ->
         _describe_task(made, task.started, task, begun_s - ended_s)
         ended_s = end_ns / 1e9
     return made
+
+
+def _greeted_s(
+    topology: Topology, centre: str, begun: Mapping[str, float], workers: Collection[str]
+) -> float:
+    """What the model leaves out before the first task.
+
+    When all sites have called the controller, it greets them. Then they begin to compute, and tell
+    the controller when they are ready; for that, the model has the delay of the greeting.
+    """
+    called_s = max(begun[site] + _reach_s(topology, site, centre) for site in begun)
+    there_and_back_s = max((_call_s(topology, centre, site) for site in workers), default=0.0)
+    there_s = max((_reach_s(topology, centre, site) for site in workers), default=0.0)
+    return called_s + there_and_back_s - there_s
+
+
+def list_beginnings(topology: Topology, centre: str) -> dict[str, float]:
+    """When each site is connected to its neighbours and to the controller, in seconds.
+
+    Sites of lower rank call those of higher rank, which wait for them; then each site calls the
+    controller.
+    """
+    found = {}
+    for site in topology.site_names:
+        connected_s = 0.0
+        for other in topology.overlay.neighbours(site):
+            if topology.rank(other) > topology.rank(site):
+                connected_s = max(connected_s, _call_s(topology, site, other))
+            else:
+                called_s = _call_s(topology, other, site) + _reach_s(topology, other, site)
+                connected_s = max(connected_s, called_s)
+        found[site] = connected_s + _call_s(topology, site, centre)
+    return found
+
+
+def _reach_s(topology: Topology, src: str, dst: str) -> float:
+    return topology.path_delay_ms(src, dst) / 1e3
+
+
+def _call_s(topology: Topology, src: str, dst: str) -> float:
+    return _reach_s(topology, src, dst) + _reach_s(topology, dst, src)
 
 
 def list_faults(made: Description) -> Iterator[str]:
@@ -239,15 +301,12 @@ def _refuse_impairments(link: Link) -> None:
 
 
 def _describe_task(made: Description, started: TaskStarted, task: Task, gap_s: float) -> None:
-    plan, topology = task.plan, made.scenario.topology
-    centre = made.scenario.controller_site
+    plan = task.plan
     before = made.ends[-1] if made.ends else []
     begin = made.moment(gap_s, before)
     made.begins.append(begin)
-    starts = {
-        site: made.moment(topology.path_delay_ms(centre, site) / 1e3, [begin])
-        for site in plan.participants()
-    }
+    sites = [*plan.participants()]
+    starts = {site: made.announce(site, len(sites), [begin]) for site in sites}
     made.ends.append(_Messages(made, plan, task.cut, starts).add_all())
 
 

@@ -10,7 +10,9 @@
 //                                     nanoseconds, bit/s and bytes, from A to B and back
 //   losses A B NUMBER ..              which packets from A to B are lost, counted from 0 on
 //   connection N A .. B N B .. A      a TCP connection from A to B: the N nodes of each way
-//   beats BYTES INTERVAL_NS           messages each way of each connection, from the beginning on
+//   beats A BYTES INTERVAL_NS START_NS
+//                                     A sends messages on its connections again and again, unless
+//                                     data wait to be sent there
 //   moment DELAY_NS AFTER ..          a time after the last of these steps has ended
 //   message CONNECTION BACK BYTES AFTER ..
 //                                     from A to B, or from B to A if BACK is 1; it is sent in full
@@ -46,18 +48,44 @@ void Finish (int id);
 struct Way
 {
   Ptr<Socket> socket;
+  std::deque<uint64_t> writes;               // what is left of each message
   std::deque<std::pair<uint64_t, int>> ends; // the number of the last byte, and the message
-  uint64_t asked = 0, given = 0, arrived = 0;
+  uint64_t asked = 0, arrived = 0;
+  int from = 0;
+  EventId next;
 
+  bool IsSending () const
+  {
+    auto linux = DynamicCast<SocketOfLinux> (socket);
+    return !writes.empty () || (linux && linux->HasUnsent ());
+  }
+
+  void Write (uint64_t bytes)
+  {
+    asked += bytes;
+    writes.push_back (bytes);
+    Push ();
+  }
+
+  /// Write one message after the other: the socket sends what it may of each, so its last packet may
+  /// be a short one.
   void Push ()
   {
-    while (socket && given < asked && socket->GetTxAvailable ())
+    if (!socket || next.IsRunning () || writes.empty ())
+      return;
+    uint64_t &left = writes.front ();
+    while (left && socket->GetTxAvailable ())
       {
-        uint64_t wanted = std::min<uint64_t> (asked - given, socket->GetTxAvailable ());
+        uint64_t wanted = std::min<uint64_t> (left, socket->GetTxAvailable ());
         int sent = socket->Send (Create<Packet> (std::min<uint64_t> (wanted, 1 << 16)));
         if (sent <= 0)
           return;
-        given += sent;
+        left -= sent;
+      }
+    if (!left)
+      {
+        writes.pop_front ();
+        next = Simulator::Schedule (NanoSeconds (2), &Way::Push, this);
       }
   }
 
@@ -77,20 +105,18 @@ struct Connection
 {
   Way ways[2];
 };
-std::vector<Connection> g_connections;
+std::deque<Connection> g_connections; // they stay where they are
 bool g_linux = false;
 
-/// Send a message each way of each connection, which no step waits for, and again and again.
+/// Let a node send a message on each of its connections, which no step waits for, and again and again.
 void
-Beat (uint64_t bytes, Time interval)
+Beat (int node, uint64_t bytes, Time interval)
 {
   for (auto &connection : g_connections)
     for (Way &way : connection.ways)
-      {
-        way.asked += bytes;
-        way.Push ();
-      }
-  Simulator::Schedule (interval, &Beat, bytes, interval);
+      if (way.from == node && !way.IsSending ())
+        way.Write (bytes);
+  Simulator::Schedule (interval, &Beat, node, bytes, interval);
 }
 
 struct Step
@@ -109,9 +135,8 @@ struct Step
         return;
       }
     Way &way = g_connections[connection].ways[back];
-    way.asked += bytes;
-    way.ends.push_back ({way.asked, id});
-    way.Push ();
+    way.ends.push_back ({way.asked + bytes, id});
+    way.Write (bytes);
   }
 };
 
@@ -408,14 +433,16 @@ main ()
         {
           std::vector<int> there = ReadPath (words), back = ReadPath (words);
           g_connections.emplace_back ();
+          g_connections.back ().ways[0].from = there.front ();
+          g_connections.back ().ways[1].from = back.front ();
           Connect (g_connections.size () - 1, there, back);
         }
       else if (what == "beats")
         {
           uint64_t bytes;
-          int64_t interval;
-          words >> bytes >> interval;
-          Simulator::ScheduleNow (&Beat, bytes, NanoSeconds (interval));
+          int64_t interval, start;
+          words >> a >> bytes >> interval >> start;
+          Simulator::Schedule (NanoSeconds (start), &Beat, a, bytes, NanoSeconds (interval));
         }
       else if (what == "moment" && words >> step.delay)
         AddStep (step, words);

@@ -6,9 +6,10 @@
 // windows shrink in proportion (RFC 6937), grow only when they are full (RFC 9293, 3.8.6, RFC 7661),
 // and round trips are measured to the nanosecond. ns-3's own sender loses time when a retransmission
 // is lost, halves its window at each timeout of the same packet, and tells its congestion control the
-// smoothed round trip, in milliseconds.
+// smoothed round trip, in milliseconds. Timers go off with a tick of the kernel's clock.
 //
-// Segments, timers, buffers, acknowledgements and timeouts stay those of ns-3.
+// As a receiver it acknowledges packets one by one at first and while its window grows, and several
+// at once behind a loss. Segments, buffers and timeouts stay those of ns-3.
 
 #pragma once
 
@@ -140,18 +141,25 @@ private:
       {
         m_inEpoch = true;
         m_stepWindow = 0;
+        m_stepTick = -1;
         m_epoch = Simulator::Now ();
         m_reno = window;
         m_origin = std::max<double> (m_peak, window);
         m_k = std::cbrt ((m_origin - window) / C);
       }
     m_reno += RENO * acked / window;
-    int64_t length = m_tick.GetNanoSeconds (), tick = Simulator::Now ().GetNanoSeconds () / length;
-    if (window != m_stepWindow || tick - m_stepTick > 1000000000 / length / 32)
+    int64_t tick = Div (Simulator::Now (), m_tick);
+    if (window != m_stepWindow || tick - m_stepTick > Div (Seconds (1), m_tick) / 32)
       {
-        m_stepWindow = window;
-        m_stepTick = tick;
-        m_step = FindStep (window);
+        if (tick != m_stepTick)
+          {
+            m_step = FindStep (window);
+            m_stepWindow = window;
+            m_stepTick = tick;
+          }
+        if (m_friendly && m_reno >= window + 1)
+          m_step = std::min (m_step, std::floor (window / std::floor (m_reno - window)));
+        m_step = std::max (2.0, m_step); // at most 1.5 windows per round trip
       }
     uint32_t more = 0;
     if (m_credit >= m_step)
@@ -162,17 +170,17 @@ private:
     return more + whole;
   }
 
-  /// The number of acknowledged segments for which the window grows by one.
+  /// The number of acknowledged segments for which the window grows by one on the curve. Linux asks
+  /// for it once per tick.
   double FindStep (uint32_t window) const
   {
-    double t = (Simulator::Now () - m_epoch + m_least).GetSeconds ();
+    int64_t ticks = Div (Simulator::Now (), m_tick) - Div (m_epoch, m_tick);
+    double t = (m_tick * (ticks + 1 + Div (m_least, m_tick))).GetSeconds ();
     double target = m_origin + std::trunc (C * std::pow (t - m_k, 3));
     double step = target > window ? window / (target - window) : 100.0 * window;
     if (m_peak == 0)
       step = std::min (step, 20.0); // nothing is known of the path yet
-    if (m_friendly && m_reno >= window + 1)
-      step = std::min (step, window / std::floor (m_reno - window));
-    return std::max (2.0, std::floor (step)); // at most 1.5 windows per round trip
+    return std::floor (step);
   }
 
   void BeginRound (Ptr<const TcpSocketState> state)
@@ -232,12 +240,21 @@ public:
   static TypeId GetTypeId ()
   {
     static TypeId id =
-      TypeId ("ns3::SocketOfLinux").SetParent<TcpSocketBase> ().AddConstructor<SocketOfLinux> ();
+      TypeId ("ns3::SocketOfLinux")
+        .SetParent<TcpSocketBase> ()
+        .AddConstructor<SocketOfLinux> ()
+        .AddAttribute ("Tick", "the kernel's unit of time: timers go off with one of its ticks",
+                       TimeValue (MilliSeconds (10)), MakeTimeAccessor (&SocketOfLinux::m_tick),
+                       MakeTimeChecker ());
     return id;
   }
 
+  TypeId GetInstanceTypeId () const override { return GetTypeId (); }
+
   SocketOfLinux () = default;
-  SocketOfLinux (const SocketOfLinux &listener) : TcpSocketBase (listener) {}
+  SocketOfLinux (const SocketOfLinux &listener) : TcpSocketBase (listener), m_tick (listener.m_tick)
+  {
+  }
 
   /// A socket as TcpL4Protocol makes its own.
   static Ptr<Socket> Make (Ptr<Node> node, TypeId congestionControl)
@@ -255,6 +272,8 @@ public:
     return socket;
   }
 
+  bool HasUnsent () const { return m_txBuffer->SizeFromSequence (m_tcb->m_highTxMark); }
+
 protected:
   Ptr<TcpSocketBase> Fork () override { return CopyObject<SocketOfLinux> (this); }
 
@@ -262,6 +281,7 @@ protected:
   {
     m_reorderTimer.Cancel ();
     m_probeTimer.Cancel ();
+    m_selectTimer.Cancel ();
     TcpSocketBase::DoDispose ();
   }
 
@@ -322,6 +342,8 @@ protected:
       m_congestionControl->IncreaseWindow (m_tcb, m_news.segments);
     if (hasAdvanced)
       NewAck (ack, true);
+    if (hasAdvanced && m_retxEvent.IsRunning ())
+      SetTimeout ();
     SetProbeTimer ();
     UpdatePacingRate ();
   }
@@ -329,6 +351,8 @@ protected:
   uint32_t SendDataPacket (SequenceNumber32 from, uint32_t limit, bool withAck) override
   {
     bool isNew = from >= m_tcb->m_highTxMark;
+    m_isAnswering |= !m_lastReceived.IsZero () && Simulator::Now () - m_lastReceived < DELAY;
+    m_atOnce -= withAck && m_delAckCount && m_atOnce;
     uint32_t sent = TcpSocketBase::SendDataPacket (from, limit, withAck);
     m_reducedSent += sent;
     if (isNew)
@@ -339,26 +363,60 @@ protected:
     return sent;
   }
 
-  /// The first packets, also after a pause, are acknowledged one by one.
+  /// Packets are acknowledged one by one at first, also after a pause, and while the receive window
+  /// grows, which Linux opens with what arrives. A site that answers at once does not do so.
   void ReceivedData (Ptr<Packet> packet, const TcpHeader &header) override
   {
-    if (m_lastReceived.IsZero () || Simulator::Now () - m_lastReceived > m_rto)
-      m_atOnce = 16;
-    m_lastReceived = Simulator::Now ();
+    SequenceNumber32 start = header.GetSequenceNumber (), end = start + packet->GetSize ();
+    SequenceNumber32 expected = m_tcb->m_rxBuffer->NextRxSequence ();
+    bool isOld = end <= expected, isNext = start == expected;
+    if (isOld || (isNext && (m_lastReceived.IsZero () || Simulator::Now () - m_lastReceived > m_rto)))
+      m_atOnce = std::max (m_atOnce, 16u);
+    m_isAnswering &= !isOld;
+    if (isNext)
+      m_lastReceived = Simulator::Now ();
+    uint64_t most = 2 * uint64_t (m_tcb->m_rxBuffer->MaxBufferSize ()) * PAYLOAD_OF_MEMORY;
+    if (!isOld && (!isNext || packet->GetSize () >= 128) && m_window < most)
+      {
+        m_window += 2 * m_tcb->m_segmentSize;
+        m_atOnce |= 1;
+      }
     uint32_t usual = m_delAckMaxCount;
-    if (m_atOnce)
-      --m_atOnce, m_delAckMaxCount = 1;
+    if (AcknowledgesAtOnce ())
+      m_delAckMaxCount = 1;
     TcpSocketBase::ReceivedData (packet, header);
     m_delAckMaxCount = usual;
   }
 
+  void DelAckTimeout () override
+  {
+    m_isAnswering = false;
+    TcpSocketBase::DelAckTimeout ();
+  }
+
   /// Packets with data that may be sent carry the acknowledgement, so none is sent alone. It is sent
-  /// alone when it selects packets.
+  /// alone when it selects packets; from the fourth on for the same hole, several are sent as one.
   void SendEmptyPacket (uint8_t flags) override
   {
     bool isPlain = flags == TcpHeader::ACK && m_state == ESTABLISHED;
-    if (!isPlain || m_tcb->m_rxBuffer->GetSackListSize () || !SendPendingData (m_connected))
-      TcpSocketBase::SendEmptyPacket (flags);
+    if (isPlain && m_tcb->m_rxBuffer->GetSackListSize ())
+      {
+        SequenceNumber32 hole = m_tcb->m_rxBuffer->NextRxSequence ();
+        m_selections = hole == m_hole ? m_selections + 1 : 1;
+        m_hole = hole;
+        if (m_selections > 3 && !AcknowledgesAtOnce ())
+          {
+            Time wait = Min (MilliSeconds (1), m_rtt->GetEstimate () / 20);
+            if (!m_selectTimer.IsRunning ())
+              m_selectTimer = Simulator::Schedule (wait, &SocketOfLinux::Select, this);
+            return;
+          }
+      }
+    else if (isPlain && SendPendingData (m_connected))
+      return;
+    m_selectTimer.Cancel ();
+    m_atOnce -= m_atOnce > 0;
+    TcpSocketBase::SendEmptyPacket (flags);
   }
 
   /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1).
@@ -376,6 +434,13 @@ protected:
   }
 
 private:
+  static constexpr double PAYLOAD_OF_MEMORY = 162 / 256.; // of full packets in Linux's buffers
+  const Time DELAY = MilliSeconds (40);                    // of an acknowledgement
+
+  bool AcknowledgesAtOnce () const { return m_atOnce && !m_isAnswering; }
+
+  void Select () { TcpSocketBase::SendEmptyPacket (TcpHeader::ACK); }
+
   /// What one acknowledgement has brought.
   struct News
   {
@@ -412,7 +477,18 @@ private:
       m_rackSent = sent, m_rackEnd = end;
   }
 
-  bool IsReducing () const { return m_tcb->m_congState == TcpSocketState::CA_RECOVERY; }
+  /// How long a timer of Linux takes: it never goes off early, and waits for a tick.
+  Time InTicks (Time wait) const
+  {
+    int64_t length = m_tick.GetNanoSeconds (), now = Simulator::Now ().GetNanoSeconds ();
+    int64_t ticks = (wait.GetNanoSeconds () + length - 1) / length;
+    return NanoSeconds ((now / length + ticks + 1) * length - now);
+  }
+
+  /// In its own state of recovery, ns-3 also sends again what is not lost, when nothing is unsent
+  /// (RFC 6675, NextSeg, rule 3). Linux never does.
+  static constexpr auto REDUCING = TcpSocketState::CA_CWR;
+  bool IsReducing () const { return m_tcb->m_congState == REDUCING; }
 
   /// RACK: what was sent before a packet that has arrived is lost, after the time for reordering.
   /// Returns whether a retransmission was lost.
@@ -452,7 +528,8 @@ private:
       }
     m_reorderTimer.Cancel ();
     if (!longest.IsZero ())
-      m_reorderTimer = Simulator::Schedule (longest, &SocketOfLinux::EndReordering, this);
+      m_reorderTimer = Simulator::Schedule (InTicks (longest + MilliSeconds (2)),
+                                            &SocketOfLinux::EndReordering, this);
     BytesInFlight ();
     return isRetransmissionLost;
   }
@@ -507,7 +584,7 @@ private:
     m_fullWindow = m_tcb->m_cWnd;
     m_reducedDelivered = m_reducedSent = 0;
     m_tcb->m_ssThresh = m_congestionControl->GetSsThresh (m_tcb, BytesInFlight ());
-    Enter (TcpSocketState::CA_RECOVERY);
+    Enter (REDUCING);
   }
 
   /// Proportional rate reduction.
@@ -556,7 +633,7 @@ private:
     Time wait = m_rtt->GetEstimate () * 2;
     wait += out <= m_tcb->m_segmentSize ? MilliSeconds (200) : MilliSeconds (2);
     wait = Min (wait, m_rto);
-    m_probeTimer = Simulator::Schedule (wait, &SocketOfLinux::Probe, this);
+    m_probeTimer = Simulator::Schedule (InTicks (wait), &SocketOfLinux::Probe, this);
   }
 
   /// The probe of the tail: a new packet, or the last one again.
@@ -579,8 +656,13 @@ private:
         m_probeEnd = m_tcb->m_highTxMark;
         m_probeTimer.Cancel ();
       }
+    SetTimeout ();
+  }
+
+  void SetTimeout ()
+  {
     m_retxEvent.Cancel ();
-    m_retxEvent = Simulator::Schedule (m_rto, &SocketOfLinux::ReTxTimeout, this);
+    m_retxEvent = Simulator::Schedule (InTicks (m_rto), &SocketOfLinux::ReTxTimeout, this);
   }
 
   /// When more than a repeated packet is acknowledged, it had repaired a loss.
@@ -601,12 +683,13 @@ private:
   }
 
   News m_news;
-  Time m_rackSent, m_rackRtt, m_lastReceived;
-  SequenceNumber32 m_rackEnd{0}, m_useEnd{0}, m_probeEnd{0};
-  EventId m_reorderTimer, m_probeTimer;
+  Time m_rackSent, m_rackRtt, m_lastReceived, m_tick;
+  SequenceNumber32 m_rackEnd{0}, m_useEnd{0}, m_probeEnd{0}, m_hole{0};
+  EventId m_reorderTimer, m_probeTimer, m_selectTimer;
   int64_t m_fullWindow = 1, m_reducedDelivered = 0, m_reducedSent = 0;
-  uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0;
-  bool m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
+  uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0, m_selections = 0;
+  uint64_t m_window = 1 << 16;
+  bool m_isAnswering = false, m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
 };
 NS_OBJECT_ENSURE_REGISTERED (SocketOfLinux);
 

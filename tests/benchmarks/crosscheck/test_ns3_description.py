@@ -1,7 +1,7 @@
 """A scenario as a description for ns-3: links, connections, messages and what they wait for."""
 
 import pytest
-from ns3_description import CannotDescribeError, describe, list_faults
+from ns3_description import CannotDescribeError, describe, list_beginnings, list_faults
 
 from trunkline.harness.scenario.loading import parse
 
@@ -32,18 +32,20 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "node n2",
         # rates and queues are smaller by 1502 / 1514
         "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
-        "connection 2 0 1 2 1 0",
-        "beats 32 500000000",
-        "moment 2010000000",  # the controller's greeting reaches n2, and computing
+        "connection 2 1 0 2 0 1",  # to the controller at n1
+        "connection 2 0 1 2 1 0",  # of the chunks
+        "beats 0 32 500000000 520000000",  # n1 has called n2 by 20 ms, and n2 n1 by 50 ms
+        "beats 1 32 500000000 550000000",
+        "moment 2060000000",  # n2 has called, the controller greets n1, and n1 computes
         "moment 0 0",  # n1 has the controller
-        "moment 10000000 0",
-        "message 0 0 65568 1",  # with the frame's header of 32 bytes
-        "message 0 0 34496 1",
+        "message 0 1 460 0",  # which tells n2
+        "message 1 0 65568 1",  # with the frame's header of 32 bytes
+        "message 1 0 34496 1",
         "moment 10000000 2 3 2 4",  # n2 tells the controller
         "moment 0 5",
-        "moment 10000000 5",
-        "message 0 1 65568 7",
-        "message 0 1 34496 7",
+        "message 0 1 460 5",
+        "message 1 1 65568 7",
+        "message 1 1 34496 7",
         "run 1 3600000000000",
     ]
 
@@ -51,10 +53,12 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
 def test_a_sum_waits_for_what_it_adds_and_a_result_for_the_sum():
     # n1, n2 and n3 hear of the task in steps 1 to 3. n3 -> n1 -> n2 sums, n2 -> n3 -> n1 returns.
     assert [line for line in write(TREE) if line.startswith("message")] == [
-        "message 0 1 65568 3",
-        "message 1 0 65568 4 1",
-        "message 2 0 65568 5 2",
-        "message 0 1 65568 6",
+        "message 0 1 480 0",
+        "message 1 1 480 0",
+        "message 2 1 65568 3",
+        "message 3 0 65568 4 1",
+        "message 4 0 65568 5 2",
+        "message 2 1 65568 6",
     ]
 
 
@@ -103,3 +107,11 @@ def test_senders_are_like_those_of_linux_or_those_of_ns3():
 def test_what_has_no_words_is_refused(change, why):
     with pytest.raises(CannotDescribeError, match=why):
         write(PAIR, change)
+
+
+def test_a_site_begins_when_it_has_its_neighbours_and_the_controller():
+    delays = "topology.delays={n1: {n2: 1 ms, n3: 2 ms}, n2: {n1: 10 ms, n3: 20 ms},"
+    delays += " n3: {n1: 100 ms, n2: 200 ms}}"
+    found = list_beginnings(parse(TREE, "x.yaml", [delays]).topology, "n1")
+    # n1 has called n3. n2 has called n3, and then n1. n3 was called by n2, and then calls n1.
+    assert found == pytest.approx({"n1": 0.102, "n2": 0.22 + 0.011, "n3": 0.24 + 0.102})
