@@ -222,6 +222,23 @@ def test_quantiles_and_rows_count_rounds_alone_alike(monkeypatch) -> None:
     assert [text for text in written.texts["td"] if text in ("3", "7")] == ["7"] * 6
 
 
+def test_delays_in_one_direction_are_distances_from_left_to_right() -> None:
+    """Two continents of three sites: 5 ms within, 80 ms between."""
+    names = ("w1", "e1", "w2", "e2", "w3", "e3")
+    links = [
+        Link(src, dst, 100.0, 5.0 if src[0] == dst[0] else 80.0)
+        for src in names
+        for dst in names
+        if src != dst
+    ]
+    topology = Topology("t", tuple(map(Site, names)), tuple(links))
+    places, meaning = site_layout.place_sites(topology, 700.0, 400.0, 50.0)
+    assert meaning == "Distances from left to right approximate delays."
+    for x, name in zip([x for x, _ in places], names, strict=True):
+        assert x < 150 if name[0] == "w" else x > 550
+    assert min(math.dist(a, b) for a in places for b in places if a != b) > 45
+
+
 def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:
     scenario = SCENARIO.read_text() + f"description: {json.dumps(NASTY)}\n# {NASTY}\n"
     fault = {"fault": 0, "verb": "kill", "text": NASTY, "targets": [NASTY]}
