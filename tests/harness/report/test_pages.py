@@ -186,6 +186,7 @@ def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, mon
 def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sites_section, "MOST_SITES", 2)
     monkeypatch.setattr(sites_section, "CHOSEN", 2)
+    monkeypatch.setattr(sites_section, "BUSIEST", 0)
     shown = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
     workers = pd.read_csv(tmp_path / "tables/workers.csv").set_index("site")
     busy_s = (workers["compute_s"] + workers["sync_s"]).sort_values(ascending=False)
@@ -202,6 +203,27 @@ def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeyp
     ]
     in_timeline = [each for each in shown.texts["text"] if each in workers.index]
     assert in_timeline.count(busy_s.index[2]) < in_timeline.count(busy_s.index[0])
+
+
+def test_the_middle_of_a_star_has_a_row_although_it_computes_least(monkeypatch) -> None:
+    monkeypatch.setattr(sites_section, "MOST_SITES", 2)
+    monkeypatch.setattr(sites_section, "CHOSEN", 2)
+    monkeypatch.setattr(sites_section, "BUSIEST", 1)
+    frame = pd.DataFrame(
+        {
+            "site": ["n1", "n2", "n3"],
+            "compute_s": [1.0, 3.0, 2.0],
+            "sync_s": 0.0,
+            "bytes_sent": [9, 3, 3],
+            "bytes_received": [9, 3, 3],
+        }
+    )
+    data = SimpleNamespace(
+        scenario=parse(ALONE.replace("sites: 2", "sites: 3"), "x.yaml"),
+        tables={"workers": frame},
+        history=SimpleNamespace(faults=()),
+    )
+    assert sites_section.choose_sites(data) == ("n1", "n2")
 
 
 def test_quantiles_and_rows_count_rounds_alone_alike(monkeypatch) -> None:
