@@ -13,6 +13,7 @@ from rich.table import Table
 
 from trunkline.harness.config.units import SIZE_BYTES, short
 from trunkline.harness.record.calls import list_calls
+from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
@@ -39,6 +40,7 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
     yield from describe_before(sums)
     yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
+    yield from describe_hangs(data.history, data.scenario.programs)
     yield from _describe_idle_faults(data)
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
@@ -60,6 +62,7 @@ def to_json(data: RunData) -> dict[str, Any]:
         "timed": True,
         "programs": _list_rows(sum_steps(data.tables["steps"])),
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
+        "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],
         "idle_faults": [number for number, _ in _find_idle_faults(data)],
     }
 

@@ -78,3 +78,23 @@ def test_timed_programs_have_a_row_each(capsys, timed) -> None:
     assert main.main(["explain", str(timed), "--json"]) == 0
     programs = json.loads(capsys.readouterr().out)["programs"]
     assert [row["before_s"] for row in programs] == pytest.approx([0.1, 0.15, 0.15])
+
+
+def test_a_call_that_a_program_never_began_is_named(capsys, timed) -> None:
+    """In what `explain` prints, as an object, and on the page."""
+    log = timed / "events.jsonl"
+    lines = [line for line in log.read_bytes().splitlines(True) if b'"call_finished"' not in line]
+    kept = [line for line in lines if not (b'"call_started"' in line and b'"site": "n2"' in line)]
+    assert len(kept) == len(lines) - 1
+    log.write_bytes(b"".join(kept))
+    outputs.build(timed)
+    said = "n2 never began all_reduce number 0, in which n1 waited from 0.3 s on."
+    assert said in [" ".join(line) for line in explain(capsys, str(timed))]
+    assert said in (timed / "report.html").read_text()
+    assert main.main(["explain", str(timed), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["waited_for"] == {"n2": pytest.approx(0.7)}
+    assert found["hangs"] == [
+        {"call": "all_reduce", "number": 0, "missing": ["n2"], "waiting": ["n1"],
+         "start_s": 0.3, "end_s": 1.0},
+    ]  # fmt: skip
