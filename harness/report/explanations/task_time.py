@@ -28,7 +28,13 @@ from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 from trunkline.harness.report.explanations.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
-from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS, HARMS, FaultSearch
+from trunkline.harness.report.explanations.fault_search import (
+    CHANGES,
+    CUTS,
+    HARMS,
+    NOTICED_TIMEOUTS,
+    FaultSearch,
+)
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S, TcpLimits, Trouble
@@ -69,20 +75,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run's links, agents and faults."""
+    """What is known of a run's links, agents and faults.
+
+    Agents count a connection as lost if it is silent for `timeout_ns`.
+    """
 
     history: History
     topology: Topology
     mtu: int
     controller_site: str
     flows: Sequence[Flow] = ()
-    detection_ns: int = 0
+    timeout_ns: int = 0
 
     @cached_property
     def faults(self) -> FaultSearch:
         """The faults behind what happened."""
         where = self.topology, self.controller_site
-        return FaultSearch(self.history, *where, self.detection_ns)
+        return FaultSearch(self.history, *where, NOTICED_TIMEOUTS * self.timeout_ns)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -118,6 +127,10 @@ class Run:
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
+        lost_ns = self.faults.find_silence_end(first.cause, fault, first.t_ns)
+        silent_s = min(self.timeout_ns, lost_ns - step.start_ns) / 1e9
+        if silent_s > 0:
+            how += f", and {silent_s:.3g} s of this are failover.timeout"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def _find_repair(

@@ -146,6 +146,28 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
 
 
+@pytest.mark.parametrize(
+    ("verb", "timeout_ms", "how"),
+    [
+        ("pause", 800, "halted and planned anew, and 0.8 s of this are failover.timeout"),
+        ("pause", 2000, "halted and planned anew, and 1 s of this are failover.timeout"),
+        ("kill", 800, "halted and planned anew"),
+    ],
+)
+def test_a_repair_says_how_much_of_it_agents_waited_for_a_silent_site(
+    verb: str, timeout_ms: int, how: str
+) -> None:
+    """The silence may begin before the task. Connections of a site that is killed break at once."""
+    said = {"fault": 7, "verb": verb, "text": verb, "targets": ["rome"]}
+    fault = added(200, "runner", "fault_started", **said)
+    lost = added(1210, "controller", "worker_lost", worker="rome", reason="")
+    log = history(fault, lost, halted(1215))
+    run = Run(log, FAST, 1500, "oslo", timeout_ns=timeout_ms * 1_000_000)
+    step = PathStep("repair", 210_000_000, 1_220_000_000, "rome")
+    (part,) = run.divide(log.tasks[0], step)
+    assert (part.fault, part.text) == (7, f"was {how}: rome is lost")
+
+
 def list_lossy(percent: float) -> list[Part]:
     """The parts of the first task's time if the links of `FAST` lose so many packets."""
     links = (replace(link, loss_percent=percent) for link in FAST.links)
