@@ -20,9 +20,6 @@ from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 
-NOTICED_TIMEOUTS = 2
-"""Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
-
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
 
@@ -274,7 +271,7 @@ def _explain(
         scenario.network.mtu,
         scenario.controller_site,
         list_flows(scenario.background),
-        round(NOTICED_TIMEOUTS * make_failover(scenario).timeout_s * 1e9),
+        round(make_failover(scenario).timeout_s * 1e9),
     )
     return [
         explain(run, task, usual_s, waits.get(task.number))

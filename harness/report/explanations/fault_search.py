@@ -27,9 +27,13 @@ from trunkline.topologies.model import Topology
 
 CUTS = ("outage", "isolate", "partition", "flap", "availability")
 CHANGES = ("setlink", "redraw", "trace")
-STOPS = ("kill", "pause", "restart")
+ENDS = ("kill", "restart")
+STOPS = (*ENDS, "pause")
 HARMS = (*CUTS, *CHANGES, *STOPS)
 """The faults that may be behind a cut, other values of a link, a stop, and a repair."""
+
+NOTICED_TIMEOUTS = 2
+"""Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
 
 
 Enough = Callable[[float, float], bool]
@@ -107,6 +111,18 @@ class FaultSearch:
             if then is not None:
                 return then
         return self.find(touching, HARMS, since_ns, span[1], enough)
+
+    def find_silence_end(self, cause: Cause | None, fault: int | None, end_ns: int) -> int:
+        """When agents noticed the loss behind a cause by silence, until a time; 0 if they did not.
+
+        The connections of an agent that ends break at once.
+        """
+        silencing = {
+            each.started.fault for each in self.history.faults if each.started.verb not in ENDS
+        }
+        loss = cause.after if isinstance(cause, NoCandidate) else cause
+        lost_ns = max(self._list_losses(loss, (), end_ns), default=0)
+        return lost_ns if fault in silencing else 0
 
     def _list_losses(
         self, cause: Cause | None, sites: Collection[str], end_ns: int

@@ -28,15 +28,16 @@ from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
 from trunkline.harness.report.explanations.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
-from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS, HARMS, FaultSearch
+from trunkline.harness.report.explanations.fault_search import (
+    CHANGES,
+    CUTS,
+    HARMS,
+    NOTICED_TIMEOUTS,
+    FaultSearch,
+)
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.missing import Missing
-from trunkline.harness.report.explanations.tcp_limits import (
-    LIKELY_LOSSES,
-    SHORTEST_TIMER_S,
-    TcpLimits,
-    Trouble,
-)
+from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S, TcpLimits, Trouble
 from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
@@ -74,20 +75,23 @@ class Part:
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run's links, agents and faults."""
+    """What is known of a run's links, agents and faults.
+
+    Agents count a connection as lost if it is silent for `timeout_ns`.
+    """
 
     history: History
     topology: Topology
     mtu: int
     controller_site: str
     flows: Sequence[Flow] = ()
-    detection_ns: int = 0
+    timeout_ns: int = 0
 
     @cached_property
     def faults(self) -> FaultSearch:
         """The faults behind what happened."""
         where = self.topology, self.controller_site
-        return FaultSearch(self.history, *where, self.detection_ns)
+        return FaultSearch(self.history, *where, NOTICED_TIMEOUTS * self.timeout_ns)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -123,6 +127,10 @@ class Run:
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
+        lost_ns = self.faults.find_silence_end(first.cause, fault, first.t_ns)
+        silent_s = min(self.timeout_ns, lost_ns - step.start_ns) / 1e9
+        if silent_s > 0:
+            how += f", and {silent_s:.3g} s of this are failover.timeout"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def _find_repair(
@@ -245,24 +253,30 @@ class Run:
         if outage is not None:  # TCP sends again only when its timer goes off
             yield replace(outage, seconds=left_s)
             return
-        for part in _limit(self._list_troubles(step), left_s):
+        ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
+        limits = self.limits.find_troubles(ends, span)
+        found = [
+            *(self._name_trouble(step, each.trouble, each.due_s) for each in limits),
+            *self._list_cold(task, step),
+            *(self._name_trouble(step, each.trouble, each.seconds - each.due_s) for each in limits),
+        ]
+        for part in _limit(found, left_s):
             yield part
             left_s -= part.seconds
-        if left_s > 0 and (lossy := self._find_losses(step)) is not None:
-            yield replace(lossy, seconds=left_s)
+        if left_s > 0 and (lossy := self.limits.find_losses(ends, span)) is not None:
+            yield self._name_trouble(step, lossy, left_s)
         elif left_s > 0:
-            yield from self._explain_connection(task, step, left_s)
+            is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
+            cause: Cause = "unexplained" if is_long and self.history.faults else "queueing"
+            yield Part(cause, left_s, " -> ".join(ends))
 
-    def _list_troubles(self, step: PathStep) -> Iterator[Part]:
-        """What kept TCP below the rate of the link, or had done so before, the longest first."""
-        for trouble, seconds in self.limits.find_troubles(
-            (step.src, step.site), (step.start_ns, step.end_ns)
-        ):
-            name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
-            is_cut, until_ns = trouble.cause == "outage", int(min(trouble.end_ns, step.end_ns))
-            kinds, until_ns = (CUTS, until_ns) if is_cut else (CHANGES, since_ns)
-            fault = self.faults.find({name}, kinds, since_ns, until_ns)
-            yield Part(trouble.cause, seconds, name, fault, text=self._describe(trouble, step))
+    def _name_trouble(self, step: PathStep, trouble: Trouble, seconds: float) -> Part:
+        """The part of what kept TCP below the rate of the link, or had done so before."""
+        name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
+        is_cut, until_ns = trouble.cause == "outage", int(min(trouble.end_ns, step.end_ns))
+        kinds, until_ns = (CUTS, until_ns) if is_cut else (CHANGES, since_ns)
+        fault = self.faults.find({name}, kinds, since_ns, until_ns)
+        return Part(trouble.cause, seconds, name, fault, text=self._describe(trouble, step))
 
     def _describe(self, trouble: Trouble, step: PathStep) -> str:
         """What a link did or does to the packets of a step, in words."""
@@ -281,16 +295,6 @@ class Run:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
 
-    def _find_losses(self, step: PathStep) -> Part | None:
-        """The link that probably lost packets at the beginning or the end of a step."""
-        span = step.start_ns, step.end_ns
-        for hop in self._list_hops((step.src, step.site)):
-            lossy = max(self.conditions.at(hop, t_ns).lost_percent for t_ns in span)
-            if lossy / 100 * self.loads.count(hop, span) / self.mtu >= LIKELY_LOSSES:
-                fault = self.faults.find({name := " -> ".join(hop)}, CHANGES, *span)
-                return Part("loss", 0.0, name, fault, text=f"loses {lossy:g} %")
-        return None
-
     def _list_late_arrivals(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
         """By how much the last byte was later than with the scenario's delays."""
         for hop in hops:
@@ -307,17 +311,11 @@ class Run:
                 text = _compare_delays(arriving[-1].link.delay_ms, usual_ms)
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
-    def _explain_connection(self, task: Task, step: PathStep, left_s: float) -> Iterator[Part]:
-        """A cold connection, as long as it may need, and queues if the rest is short."""
+    def _list_cold(self, task: Task, step: PathStep) -> Iterator[Part]:
+        """What a cold connection may need."""
         ends = step.src, step.site
         since_ns, where = self.connections.find(ends, step.end_ns)[0], " -> ".join(ends)
-        cold_s = min(left_s, self.connections.find_cold_s(ends, step))
-        if (rest_s := left_s - cold_s) > 0:
-            is_long = rest_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
-            cause: Cause = "unexplained" if is_long and self.history.faults else "queueing"
-            yield Part(cause, rest_s, where)
-        if cold_s <= 0:
-            return
+        cold_s = self.connections.find_cold_s(ends, step)
         repairs = task.all(TaskRearranged, TaskHalted)
         repaired = [event.t_ns for event in repairs if event.t_ns <= step.end_ns]
         if repaired and not self.connections.find(ends, min(repaired))[1]:

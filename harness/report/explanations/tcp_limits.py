@@ -2,7 +2,8 @@
 
 The log does not say what TCP did. This is CUBIC's rule for a connection that sends all the time:
 
-- A link that loses packets leaves a window which depends on the share that is lost.
+- A link that loses packets leaves a window which depends on the share that is lost. TCP waits for
+  its timer now and then.
 - A raised delay makes a window last for a longer round trip. If round trips grow by more than TCP's
   shortest timer, TCP takes packets for lost that are only late, and begins with a window of one.
 - A cut stops TCP, also one of the way back, where the acknowledgements are. If it is longer than
@@ -84,12 +85,34 @@ class Slice:
         mbps: the rate of the path, 0 while it is cut.
         tcp_mbps: what TCP could carry at most because of the trouble.
         trouble: None if TCP had no limit.
+        megabits: what the connection carried, if there was a trouble.
     """
 
     seconds: float
     mbps: float
     tcp_mbps: float
     trouble: Trouble | None
+    megabits: float
+
+    @property
+    def due_s(self) -> float:
+        """What the trouble took at most; losses what the bytes need longer because of them."""
+        if self.trouble is None or self.trouble.cause != "loss":
+            return self.seconds
+        return min(self.seconds, self.megabits * (1 / self.tcp_mbps - 1 / self.mbps))
+
+
+@dataclass(frozen=True, slots=True)
+class Limitation:
+    """For how long a trouble limited TCP.
+
+    Attributes:
+        due_s: what it took of this time at most if TCP had not found the path's rate yet.
+    """
+
+    trouble: Trouble
+    seconds: float
+    due_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +160,25 @@ class TcpLimits:
         )
         return self._carry(ends, *span) * 8e-6 >= needed
 
-    def find_troubles(self, ends: Directed, span: Interval) -> list[tuple[Trouble, float]]:
-        """What limited TCP in a span of time, each with the seconds, the longest first."""
-        found: defaultdict[Trouble, float] = defaultdict(float)
+    def find_troubles(self, ends: Directed, span: Interval) -> list[Limitation]:
+        """What limited TCP in a span of time, the longest first."""
+        found: defaultdict[Trouble, list[Slice]] = defaultdict(list)
         for each in self._cut(ends, span, self._list_likely(ends, span)):
             if each.trouble is not None:
-                found[each.trouble] += each.seconds
-        return sorted(found.items(), key=lambda item: -item[1])
+                found[each.trouble].append(each)
+        made = (
+            Limitation(trouble, sum(e.seconds for e in slices), sum(e.due_s for e in slices))
+            for trouble, slices in found.items()
+        )
+        return sorted(made, key=lambda each: -each.seconds)
+
+    def find_losses(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The link that lost most packets in a span of time; None if it was probably none."""
+        losses = [each for each in self._list_troubles(ends) if each.cause == "loss"]
+        most = max(losses, key=lambda each: self._count_lost(ends, each, span), default=None)
+        if most is None or self._count_lost(ends, most, span) < LIKELY_LOSSES:
+            return None
+        return most
 
     def _cut(self, ends: Directed, span: Interval, troubles: Sequence[Trouble]) -> Iterator[Slice]:
         for t_ns, seconds in _list_slices(span):
@@ -157,7 +192,9 @@ class TcpLimits:
                 default=(math.inf, None),
             )
             trouble = worst if tcp_mbps < mbps else None
-            yield Slice(seconds, mbps, tcp_mbps, trouble)
+            half_ns = seconds * 5e8
+            carried = self._carry(ends, t_ns - half_ns, t_ns + half_ns) if trouble else 0.0
+            yield Slice(seconds, mbps, tcp_mbps, trouble, carried * 8e-6)
 
     def _list_likely(self, ends: Directed, span: Interval) -> list[Trouble]:
         """What may limit the connection that two sites have in a span of time."""
@@ -169,6 +206,7 @@ class TcpLimits:
             if each.start_ns < span[1]
             and since_ns < each.end_ns
             and not self._is_refuted(ends, each, span)
+            and not self._is_harmless(ends, each, span)
         ]
 
     def _is_refuted(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
@@ -178,6 +216,15 @@ class TcpLimits:
         slices = _list_slices(span)
         most = sum(self._limit_mbps(ends, trouble, t_ns) * seconds for t_ns, seconds in slices)
         return self._carry(ends, *span) * 8e-6 > REFUTED * most
+
+    def _is_harmless(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
+        """Whether a lossy link probably lost no packet of a connection.
+
+        If it loses packets until the end of a span of time, only those in this time count.
+        """
+        start_ns = span[0] if trouble.end_ns >= span[1] else trouble.start_ns
+        lost = self._count_lost(ends, trouble, (start_ns, span[1]))
+        return trouble.cause == "loss" and lost < LIKELY_LOSSES
 
     def _list_troubles(self, ends: Directed) -> Iterator[Trouble]:
         for hop in self._list_hops(ends):
@@ -214,16 +261,17 @@ class TcpLimits:
     def _find_lossy_window(self, ends: Directed, trouble: Trouble, t_ns: int) -> float:
         """The window in packets during and after a time in which packets were lost.
 
-        Meanwhile it is the larger one of Reno's and CUBIC's responses to that share of losses.
+        Meanwhile it is the larger one of Reno's and CUBIC's responses to that share of losses, less
+        what TCP does not send while it waits for its timer (Padhye et al. 1998; RFC 5348, 3.1).
         """
         share = trouble.amount / 100
         trip_s = self._find_trip_s(ends, trouble.start_ns)
         lossy = max(math.sqrt(1.5 / share), 1.054 * math.pow(trip_s / share, 0.75))
         if t_ns < trouble.end_ns:
-            return lossy
-        losses = self._carry(ends, trouble.start_ns, trouble.end_ns) / self._packet_bytes * share
-        if losses < LIKELY_LOSSES:
-            return math.inf
+            timed_out = share * min(1.0, 3 * math.sqrt(3 * share / 8)) * (1 + 32 * share**2)
+            wait_s = timed_out * (trip_s + SHORTEST_TIMER_S)
+            return trip_s / (trip_s / lossy + wait_s)
+        losses = self._count_lost(ends, trouble, (trouble.start_ns, t_ns))
         left = max(lossy, self._find_product(ends) * math.pow(KEPT, losses))
         return left + self._grow(ends, trouble.end_ns, t_ns)
 
@@ -256,6 +304,11 @@ class TcpLimits:
             both = min(each.end_ns, end_ns) - max(each.start_ns, start_ns)
             total += each.bytes * max(0.0, both) / length
         return total
+
+    def _count_lost(self, ends: Directed, trouble: Trouble, span: Interval) -> float:
+        """The packets of a connection that a trouble lost in a span of time, on average."""
+        meanwhile = max(span[0], trouble.start_ns), min(span[1], trouble.end_ns)
+        return self._carry(ends, *meanwhile) / self._packet_bytes * trouble.amount / 100
 
     def _find_product(self, ends: Directed) -> float:
         """The packets that fill the path in the scenario."""

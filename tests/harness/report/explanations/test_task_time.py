@@ -146,6 +146,52 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
 
 
+@pytest.mark.parametrize(
+    ("verb", "timeout_ms", "how"),
+    [
+        ("pause", 800, "halted and planned anew, and 0.8 s of this are failover.timeout"),
+        ("pause", 2000, "halted and planned anew, and 1 s of this are failover.timeout"),
+        ("kill", 800, "halted and planned anew"),
+    ],
+)
+def test_a_repair_says_how_much_of_it_agents_waited_for_a_silent_site(
+    verb: str, timeout_ms: int, how: str
+) -> None:
+    """The silence may begin before the task. Connections of a site that is killed break at once."""
+    said = {"fault": 7, "verb": verb, "text": verb, "targets": ["rome"]}
+    fault = added(200, "runner", "fault_started", **said)
+    lost = added(1210, "controller", "worker_lost", worker="rome", reason="")
+    log = history(fault, lost, halted(1215))
+    run = Run(log, FAST, 1500, "oslo", timeout_ns=timeout_ms * 1_000_000)
+    step = PathStep("repair", 210_000_000, 1_220_000_000, "rome")
+    (part,) = run.divide(log.tasks[0], step)
+    assert (part.fault, part.text) == (7, f"was {how}: rome is lost")
+
+
+def list_lossy(percent: float) -> list[Part]:
+    """The parts of the first task's time if the links of `FAST` lose so many packets."""
+    links = (replace(link, loss_percent=percent) for link in FAST.links)
+    return list_parts(replace(FAST, links=tuple(links)))
+
+
+@pytest.mark.parametrize(("percent", "main"), [(0.01, "cold start"), (9.0, "loss")])
+def test_a_cold_connection_is_slow_because_of_losses_only_if_there_were_any(
+    percent: float, main: str
+) -> None:
+    """Of the 690 packets on each link, 0.07 or 62 are lost on average."""
+    parts = list_lossy(percent)
+    assert parts[0].cause == main
+    assert {"cold start": False, "loss": True}[main] == any(each.cause == "loss" for each in parts)
+
+
+def test_losses_take_no_more_than_tcp_needs_because_of_them() -> None:
+    """0.2 % leaves TCP 15.1 of 80 Mbit/s, and 8 Mbit need 0.43 s more because of it."""
+    parts = list_lossy(0.2)
+    losses = {part.where: part.seconds for part in parts if part.cause == "loss"}
+    assert losses["rome -> oslo"] == pytest.approx(8 / 15.1 - 8 / 80, rel=0.01)
+    assert parts[0].cause == "cold start"
+
+
 @pytest.mark.parametrize(("delay_ms", "late_s"), [(10.3, 0.0003), (310.0, 0.39)])
 def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_lost(
     delay_ms: float, late_s: float
