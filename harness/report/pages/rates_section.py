@@ -88,8 +88,8 @@ def _draw_bars(
         else (
             "goodput while busy",
             "Goodput is payload over the time in which the link was busy. It is less than the set "
-            "rate by headers, until TCP has found the rate of a new connection, and while chunks "
-            "wait for another link.",
+            "rate, because packets have headers, TCP has to find the rate of a new connection, and "
+            "chunks wait for other links.",
         )
     )
     if highs:
@@ -99,7 +99,7 @@ def _draw_bars(
             f" Shown are the {len(links)} of {used} used links that carried most;"
             " tables/links.csv has all."
         )
-    entries = [("fill-wait", "set rate"), ("fill-blue", name)]
+    entries = [("fill-wait", "set rate, its mean if it changed"), ("fill-blue", name)]
     legend = charts.make_legend(
         [*entries, *([("fill-orange", "measured by sites")] if highs else ())]
     )

@@ -41,8 +41,8 @@ MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 
 ASSUMED = (
     "The log has a payload's first and last byte. Between them, its bytes count as sent at one "
-    "pace, as far as the rate allows. None count while the link is cut or the sender stopped, and "
-    "those that a repair planned count after it."
+    "pace, as far as the rate allows. While the link is cut or the sender is stopped, no bytes "
+    "count. Bytes that a repair planned count from the repair on."
 )
 """When bytes of agents count as sent."""
 
