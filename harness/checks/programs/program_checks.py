@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from trunkline.agents.events.background_events import BackgroundReceived, BackgroundSent
 from trunkline.agents.events.call_events import CallStarted
@@ -54,11 +55,20 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     """
     programs = rules.programs or {}
     exits = history.all(AgentExited)
-    times = {name: _count_exits(history, name) for name in programs}
-    for name, (exited, processes) in times.items():
-        yield from _check_times(history, name, exited, processes)
-    if rules.stop.exit == "all" and any(exited < processes for exited, processes in times.values()):
-        yield unfinished(history, "stop: {exit: [...]} can name those for which a run waits")
+    missing = []
+    for name in programs:
+        found = _count_processes(history, name)
+        if found.ended > found.begun:
+            times = count_of(found.ended, "time")
+            yield fail(f"the program at {name} exited {times}, not {found.begun}")
+        elif found.ended < found.begun:
+            missing.append(name if found.begun == 1 else f"{name} (attempt {found.ended})")
+        yield judged()
+    if missing:
+        which = "the program" if len(missing) == 1 else "the programs"
+        named = "; stop: {exit: [...]} can name those for which a run waits"
+        hint = named if rules.stop.exit == "all" else ""
+        yield unfinished(history, f"{which} at {', '.join(missing)} did not exit{hint}")
     ends = [e for e in history.all(AgentChanged) if e.do in ("kill", "leave")]
     by_fault = {(event.who, event.fault): event.do for event in ends}
     for event in exits:
@@ -94,27 +104,22 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
 
 
-def _count_exits(history: History, name: str) -> tuple[int, int]:
-    """How many processes of a program exited, and how many it had."""
+class _Processes(NamedTuple):
+    begun: int
+    ended: int
+
+
+def _count_processes(history: History, name: str) -> _Processes:
+    """How many processes of a program should have exited, and how many did."""
     moments = history.programs.of_program(name)
-    times = sum(isinstance(each.event, AgentExited) for each in moments)
-    processes = 1 + sum(
+    ended = sum(isinstance(each.event, AgentExited) for each in moments)
+    again = sum(
         each.event.do == "restart"
         if isinstance(each.event, AgentChanged)
         else isinstance(each.event, ProgramStarted) and each.step.before is Doing.ENDED
         for each in moments
     )
-    return times, processes
-
-
-def _check_times(history: History, name: str, times: int, processes: int) -> Iterator[Finding]:
-    """Each process of a program exits once."""
-    if times < processes:
-        where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
-        yield unfinished(history, f"{where} did not exit")
-    elif times > processes:
-        yield fail(f"the program at {name} exited {count_of(times, 'time')}, not {processes}")
-    yield judged()
+    return _Processes(1 + again, ended)
 
 
 def programs_follow_the_protocol(history: History, rules: Rules) -> Iterator[Finding]:

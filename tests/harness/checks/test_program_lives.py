@@ -330,6 +330,15 @@ def test_a_program_that_fails_once_too_often_has_failed():
     assert "the program of n1.client exited with code 5 after restart 1 of 1 (restart.at" in said
 
 
+def test_the_programs_that_did_not_exit_are_named_together():
+    exits = [number for number, each in enumerate(LOG) if isinstance(each, AgentExited)]
+    said = judge(without(*exits[-3:]))
+    said_of_exits = (
+        "the programs at n1.server, n1.client (attempt 1), n2.client (attempt 1) did not"
+    )
+    assert missing in said
+
+
 def test_a_step_without_effect_may_be_missing():
     """The program had ended when its fault was due."""
     early = with_changed(place(AgentExited, who="n2.client", fault=None), t_ns=round(5.8 * S))
