@@ -12,6 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+NAMED_RUNS = 5
+"""Words name at most this many runs of consecutive chunks."""
+
 
 @dataclass(frozen=True)
 class Chunking:
@@ -56,6 +59,19 @@ def cut_tensors(largest: int, tensors: Iterable[int]) -> tuple[range, ...]:
         found.append(range(first, following))
         first = following
     return tuple(found)
+
+
+def name_chunks(indexes: Iterable[int]) -> str:
+    """Chunks in words, such as `0 to 15, 20`; of many runs of numbers, the rest are counted."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index <= runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    words = [str(first) if first == last else f"{first} to {last}" for first, last in runs]
+    left = sum(last - first + 1 for first, last in runs[NAMED_RUNS:])
+    return ", ".join(words[:NAMED_RUNS]) + (f" and {left} more" if left else "")
 
 
 @cache

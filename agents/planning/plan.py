@@ -24,6 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from trunkline.agents.planning.chunks import name_chunks
 from trunkline.workloads.layered.model import LayeredModel
 
 Directed = tuple[str, str]
@@ -259,10 +260,9 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
     for site, got in delivered.items():
         everything = Counter(indexes_of(plan.chunks_of(site)))
         if got != everything:
-            missing = sorted(everything - got)[:5]
-            repeated = sorted(got - everything)[:5]
-            found = [f"misses chunks {missing}"] if missing else []
-            found += [f"gets chunks {repeated} more than once"] if repeated else []
+            missing, repeated = set(everything - got), set(got - everything)
+            found = [f"misses chunks {name_chunks(missing)}"] if missing else []
+            found += [f"gets chunks {name_chunks(repeated)} more than once"] if repeated else []
             raise WrongPlanError(f"{site} {' and '.join(found)}")
 
 

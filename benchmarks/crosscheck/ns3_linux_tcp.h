@@ -419,9 +419,15 @@ protected:
     TcpSocketBase::SendEmptyPacket (flags);
   }
 
-  /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1).
+  /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1). Where the
+  /// probe of the tail was to be sent now, too, it takes the place of the timeout.
   void ReTxTimeout () override
   {
+    if (m_probeTimer.IsRunning ())
+      {
+        m_probeTimer.Cancel ();
+        return Probe ();
+      }
     uint32_t threshold = m_tcb->m_ssThresh;
     bool isRepeated = m_timeouts++ > 0 && m_tcb->m_congState == TcpSocketState::CA_LOSS;
     m_probeEnd = SequenceNumber32 (0);

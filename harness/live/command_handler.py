@@ -145,7 +145,7 @@ class CommandHandler:
         self._ending = True
         if self._busy is not None and self._busy.command is None:
             self._alarm.set(None)
-            self._finish_request(self._task_time_s(), False, f"{ENDING}: {reason}")
+            self._finish_request(self._task_time_s(), False, "")  # the next message says why
         self.send({"ending": reason})
 
     def close(self) -> None:

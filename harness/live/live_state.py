@@ -138,6 +138,7 @@ class RunState:
     now_ns: int = 0
     start_ns: int | None = None
     rounds: int = 0
+    rounds_alone: int = 0
     completed: int = 0
     abandoned: int = 0
     bytes_moved: int = 0
@@ -173,6 +174,8 @@ class RunState:
                 return is_first
             case round_events.RoundFinished():
                 self.rounds += 1
+            case round_events.RoundAlone():
+                self.rounds_alone += 1
             case round_events.Ready():
                 self._leave_tasks(event.site)
             case round_events.SyncFinished():
@@ -324,7 +327,8 @@ def describe(
     """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
     abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
     tasks, rounds = count_of(state.completed, "task"), count_of(state.rounds, "round")
-    lines = [("done", f"{tasks}{abandoned}, {rounds}")]
+    alone = f" and {state.rounds_alone} alone" if state.rounds_alone else ""
+    lines = [("done", f"{tasks}{abandoned}, {rounds}{alone}")]
     lines += _describe_tasks(state, now_ns)
     lines += _describe_sites(state, now_ns)
     for number, fault in going:

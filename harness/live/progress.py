@@ -352,7 +352,7 @@ def _against(
     if not done:
         return
     forecast_s = _numbers(done, f"{what}_s")
-    note = ""
+    note = "" if what == "estimate" else ", without delays"
     if with_latency:
         latency_s = _numbers(done, "latency_s")
         forecast_s = [a + b for a, b in zip(forecast_s, latency_s, strict=True)]

@@ -1,21 +1,23 @@
 """Where the time of programs went: computing, waiting for the last site, moving bytes (pure).
 
 At each moment a program is stopped, computes, or is in a call. A collective call waits until the
-last member whose data it needs has begun it, and moves bytes from then on. If a program does
-several at once, the first of being stopped, computing, moving and waiting counts.
+last member whose data it needs has begun it, and moves bytes from then on. If a member never began
+it, the others wait until the call fails or their programs end. If a program does several at once,
+the first of being stopped, computing, moving and waiting counts.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
 from trunkline.harness.record.calls import Call, Key, Meeting, find_meetings, list_calls
+from trunkline.harness.record.hangs import Member, find_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval, Phase
 from trunkline.workloads.program_roles import find_owner, site_of
@@ -36,7 +38,7 @@ class StepTime:
             which is the whole run of a program that reports no computing.
         stopped_ns: a fault paused the program, or it had ended and was not started again yet.
         waited_for: how long it waited for each other program, and for each other process of its
-            own, such as `n2 (process 17)`.
+            own, such as `n2 (process 17)`; several that never began a call are one name.
     """
 
     site: str
@@ -80,13 +82,17 @@ def list_step_times(history: History, programs: Iterable[str]) -> Iterator[StepT
     Processes of a program that follow each other are one row after the other. Those that compute or
     call at once have steps of their own.
     """
+    programs = tuple(programs)
     names = defaultdict[str, list[str]](list)
     for program in programs:
         names[site_of(program)].append(program)
     calls = defaultdict[str, list[Call]](list)
     for call in list_calls(history):
         calls[call.started.site].append(call)
-    divider = _Divider(history, names, find_meetings(history))
+    hangs = find_hangs(history, programs)
+    missing = {member for hang in hangs for member in hang.missing}
+    awaited = {call.key: hang.missing_names for hang in hangs for call in hang.calls}
+    divider = _Divider(history, names, find_meetings(history), missing, awaited)
     for site, own in names.items():
         found = defaultdict[str, list[_Process]](list)
         for process in _tell_apart(calls[site], history.phases.get(site, ())):
@@ -97,18 +103,25 @@ def list_step_times(history: History, programs: Iterable[str]) -> Iterator[StepT
 
 @dataclass(frozen=True, slots=True)
 class _Divider:
-    """Divides the time of programs; `names` are those of each site."""
+    """Divides the time of programs.
+
+    `names` are those of each site, `missing` the members that never began a call in which others
+    waited, and `awaited` the names of those for each of these calls.
+    """
 
     history: History
     names: Mapping[str, Sequence[str]]
     meetings: Mapping[Key, Meeting]
+    missing: Set[Member]
+    awaited: Mapping[Key, str]
 
     def divide(self, name: str, processes: Sequence[_Process]) -> Iterator[StepTime]:
         """The steps of a program with these processes; none if it never started."""
         runs = self._list_runs(name, bool(processes))
         for process in processes:
             others = [each.first_ns for each in processes if each is not process]
-            process.end_ns = _find_end(process, others, runs)
+            is_missing = not self.missing.isdisjoint([(name, process.number), (name, None)])
+            process.end_ns = _find_end(process, others, runs, is_missing)
         rows = _follow(processes) if processes else [[]] if runs else []
         for row in rows:
             ids = ", ".join(str(process.number) for process in row)
@@ -159,7 +172,9 @@ class _Divider:
             begin_ns, met = call.started.t_ns, self.meetings.get(call.key)
             end_ns = own.end_ns if call.finished is None else call.finished.t_ns
             met_ns, last = begin_ns, ""
-            if met is not None:
+            if call.key in self.awaited:
+                met_ns, last = end_ns, self.awaited[call.key]
+            elif met is not None:
                 met_ns = min(max(met.last_ns, begin_ns), end_ns)
                 last = find_owner(self.names.get(met.last_site, [met.last_site]), met.last_process)
                 last += f" (process {met.last_process})" if last == name else ""
@@ -238,20 +253,25 @@ def _tell_apart(calls: Sequence[Call], phases: Sequence[Phase]) -> Sequence[_Pro
     return sorted(found.values(), key=lambda process: process.number or 0)
 
 
-def _find_end(own: _Process, others: Sequence[int], runs: Sequence[Interval]) -> int:
+def _find_end(
+    own: _Process, others: Sequence[int], runs: Sequence[Interval], is_missing: bool
+) -> int:
     """When a process ended its last call or computation; else when its program did.
 
     `others` are the first times of the other processes of the program. If the last call never
-    ended, the next one of them may have replaced this process.
+    ended, or others waited for one that this process never began (`is_missing`), its program did
+    not end before, but the next one of them may have replaced this process.
     """
     until_ns = next((end for start, end in runs if start <= own.first_ns <= end), runs[-1][1])
     if own.number is None:
         until_ns = runs[-1][1]
-    if own.calls and own.calls[-1].finished is None:
-        last_ns = own.calls[-1].started.t_ns
-        return min([until_ns, *(first_ns for first_ns in others if first_ns > last_ns)])
     done = [call.finished.t_ns for call in own.calls if call.finished is not None]
-    return min(max([*done, *(phase.end_ns for phase in own.computed)], default=until_ns), until_ns)
+    done += [phase.end_ns for phase in own.computed]
+    is_open = bool(own.calls) and own.calls[-1].finished is None
+    if is_open or is_missing:
+        last_ns = own.calls[-1].started.t_ns if is_open else max(done)
+        return min([until_ns, *(first_ns for first_ns in others if first_ns > last_ns)])
+    return min(max(done, default=until_ns), until_ns)
 
 
 Change = tuple[int, int, int, str]

@@ -23,6 +23,7 @@ from trunkline.harness.checks.frame.fault_checks import find_start_ns
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.config.units import TIME_S, count_of, short
 from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of
@@ -47,6 +48,7 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     yield from _name_late_entries(history, rules)
     if rules.programs is not None and rules.scenario.clock == "virtual":
         yield from _say_what_computing_took(history, rules)
+    yield from describe_hangs(history, rules.programs or ())
     found = list(_find_stalls(history, rules))
     yield from found
     if found and not rules.scenario.expect:

@@ -34,6 +34,7 @@ from trunkline.harness.checks.losses import TOO_SHORT, Losses
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.checks.tolerances import CHANGED_NS, LOSS_NS, Tolerances
 from trunkline.harness.checks.verdict import Finding, doubt, fail, format_time, judged, note
+from trunkline.harness.config.units import count_of
 from trunkline.harness.faults.fault_steps import AgentStep, Began, Ended, FaultStep, LinkStep
 from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.fault_types import Kill
@@ -76,7 +77,7 @@ def faults_as_written(history: History, rules: Rules) -> Iterator[Finding]:
         found = found or problems
     yield from found
     yield judged(len(logged))
-    yield note(f"{len(history.all(FaultStarted))} faults")
+    yield note(count_of(len(history.all(FaultStarted)), "fault"))
 
 
 def losses_have_causes(history: History, rules: Rules) -> Iterator[Finding]:

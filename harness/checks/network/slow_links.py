@@ -82,7 +82,10 @@ def find_slow_links(
             yield doubt(
                 f"{what}; by the link's values it takes at most about {wanted_s * 1e3:.1f} ms"
             )
-    yield note(f"{len(judged)} of {len(used)} links could be judged, none slower than set")
+    if judged:
+        yield note(f"{len(judged)} of {len(used)} links could be judged, none slower than set")
+    elif used:
+        yield note(f"whether one of {len(used)} links was slower than set could not be judged")
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,11 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     """
     programs = rules.programs or {}
     exits = history.all(AgentExited)
-    named = "; stop: {exit: [...]} can name those for which a run waits"
-    for name in programs:
-        yield from _check_times(history, name, hint=named if rules.stop.exit == "all" else "")
+    times = {name: _count_exits(history, name) for name in programs}
+    for name, (exited, processes) in times.items():
+        yield from _check_times(history, name, exited, processes)
+    if rules.stop.exit == "all" and any(exited < processes for exited, processes in times.values()):
+        yield unfinished(history, "stop: {exit: [...]} can name those for which a run waits")
     ends = [e for e in history.all(AgentChanged) if e.do in ("kill", "leave")]
     by_fault = {(event.who, event.fault): event.do for event in ends}
     for event in exits:
@@ -92,8 +94,8 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
 
 
-def _check_times(history: History, name: str, hint: str) -> Iterator[Finding]:
-    """Each process of a program exits once; the `hint` is for one that does not."""
+def _count_exits(history: History, name: str) -> tuple[int, int]:
+    """How many processes of a program exited, and how many it had."""
     moments = history.programs.of_program(name)
     times = sum(isinstance(each.event, AgentExited) for each in moments)
     processes = 1 + sum(
@@ -102,9 +104,14 @@ def _check_times(history: History, name: str, hint: str) -> Iterator[Finding]:
         else isinstance(each.event, ProgramStarted) and each.step.before is Doing.ENDED
         for each in moments
     )
+    return times, processes
+
+
+def _check_times(history: History, name: str, times: int, processes: int) -> Iterator[Finding]:
+    """Each process of a program exits once."""
     if times < processes:
         where = f"the program at {name}" if processes == 1 else f"process {times} of {name}"
-        yield unfinished(history, f"{where} did not exit{hint}")
+        yield unfinished(history, f"{where} did not exit")
     elif times > processes:
         yield fail(f"the program at {name} exited {count_of(times, 'time')}, not {processes}")
     yield judged()

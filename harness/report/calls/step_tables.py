@@ -28,15 +28,20 @@ class StepRow(Row, table="steps"):
     process: int | None = column("the id of the process, as in tables/calls.csv; empty if unknown")
     step: int | None = column("the iteration; empty before the first one, or for a whole run")
     start_s: float = column("when it began")
-    duration_s: float = column("until the next row of the program began, or the last call ended")
+    duration_s: float = column(
+        "until the next row of the program began, or its last call ended; until the program ended "
+        "if it never began a call in which others waited"
+    )
     computing_s: float = column("computing")
-    waiting_s: float = column("in collective calls that another program had not begun yet")
+    waiting_s: float = column(
+        "in collective calls that another program had not begun yet, or never began"
+    )
     moving_s: float = column("in calls that all whose data they need had begun")
     stopped_s: float = column("paused by a fault, or ended and not started again yet")
     rest_s: float = column("everything else")
     waited_for: str = column(
-        "the program that began last, for most of the waiting, such as `n2`, or another process of "
-        "the same program, such as `n1 (process 17)`; empty for none"
+        "the program that began last, or those that never began, for most of the waiting, such as "
+        "`n2`, or another process of the same program, such as `n1 (process 17)`; empty for none"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
@@ -16,8 +16,10 @@ SHOWN = 3
 """The most stragglers that are named."""
 
 
-def write_steps(steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]]) -> list[Child]:
-    """A row for each program, and for which ones they waited."""
+def write_steps(
+    steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]], hangs: Iterable[str]
+) -> list[Child]:
+    """A row for each program, for which ones they waited, and a sentence on each hang."""
     sums = sum_steps(steps)
     rows = [
         [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
@@ -29,7 +31,7 @@ def write_steps(steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]]) ->
         "it, and moves bytes from then on. It is stopped while a fault pauses it, and until it is "
         "started again. tables/steps.csv has each step."
     )
-    sentences = (*describe_before(sums), *describe_stragglers(stragglers))
+    sentences = (*describe_before(sums), *describe_stragglers(stragglers), *hangs)
     said = [tag("p", sentence) for sentence in sentences]
     return [
         tag("p", words),

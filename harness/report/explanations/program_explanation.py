@@ -1,4 +1,4 @@
-"""Why a run of programs took its time: the parts of steps, stragglers, and idle faults (pure).
+"""Why a run of programs took its time: the parts of steps, stragglers, hangs, faults (pure).
 
 Without timed calls: what is known of the programs, their sites and faults.
 """
@@ -12,7 +12,7 @@ import pandas as pd
 from rich.table import Table
 
 from trunkline.harness.config.units import short_size
-from trunkline.harness.record.calls import list_calls
+from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
@@ -20,6 +20,10 @@ from trunkline.harness.report.calls.step_tables import (
     sum_steps,
 )
 from trunkline.harness.report.calls.steps_section import describe_stragglers
+from trunkline.harness.report.explanations.calls_in_faults import (
+    describe_calls_in_faults,
+    find_calls_in_faults,
+)
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData
@@ -39,7 +43,8 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
     yield from describe_before(sums)
     yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
-    yield from _describe_idle_faults(data)
+    yield from describe_hangs(data.history, data.scenario.programs)
+    yield from describe_calls_in_faults(data.history)
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
     for row in sums.to_dict("records"):
@@ -56,11 +61,14 @@ def to_json(data: RunData) -> dict[str, Any]:
             "sites": _list_rows(data.tables["sites"]),
             "faults": _list_rows(data.tables["faults"]),
         }
+    faults = find_calls_in_faults(data.history)
     return {
         "timed": True,
         "programs": _list_rows(sum_steps(data.tables["steps"])),
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
-        "idle_faults": [number for number, _ in _find_idle_faults(data)],
+        "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],
+        "faults": [each.to_json() for each in faults],
+        "idle_faults": [each.fault.started.fault for each in faults if not each.calls],
     }
 
 
@@ -108,22 +116,3 @@ def _list_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     found = table.astype(object)
     records = found.where(found.notna(), None).to_dict("records")
     return [{str(key): value for key, value in row.items()} for row in records]
-
-
-def _describe_idle_faults(data: RunData) -> Iterator[str]:
-    for number, text in _find_idle_faults(data):
-        yield f"Fault {number} ({shorten(text, LETTERS)}) touched no call: none was under way."
-
-
-def _find_idle_faults(data: RunData) -> Iterator[tuple[int, str]]:
-    """The faults during which no call was under way at any site."""
-    end_ns = data.history.end_ns
-    spans = [
-        (call.started.t_ns, end_ns if call.finished is None else call.finished.t_ns)
-        for call in list_calls(data.history)
-    ]
-    for fault in data.history.faults:
-        begin_ns = fault.started.t_ns
-        until_ns = end_ns if fault.end_ns is None else fault.end_ns
-        if not any(start < until_ns and begin_ns < end for start, end in spans):
-            yield fault.started.fault, fault.started.text

@@ -2,7 +2,8 @@
 
 If all sites are in known regions, or have coordinates, they stand where these are on a map of the
 world (equirectangular projection). Else distances approximate delays (classical multidimensional
-scaling: Torgerson 1952). If all delays are about equal, the sites stand on a circle.
+scaling: Torgerson 1952), or if one direction has all of them, distances from left to right. If all
+delays are about equal, the sites stand on a circle.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ALIKE = 0.05
 """Delays that differ by less than this share of the largest count as equal."""
 
 FLAT = 0.02
-"""If the second axis has less than this share of the first axis' spread, the map is a line."""
+"""If the second axis has less than this share of the first axis' spread, it means nothing."""
 
 ROUNDS = 200
 """The most passes that push apart sites which are too near each other."""
@@ -67,9 +68,12 @@ def place_sites(
     apart = delays_ms[~np.eye(len(delays_ms), dtype=bool)]
     if len(delays_ms) > 2 and apart.min() < (1 - ALIKE) * apart.max():
         found, spreads = _scale(delays_ms)
-        if spreads[1] > FLAT * spreads[0]:
-            found = _fit(_separate(_fit(found, width, height), least), width, height)
-            return _round(found), "Distances approximate delays."
+        is_flat = spreads[1] <= FLAT * spreads[0]
+        if is_flat:
+            found = _spread_line(found)
+        found = _fit(_separate(_fit(found, width, height), least), width, height)
+        direction = " from left to right" if is_flat else ""
+        return _round(found), f"Distances{direction} approximate delays."
     circle = _place_on_circle(len(delays_ms), width, height)
     return _round(circle), "Positions have no meaning: all delays are about equal."
 
@@ -150,6 +154,14 @@ def _scale(distances: NDArray[np.float64]) -> tuple[NDArray[np.float64], Sequenc
         if points[0, axis] > 0:
             points[:, axis] *= -1
     return points, [float(value) for value in values[order]]
+
+
+def _spread_line(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points on a line in lanes, so that neighbours and their links can be told apart."""
+    spread = points.copy()
+    order = np.argsort(points[:, 0], kind="stable")
+    spread[order, 1] = (np.arange(len(points)) % 3 - 1) * 0.25 * np.ptp(points[:, 0])
+    return spread
 
 
 def _fit(points: NDArray[np.float64], width: float, height: float) -> NDArray[np.float64]:

@@ -144,6 +144,8 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         yield "lower bound", short(float(run["bound_s"]), TIME_S), share
     if not data.scenario.runs_programs:
         slowest = f"when the run was stopped; the slowest {run['rounds_least']}"
+        if data.tables["workers"]["rounds_alone"].any():
+            slowest += "; without rounds alone"
         yield "rounds per worker", charts.format_value(float(run["rounds"])), slowest
         yield "payload sent", short(int(run["bytes_sent"]), SIZE_BYTES), "over all links"
     if pd.notna(run["accuracy_percent"]):

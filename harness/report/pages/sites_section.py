@@ -13,6 +13,8 @@ MOST_SITES = 80
 
 CHOSEN = 40
 
+BUSIEST = 5
+
 SHARES = {"least": 0.0, "10 %": 0.1, "median": 0.5, "90 %": 0.9, "most": 1.0}
 """The quantiles of all sites, by their names."""
 
@@ -22,8 +24,9 @@ TIMES, SIZES = ("compute_s", "wait_s", "sync_s"), ("bytes_sent", "bytes_received
 def choose_sites(data: RunData) -> tuple[str, ...]:
     """The sites that have a row, in the order of the topology.
 
-    Of many sites these are servers, sites that faults touched (at most half of the rows), and those
-    that computed and synchronized for longest: others waited for them.
+    Of many sites these are servers, sites that faults touched (at most half of the rows), the
+    BUSIEST that moved most bytes, such as the middle of a star, and those that computed and
+    synchronized for longest: others waited for them.
     """
     sites = data.scenario.topology.site_names
     if len(sites) <= MOST_SITES:
@@ -37,6 +40,8 @@ def choose_sites(data: RunData) -> tuple[str, ...]:
     first = () if data.scenario.runs_programs else data.scenario.scheme.servers
     chosen = dict.fromkeys((*first, *[site for site in sites if site in touched][: CHOSEN // 2]))
     workers = data.tables["workers"]
+    moved = workers[list(SIZES)].sum(axis="columns").sort_values(ascending=False)
+    chosen |= dict.fromkeys(workers["site"][moved.index[:BUSIEST]])
     busy_s = workers["compute_s"].fillna(0) + workers["sync_s"].fillna(0)
     chosen |= dict.fromkeys(workers["site"][busy_s.sort_values(ascending=False).index])
     chosen |= dict.fromkeys(sites)
@@ -51,8 +56,8 @@ def explain_choice(data: RunData) -> list[Child]:
         return []
     named = "" if data.scenario.runs_programs else "servers, "
     words = (
-        f"{len(shown)} of {len(sites)} sites have a row: {named}sites that faults touched, and "
-        "those that computed and synchronized for longest."
+        f"{len(shown)} of {len(sites)} sites have a row: {named}sites that faults touched, "
+        f"{BUSIEST} that moved most bytes, and those that computed and synchronized for longest."
     )
     return [tag("p", words)]
 

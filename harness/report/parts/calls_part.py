@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trunkline.agents.events.call_events import CallStarted, TimingStopped
+from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
@@ -27,8 +28,11 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     content = calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
     yield Section("calls", "Calls", content)
     if len(found):
-        stragglers = rank_stragglers(data.history, data.scenario.programs)
-        yield Section("steps", "Where the time went", write_steps(data.tables["steps"], stragglers))
+        programs = data.scenario.programs
+        stragglers = rank_stragglers(data.history, programs)
+        hangs = describe_hangs(data.history, programs)
+        content = write_steps(data.tables["steps"], stragglers, hangs)
+        yield Section("steps", "Where the time went", content)
 
 
 PART = Part(

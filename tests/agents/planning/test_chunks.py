@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.agents.planning.chunks import cut_model
+from trunkline.agents.planning.chunks import cut_model, name_chunks
 from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.agents.planning.plan import Block, Plan, PlanRequest, split, star
 from trunkline.agents.plans import fapt
@@ -135,3 +135,9 @@ def test_a_scenario_that_names_a_model_says_how_it_is_cut():
     )
     shown = overview.describe_scenario(scenario).columns[1]
     assert "46.76 MB in 69 chunks of up to 4 MB, 62 tensors" in list(shown.cells)
+
+
+def test_chunks_in_words_are_runs_of_numbers():
+    assert name_chunks([3]) == "3"
+    assert name_chunks({0, 1, 2, 7, 5, 6, 10}) == "0 to 2, 5 to 7, 10"
+    assert name_chunks(range(0, 20, 2)) == "0, 2, 4, 6, 8 and 5 more"

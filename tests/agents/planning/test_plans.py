@@ -204,13 +204,13 @@ def stars(*blocks, count=2, contributors=("a", "b"), receivers=("a", "b")):
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (stars(Block(((0, 1),), "a", (("b", "a"),), (("a", "b"),))), r"a misses chunks \[1\]"),
+        (stars(Block(((0, 1),), "a", (("b", "a"),), (("a", "b"),))), "a misses chunks 1$"),
         (
             stars(
                 Block(((0, 2),), "a", (("b", "a"),), (("a", "b"),)),
                 Block(((1, 2),), "b", (("a", "b"),), (("b", "a"),)),
             ),
-            r"a gets chunks \[1\] more than once",
+            r"a gets chunks 1 more than once",
         ),
         (stars(Block(((0, 2),), "a", (), (("a", "b"),))), "its sum lacks b"),
         (

@@ -116,3 +116,10 @@ def test_the_last_packet_of_a_chunk_is_short_where_the_window_is_open(program):
     small = "network.initial_window=400", "workload.model=100 kB", "scheme.chunk=2 KiB"
     changes = *small, "topology.queue=1 MB", "stop.tasks=1"
     assert simulate(parse(PAIR, "x.yaml", changes), program).packets > 2 * 49 + 49
+
+
+def test_a_heartbeat_that_is_acknowledged_late_is_no_loss(program):
+    """It waits for 0.5 s in the queue. After a timeout, the second task would take 7.6 s."""
+    slow = "topology.rates=1 Mbit/s", "topology.delays=150 ms", "workload.model=500 kB"
+    changes = *slow, "workload.compute=2 s", "stop.tasks=2"
+    assert simulate(parse(PAIR, "x.yaml", changes), program).tasks_s[1] < 5.1

@@ -6,6 +6,7 @@ import pytest
 from hand_made import THREE_SITES, change
 from three_sites import history, without
 
+from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeStarted, SyncFinished, SyncStarted
@@ -116,6 +117,12 @@ def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
     assert remarks(STARTED) == [said, ASKS]
     expects = change(RULES, expect=(Expectation(tasks=1),))
     assert remarks(STARTED, expects) == []
+
+
+def test_a_call_that_a_program_never_began_is_named() -> None:
+    call = CallStarted(9 * S, "n1", 2, 0, 0, "barrier", 0, "0", (0, 1), 0, None, True)
+    said = "n2 never began barrier number 0, in which n1 waited from 9.0 s on."
+    assert said in remarks([*STARTED, call])
 
 
 def test_a_site_that_never_synchronizes_is_named() -> None:

@@ -121,7 +121,7 @@ def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
         "expected   2 s on average, 500 ms of it latency; "
         "measured / expected: median 1.50, mean 1.50; see: "
         "trunkline explain",
-        "bound      1 s on average; measured / bound: median 3.00, mean 3.00",
+        "bound      1 s on average, without delays; measured / bound: median 3.00, mean 3.00",
         "accuracy   81.5 % after 5 s",
         "verdict    fail",
         "           bytes are right: 2 tasks [a, b]",

@@ -117,7 +117,13 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
     assert f"> sh pwd\n{tmp_path}\n" in out
     assert max(map(len, out.splitlines())) < 1000
     assert (
-        len(re.findall(r"^2\.\d s of 30 s, rounds .*; fault: outage n1 n2 ", out, re.MULTILINE))
+        len(
+            re.findall(
+                r"^2\.\d s since the first task; in all 2\.\d s of 30 s, .*; fault: outage n1 n2 ",
+                out,
+                re.MULTILINE,
+            )
+        )
         == 2
     )
     assert "watch: 1: a unit is missing" in err

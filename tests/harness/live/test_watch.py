@@ -20,6 +20,7 @@ from trunkline.agents.events import event_reading
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkChanged
+from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.events.run_events import (
     AgentExited,
     NetworkReady,
@@ -27,7 +28,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
 )
 from trunkline.agents.events.task_events import Sent
-from trunkline.harness.live.live_state import Progress
+from trunkline.harness.live.live_state import Progress, RunState, describe
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView, watch
 from trunkline.harness.scenario.loading import load, parse
@@ -243,3 +244,10 @@ def test_ctrl_c_gives_the_terminal_back_as_it_was(tmp_path: Path) -> None:
     assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l")
     assert termios.tcgetattr(terminal) == before
     os.close(terminal)
+
+
+def test_status_counts_rounds_alone_apart() -> None:
+    state = RunState.of(load(SCENARIO))
+    for t_ns in (1, 2, 3):
+        state.update(RoundAlone(t_ns, "rome", t_ns))
+    assert describe(state, 3, (), (), {}, 1.0)[0] == ("done", "0 tasks, 0 rounds and 3 alone")

@@ -186,6 +186,7 @@ def test_paper_has_what_is_folded_or_says_where_it_is(plain: Page, tmp_path, mon
 def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sites_section, "MOST_SITES", 2)
     monkeypatch.setattr(sites_section, "CHOSEN", 2)
+    monkeypatch.setattr(sites_section, "BUSIEST", 0)
     shown = page(tmp_path, LOG.read_text(), SCENARIO.read_text())
     workers = pd.read_csv(tmp_path / "tables/workers.csv").set_index("site")
     busy_s = (workers["compute_s"] + workers["sync_s"]).sort_values(ascending=False)
@@ -204,6 +205,27 @@ def test_of_many_sites_those_that_others_waited_for_have_a_row(tmp_path, monkeyp
     assert in_timeline.count(busy_s.index[2]) < in_timeline.count(busy_s.index[0])
 
 
+def test_the_middle_of_a_star_has_a_row_although_it_computes_least(monkeypatch) -> None:
+    monkeypatch.setattr(sites_section, "MOST_SITES", 2)
+    monkeypatch.setattr(sites_section, "CHOSEN", 2)
+    monkeypatch.setattr(sites_section, "BUSIEST", 1)
+    frame = pd.DataFrame(
+        {
+            "site": ["n1", "n2", "n3"],
+            "compute_s": [1.0, 3.0, 2.0],
+            "sync_s": 0.0,
+            "bytes_sent": [9, 3, 3],
+            "bytes_received": [9, 3, 3],
+        }
+    )
+    data = SimpleNamespace(
+        scenario=parse(ALONE.replace("sites: 2", "sites: 3"), "x.yaml"),
+        tables={"workers": frame},
+        history=SimpleNamespace(faults=()),
+    )
+    assert sites_section.choose_sites(data) == ("n1", "n2")
+
+
 def test_quantiles_and_rows_count_rounds_alone_alike(monkeypatch) -> None:
     monkeypatch.setattr(sites_section, "MOST_SITES", 1)
     monkeypatch.setattr(sites_section, "CHOSEN", 1)
@@ -220,6 +242,23 @@ def test_quantiles_and_rows_count_rounds_alone_alike(monkeypatch) -> None:
     )
     written = Page("".join(map(str, sites_section.write_sites(data))))
     assert [text for text in written.texts["td"] if text in ("3", "7")] == ["7"] * 6
+
+
+def test_delays_in_one_direction_are_distances_from_left_to_right() -> None:
+    """Two continents of three sites: 5 ms within, 80 ms between."""
+    names = ("w1", "e1", "w2", "e2", "w3", "e3")
+    links = [
+        Link(src, dst, 100.0, 5.0 if src[0] == dst[0] else 80.0)
+        for src in names
+        for dst in names
+        if src != dst
+    ]
+    topology = Topology("t", tuple(map(Site, names)), tuple(links))
+    places, meaning = site_layout.place_sites(topology, 700.0, 400.0, 50.0)
+    assert meaning == "Distances from left to right approximate delays."
+    for x, name in zip([x for x, _ in places], names, strict=True):
+        assert x < 150 if name[0] == "w" else x > 550
+    assert min(math.dist(a, b) for a in places for b in places if a != b) > 45
 
 
 def test_nothing_that_a_user_or_a_program_says_becomes_markup(tmp_path: Path) -> None:

@@ -247,6 +247,16 @@ for _ in range(2):
     model(torch.ones(1, 100_000)).sum().backward()
 print("done")
 """
+HUNG = """
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+for step in range(3):
+    if step == 2 and dist.get_rank() == 1:
+        time.sleep(1000)
+    dist.all_reduce(torch.ones(1000))
+"""
 TIMED_SCENARIO = """
 name: timed
 topology: {builder: full_mesh, sites: 2, rates: 100 Mbit/s, delays: 20 ms}
@@ -260,7 +270,8 @@ workload:
 UNLOADED = TIMED_SCENARIO.replace("[python3, timed.py]", "[sh, -c, python3 timed.py]").replace(
     "  preload: [torch.distributed, torch.nn.parallel]\n", ""
 )
-WHOLE = {"gloo": GLOO, "timed": TIMED_SCENARIO, "unloaded": UNLOADED}
+HUNG_SCENARIO = TIMED_SCENARIO.replace("timed.py", "hung.py") + "stop: {time: 60 s}\n"
+WHOLE = {"gloo": GLOO, "timed": TIMED_SCENARIO, "unloaded": UNLOADED, "hung": HUNG_SCENARIO}
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +290,7 @@ def runs(embedded, tmp_path_factory):
     (home / "no-program").chmod(0o755)
     (home / "mine.py").write_text(PYTHON)
     (home / "timed.py").write_text(TIMED)
+    (home / "hung.py").write_text(HUNG)
     (home / "server.py").write_text(SERVER)
     (home / "beside.py").write_text("VALUE = 5\n")
     (home / "log" / "log" / "n2.out").mkdir()
@@ -534,6 +546,15 @@ def test_calls_are_timed_in_programs_that_do_not_know_it(runs, name):
     ] * 2  # by DistributedDataParallel, in C++
     took_s = [float(each[8]) for each in cells if each[5] == "all_reduce"]
     assert min(took_s) > 0.036  # 20 ms there and back, or nearly, as n1 may be earlier
+
+
+def test_a_program_that_never_begins_a_call_is_the_one_for_which_others_wait(runs):
+    remarks = outputs.build(runs.home / "hung").remarks
+    said = "n2 never began all_reduce number 2, in which n1 waited from "
+    assert [remark for remark in remarks if remark.startswith(said)]
+    rows = [row.split(",") for row in runs.table("hung", "steps")[1:]]
+    (waiting, last, moving), (idle, _, _) = [(float(r[7]), r[11], float(r[8])) for r in rows]
+    assert (waiting > 40, last, moving < 5, idle < 5) == (True, "n2", True, True), rows
 
 
 def test_calls_are_not_timed_unless_asked(runs):

@@ -5,11 +5,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from trunkline.agents.events.call_events import CallFinished, CallStarted
+from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
+from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, ProgramStarted
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    ProgramsStarted,
+    ProgramStarted,
+    RunFinished,
+)
+from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
 from trunkline.harness.report.calls.step_tables import (
@@ -23,6 +30,7 @@ from trunkline.harness.report.calls.step_tables import (
 from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.workloads.program_roles import PROCESSES, find_owner, first_process
 
+S = 10**9
 SITES = ("n1", "n2", "n3")
 
 
@@ -243,6 +251,66 @@ def test_a_call_of_a_process_that_was_replaced_ends_when_the_next_one_begins() -
     assert [(step.who, step.end_ns, step.moving_ns, step.rest_ns) for step in own] == [
         ("n1", 70, 60, 10),
     ]  # fmt: skip
+
+
+HUNG = [
+    [ProgramStarted(0, "runner", site, 0) for site in SITES],
+    *ALL_REDUCE,
+    call("n1", 1, 100, None),
+    call("n2", 1, 110, None),
+    [RunFinished(400 * S, "runner", TimeUp(400.0), ())],
+]
+
+
+def test_members_wait_to_the_end_for_one_that_never_begins() -> None:
+    """Its own row lasts until its program ends, not until its last call did."""
+    end = 400 * S
+    found = steps(*HUNG)
+    assert [parts(step) for step in found] == [
+        (0, end - 70, 20, 50), (0, end - 100, 20, 80), (0, 0, 30, end - 30),
+    ]  # fmt: skip
+    assert [step.waited_for for step in found] == [{"n3": end - 70}, {"n3": end - 100}, {}]
+    assert list(describe_hangs(make_history(*HUNG), SITES)) == [
+        "n3 never began all_reduce number 1, in which n1 and n2 waited from 0.0 s on."
+    ]
+
+
+def test_a_call_that_fails_was_waiting_for_those_that_never_began_it() -> None:
+    """Where others ended calls that need n3, its calls are not timed, so it is not missing."""
+    exits = [AgentExited(80, "runner", "n2", code=1, signal=0, asked=False)]
+    failed = [*call("n1", 1, 90, None), CallFinished(2 * S, "n1", 2, 1, True)]
+    events = [HUNG[0], call("n1", 0, 10, 60), call("n2", 0, 30, 60), exits, failed, HUNG[-1]]
+    found = steps(*events)
+    assert [(dict(step.waited_for), step.end_ns) for step in found] == [
+        ({"n2": 20 + 2 * S - 90}, 2 * S), ({}, 80), ({}, 400 * S),
+    ]  # fmt: skip
+    assert list(describe_hangs(make_history(*events), SITES)) == [
+        "n2 never began all_reduce number 1, in which n1 waited from 0.0 s to 2.0 s."
+    ]
+    first = [HUNG[0], call("n1", 0, 10, None), HUNG[-1]]
+    assert list(describe_hangs(make_history(*first), SITES)) == [
+        "n2 and n3 never began all_reduce number 0, in which n1 waited from 0.0 s on."
+    ]
+    said = "rank 1 and rank 2 never began all_reduce number 0, in which n1 waited from 0.0 s on."
+    assert list(describe_hangs(make_history(*first), ["n1"])) == [said]
+
+
+def test_calls_that_are_cut_by_the_end_of_the_run_are_not_said_to_hang() -> None:
+    """Others took as long. What they waited for is told all the same."""
+    log = [*ALL_REDUCE, call("n1", 1, 100, None), call("n2", 1, 110, None)]
+    end = [RunFinished(140, "runner", TimeUp(1.0), ())]
+    assert steps(*log, end)[0].waited_for == {"n3": 70}
+    assert list(describe_hangs(make_history(*log, end), SITES)) == []
+
+
+def test_the_calls_of_one_hang_are_told_once() -> None:
+    later = [call(site, 2, 200, None) for site in ("n1", "n2")]
+    assert len(list(describe_hangs(make_history(*HUNG, *later), SITES))) == 1
+
+
+def test_no_call_is_said_to_hang_if_the_timing_of_a_process_stopped() -> None:
+    stopped = [TimingStopped(90, "n3", 2, "only the first 1 calls of a process are timed")]
+    assert [step.waiting_ns for step in steps(*HUNG, stopped)] == [40, 10, 0]
 
 
 def test_what_a_launcher_ended_does_not_count_as_computing() -> None:

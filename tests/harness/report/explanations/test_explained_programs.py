@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 from finished_runs import make_programs_run
 
+from trunkline.agents.events.call_events import CallFinished, CallStarted
+from trunkline.agents.events.causes import TimeUp
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
+from trunkline.agents.events.run_events import RunFinished
 from trunkline.harness.commands import main
+from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
 
 MS = 10**6
 
@@ -78,3 +84,98 @@ def test_timed_programs_have_a_row_each(capsys, timed) -> None:
     assert main.main(["explain", str(timed), "--json"]) == 0
     programs = json.loads(capsys.readouterr().out)["programs"]
     assert [row["before_s"] for row in programs] == pytest.approx([0.1, 0.15, 0.15])
+
+
+def test_a_call_that_a_program_never_began_is_named(capsys, timed) -> None:
+    """In what `explain` prints, as an object, and on the page."""
+    log = timed / "events.jsonl"
+    lines = [line for line in log.read_bytes().splitlines(True) if b'"call_finished"' not in line]
+    kept = [line for line in lines if not (b'"call_started"' in line and b'"site": "n2"' in line)]
+    assert len(kept) == len(lines) - 1
+    log.write_bytes(b"".join(kept))
+    outputs.build(timed)
+    said = "n2 never began all_reduce number 0, in which n1 waited from 0.3 s on."
+    assert said in [" ".join(line) for line in explain(capsys, str(timed))]
+    assert said in (timed / "report.html").read_text()
+    assert main.main(["explain", str(timed), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["waited_for"] == {"n2": pytest.approx(0.7)}
+    assert found["hangs"] == [
+        {"call": "all_reduce", "number": 0, "missing": ["n2"], "waiting": ["n1"],
+         "start_s": 0.3, "end_s": 1.0},
+    ]  # fmt: skip
+
+
+def fault(number: int, begin: int, end: int | None, verb: str = "pause") -> list[Event]:
+    began = FaultStarted(begin * MS, "runner", number, verb, f"{verb} n2", ("n2",))
+    return [began] + ([] if end is None else [FaultEnded(end * MS, "runner", number)])
+
+
+def call(site: str, number: int, begin: int, end: int | None, failed: bool = False) -> list[Event]:
+    started = CallStarted(begin * MS, site, 2, number, 0, "barrier", 0, "0", (0, 1), 0, None, True)
+    ended = [] if end is None else [CallFinished(end * MS, site, 2, number, failed)]
+    return [started, *ended]
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        (fault(0, 500, 900), "Fault 0 (pause n2) touched no call: none was under way."),
+        (
+            [*fault(0, 150, 900), *call("n1", 0, 100, 400), *call("n2", 0, 300, 1500)],
+            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 2 barrier were under way; the "
+            "last one ended at 1.500 s, 0.600 s after the fault.",
+        ),
+        (
+            [*fault(0, 150, 900), *call("n1", 0, 100, 400)],
+            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 1 barrier was under way; it ended "
+            "at 0.400 s.",
+        ),
+        (
+            [
+                *fault(0, 150, None, "kill"),
+                *call("n1", 0, 100, 400, True),
+                *call("n2", 0, 90, None),
+            ],
+            "During fault 0 (kill n2), from 0.150 s on, 2 barrier were under way; 1 failed and 1 "
+            "never ended.",
+        ),
+        (
+            [*fault(0, 150, None, "kill"), *call("n1", 0, 100, None), *call("n2", 0, 90, None)],
+            "During fault 0 (kill n2), from 0.150 s on, 2 barrier were under way; none of them "
+            "ended.",
+        ),
+    ],
+)
+def test_the_calls_that_a_fault_overlapped_are_told(events, said: str) -> None:
+    log = [*events, RunFinished(2000 * MS, "runner", TimeUp(2.0), ())]
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    assert list(describe_calls_in_faults(history)) == [said]
+
+
+def test_of_many_faults_the_first_ones_are_described() -> None:
+    faults = [each for number in range(12) for each in fault(number, 10 * number, 10 * number + 5)]
+    log = [
+        *faults,
+        *fault(12, 111, None, "heal"),
+        *call("n1", 0, 112, 300),
+        RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
+    ]
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    *_, last = describe_calls_in_faults(history)
+    assert last == "Calls were under way during 1 of 2 other faults."
+
+
+def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
+    log = timed / "events.jsonl"
+    lines = log.read_bytes().splitlines(True)
+    place = next(n for n, line in enumerate(lines) if b'"t_ns": 490000000' in line)
+    began, ended = map(to_line, fault(0, 410, 450))
+    log.write_bytes(b"".join([*lines[:place], began, ended, *lines[place:]]))
+    outputs.build(timed)
+    said = [" ".join(line) for line in explain(capsys, str(timed))]
+    assert [line for line in said if line.startswith("During fault 0 (pause n2), from 0.410 s to ")]
+    assert main.main(["explain", str(timed), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["faults"]
+    assert found["calls"] == {"all_reduce": 2, "send": 1}
+    assert (found["outcomes"], found["last_ended_s"]) == ({"completed": 2, "unfinished": 1}, None)
