@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from trunkline.topologies.formats.quantities import RATE
@@ -88,6 +88,9 @@ SIZE_BYTES = Dimension(
         "GiB": Decimal(2**30),
     },
     whole=True,
+)
+_DECIMAL_BYTES = replace(
+    SIZE_BYTES, units={unit: SIZE_BYTES.units[unit] for unit in ("B", "kB", "MB", "GB")}
 )
 SHARE_PERCENT = Dimension("a share", "percent", "0.02 %", {"%": Decimal(1)})
 
@@ -167,6 +170,11 @@ def short(value: float, dimension: Dimension) -> str:
     rounded = float(f"{value:.4g}")
     number, _, unit = render(int(rounded) if dimension.whole else rounded, dimension).partition(" ")
     return f"{float(number):.4g} {unit}" if "." in number else f"{number} {unit}"
+
+
+def short_size(size: float) -> str:
+    """Write a measured number of bytes with at most four digits, in decimal units."""
+    return short(round(size), _DECIMAL_BYTES)
 
 
 def render_roughly(time_s: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
@@ -42,7 +42,7 @@ TEXTS = {
 
 def describe_part(part: Part, history: History) -> str:
     """One part of a task's time in words, with the fault behind it."""
-    size = short(round(part.bytes), SIZE_BYTES)
+    size = short_size(part.bytes)
     text = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
     return text + _name_fault(part.fault, history)
 
@@ -83,7 +83,7 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
 
 
 def _describe_missing(missing: Missing, name: str, history: History) -> str:
-    sizes = f"{short(missing.arrived, SIZE_BYTES)} of {short(missing.planned, SIZE_BYTES)}"
+    sizes = f"{short_size(missing.arrived)} of {short_size(missing.planned)}"
     rates = f"{missing.mbps:.4g} of {missing.usual_mbps:.4g} Mbit/s on average"
     slow = f", at {rates}" if missing.mbps < missing.usual_mbps else ""
     fault = _name_fault(missing.fault, history)
@@ -163,4 +163,4 @@ def _describe_step(step: PathStep) -> str:
             return f"{step.site} contributes"
         case "installation":
             return f"{step.site} installs the result"
-    return f"{step.src} -> {step.site}: {short(step.bytes, SIZE_BYTES)}"
+    return f"{step.src} -> {step.site}: {short_size(step.bytes)}"

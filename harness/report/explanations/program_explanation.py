@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
@@ -92,10 +92,7 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
             *("" if row[key] is None else f"{row[key]:.3f} s" for key in ("start_s", "end_s")),
             describe_exit(row),
             str(row["processes"]),
-            *(
-                short(site[key], SIZE_BYTES) if site else ""
-                for key in ("bytes_sent", "bytes_received")
-            ),
+            *(short_size(site[key]) if site else "" for key in ("bytes_sent", "bytes_received")),
         )
     yield table
     yield "Sent and received are the bytes of all programs of a site, headers included."

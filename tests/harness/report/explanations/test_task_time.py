@@ -94,6 +94,12 @@ def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
     assert "The main cause took 3.000 s in 2 parts, the longest of 2.000 s: the task was re" in said
 
 
+def test_sizes_have_decimal_units_also_if_binary_ones_were_shorter() -> None:
+    part = Part("rate", 1.0, "oslo -> rome", bytes=225 * 1024, text="8 Mbit/s")
+    said = "oslo -> rome carried 230.4 kB of this task at its rate, 8 Mbit/s"
+    assert describe_part(part, history()) == said
+
+
 def test_the_time_that_tasks_lost_is_not_below_nothing() -> None:
     found = [replace(explain_parts(5.0), lost_s=lost_s) for lost_s in (1.25, -0.5)]
     number = found[0].task.number
