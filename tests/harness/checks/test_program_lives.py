@@ -333,10 +333,7 @@ def test_a_program_that_fails_once_too_often_has_failed():
 def test_the_programs_that_did_not_exit_are_named_together():
     exits = [number for number, each in enumerate(LOG) if isinstance(each, AgentExited)]
     said = judge(without(*exits[-3:]))
-    said_of_exits = (
-        "the programs at n1.server, n1.client (attempt 1), n2.client (attempt 1) did not"
-    )
-    assert missing in said
+    assert "the programs at n1.server, n1.client (attempt 1), n2.client (attempt 1) did not" in said
 
 
 def test_a_step_without_effect_may_be_missing():
