@@ -35,7 +35,7 @@ from trunkline.harness.processes.lines import Lines, decode
 from trunkline.harness.record.run_folder import RunFolder, StoreError, environment
 from trunkline.harness.runs.user_checks import judge_run
 from trunkline.harness.scenario.loading import CannotRunError, resolve
-from trunkline.harness.scenario.sections import memory_need
+from trunkline.harness.scenario.sections import limits
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session import private_files, site_accounts
 from trunkline.workloads.site_time import KEPT
@@ -136,7 +136,7 @@ def check_machine(scenario: Scenario) -> None:
     """
     if scenario.backend == "embedded":
         boot.find_kernel()
-        if shortage := memory_need.find_shortage(scenario):
+        if shortage := limits.find_shortage(scenario):
             raise KernelError(shortage)
         boot.check_machine(scenario.limits.memory_bytes >> 20)
     else:

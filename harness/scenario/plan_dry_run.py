@@ -15,7 +15,7 @@ from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.plan import PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Ready
 from trunkline.harness.scenario import planning
-from trunkline.harness.scenario.sections import memory_need
+from trunkline.harness.scenario.sections import limits
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_code import SUFFIX
 from trunkline.harness.scenario.user_results import UserCodeError
@@ -69,7 +69,7 @@ def list_notes(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _note_memory(scenario: Scenario) -> Iterator[str]:
-    if shortage := memory_need.find_shortage(scenario):
+    if shortage := limits.find_shortage(scenario):
         yield f"it can be predicted, but not run: {shortage}"
 
 
