@@ -51,6 +51,13 @@ def read(fd):
         return file.read()
 
 
+def read_line(fd):
+    """Wait for a whole line, which comes in pieces."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(fd, 1)
+
+
 def test_a_process_has_its_own_descriptors_group_and_exit_code(server):
     one, other = fork(server, "3"), fork(server, "4")
     assert [read(output) for _, output in (other, one)] == ["True True\n"] * 2
@@ -65,7 +72,7 @@ def test_an_error_of_a_process_is_in_its_output(server):
 
 def test_a_signal_reaches_a_process_and_is_its_exit_code(server):
     process, output = fork(server, "stay")
-    os.read(output, 100)
+    read_line(output)
     process.send(signal.SIGTERM)
     process.await_end(DEADLINE_S)
     assert process.wait() == -signal.SIGTERM
@@ -75,7 +82,7 @@ def test_a_signal_reaches_a_process_and_is_its_exit_code(server):
 def test_processes_end_with_their_server(server):
     process, output = fork(server, "stay")
     parent = Path(f"/proc/{process.pid}/stat").read_text().split()[3]
-    os.read(output, 100)
+    read_line(output)
     os.kill(int(parent), signal.SIGKILL)
     assert await_readable(process.pidfd, DEADLINE_S)
     assert process.wait() is None
