@@ -53,9 +53,8 @@ def read(fd):
 
 def read_line(fd):
     """Wait for a whole line, which comes in pieces."""
-    line = b""
-    while not line.endswith(b"\n"):
-        line += os.read(fd, 1)
+    with os.fdopen(fd, "rb", buffering=0, closefd=False) as file:
+        return file.readline()
 
 
 def test_a_process_has_its_own_descriptors_group_and_exit_code(server):
