@@ -124,8 +124,9 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         yield f"{wait.last} {' and '.join(earlier)}."
     if wait.held is not None:
         yield _describe_stop(wait.last, wait.held, history)
-    took = f"the controller took {wait.decide_s:.3f} s to start the task"
-    yield f"When {wait.last} was ready, {took}."
+    took = f"{wait.decide_s:.3f}"
+    started = "started the task at once" if took == "0.000" else f"took {took} s to start the task"
+    yield f"When {wait.last} was ready, the controller {started}."
     if wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 

@@ -64,6 +64,11 @@ def test_a_member_that_was_in_a_task_while_others_waited_is_named_with_the_task(
     )
 
 
+def test_a_task_that_starts_within_half_a_millisecond_starts_at_once() -> None:
+    said = explain(*ready("n1", 0, 100), *ready("n2", 900, 1100), start(1100, 7))
+    assert said.endswith("When n2 was ready, the controller started the task at once.")
+
+
 def test_a_member_whose_last_task_ended_before_anyone_waited_only_computed() -> None:
     early, late = ready("n1", 0, 100), ready("n2", 50, 1100)
     said = explain(TaskFinished(40 * MS, "n2", 3, "", ()), *early, *late, start(1110, 7))
