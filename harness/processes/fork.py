@@ -28,7 +28,10 @@ _prctl = ctypes.CDLL(None).prctl
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """A process that cannot be mistaken for a later one with its number."""
+    """A process, or an agent in one.
+
+    `pidfd` becomes readable when it ends, and never stands for a later process with its number.
+    """
 
     pid: int
     pidfd: int
@@ -62,7 +65,7 @@ class Process(Handle):
     def await_stop(self, most_s: float) -> bool:
         """Wait until it is stopped or has ended, after SIGSTOP was sent to it; see `SharedAgent`.
 
-        The kernel obeys at once, whatever the code of the process does.
+        The kernel obeys at once, so there is no limit.
         """
         del most_s
         return os.waitid(os.P_PIDFD, self.pidfd, _STOPPED) is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trunkline.agents.timing.exact_waits import await_readable
-from trunkline.harness.processes.fork import Process, fork
+from trunkline.harness.processes.fork import Handle, Process, fork
 from trunkline.harness.session.shared_agents.turn_notes import TurnNotes
 
 STOPPED = b"stopped"
@@ -61,7 +61,7 @@ class AgentGroup:
                 socket.send_fds(self.commands, [request], [*ends, ended])
         finally:
             os.close(ended)
-        return SharedAgent(self, name, self.process.pid, end)
+        return SharedAgent(self.process.pid, end, self, name)
 
     def _fork(self, ends: Sequence[int], close: Callable[[], None]) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -119,16 +119,14 @@ class AgentGroup:
 
 
 @dataclass(slots=True, eq=False)
-class SharedAgent:
-    """One agent of a group, in place of a `Process`; `pidfd` becomes readable when it ends.
+class SharedAgent(Handle):
+    """One agent of a group, in place of a `Process`; its `pidfd` is a pipe.
 
     `crash` says why it has ended, if its whole process has.
     """
 
     group: AgentGroup
     name: str
-    pid: int
-    pidfd: int
     code: int | None = None
     crash: str = ""
 
@@ -139,16 +137,12 @@ class SharedAgent:
     def destroy(self) -> None:
         """Kill the group's process, also if it obeys no command because an agent's code sleeps."""
         if self.group.process is not None:
-            self.group.process.send(signal.SIGKILL)
+            self.group.process.destroy()
 
     @property
     def has_ended(self) -> bool:
         """Whether it has ended, also if no one has waited for it yet."""
         return self.code is not None or await_readable(self.pidfd, 0)
-
-    def await_end(self, most_s: float) -> bool:
-        """Wait until it has ended, so many seconds at most; False if that was too short."""
-        return await_readable(self.pidfd, most_s)
 
     def await_stop(self, most_s: float) -> bool:
         """Wait until it is paused, after SIGSTOP was sent to it; False if that took too long.
