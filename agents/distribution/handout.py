@@ -37,7 +37,7 @@ class Handout:
 
 
 Link = tuple[str, int]
-"""A link: what it is, and the number of its worker or rack."""
+"""A link: its kind, and the number of its worker or rack."""
 
 
 @dataclass(frozen=True, slots=True)

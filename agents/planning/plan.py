@@ -260,7 +260,7 @@ def check(plan: Plan, links: Collection[Directed]) -> None:
     for site, got in delivered.items():
         everything = Counter(indexes_of(plan.chunks_of(site)))
         if got != everything:
-            missing, repeated = set(everything - got), set(got - everything)
+            missing, repeated = everything - got, got - everything
             found = [f"misses chunks {name_chunks(missing)}"] if missing else []
             found += [f"gets chunks {name_chunks(repeated)} more than once"] if repeated else []
             raise WrongPlanError(f"{site} {' and '.join(found)}")

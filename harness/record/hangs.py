@@ -128,7 +128,7 @@ class _Finder:
     def find(self, group: Group, members: Mapping[int, list[Call]]) -> Iterator[Hang]:
         """The calls of one group that some of its members never began."""
         done = [call for calls in members.values() for call in calls if call.outcome == "completed"]
-        longest_ns = max((_end_ns(call) - call.started.t_ns for call in done), default=0)
+        longest_s = max((call.duration_s or 0.0 for call in done), default=0.0)
         needed = {rank for call in done for rank in list_needed(call, call.started.rank)}
         untimed = needed - members.keys()
         for same in list_same(members, may_be_new(group[0], members)):
@@ -149,7 +149,7 @@ class _Finder:
                 tuple(self._find_member(call) for call in calls),
                 tuple(self._find_missing(rank, members, end_ns) for rank in sorted(waits[0][1])),
                 end_ns,
-                end_ns - calls[0].started.t_ns > longest_ns,
+                (end_ns - calls[0].started.t_ns) / 1e9 > longest_s,
             )
 
     def _find_end(self, call: Call) -> int:
@@ -178,10 +178,6 @@ class _Finder:
         ordered = [name for name in self.programs if name.partition(".")[2] == role]
         right = all(each < len(ordered) and ordered[each] == who for each, who in known.items())
         return (ordered[rank] if right and rank < len(ordered) else f"rank {rank}"), None
-
-
-def _end_ns(call: Call) -> int:
-    return call.started.t_ns if call.finished is None else call.finished.t_ns
 
 
 def _length_ns(hang: Hang) -> int:

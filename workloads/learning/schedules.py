@@ -1,7 +1,7 @@
 """How the learning rate changes from iteration to iteration (pure).
 
-Iteration n is a site's own n-th one, from 0 on, however many steps it has, and whatever the other
-sites do meanwhile. Names in parentheses are those of the same schedules in `torch.optim`.
+Iteration n is a site's own n-th one, from 0 on. Neither its number of steps nor the iterations of
+other sites matter. Names in parentheses are those of the same schedules in `torch.optim`.
 """
 
 from __future__ import annotations

@@ -35,15 +35,15 @@ class CallsInFault:
     def describe(self) -> str:
         """A sentence."""
         started, fault_end_ns = self.fault.started, self.fault.end_ns
-        name = f"ault {started.fault} ({shorten(started.text, LETTERS)})"
+        fault = f"{started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
-            return f"F{name} touched no call: none was under way."
+            return f"Fault {fault} touched no call: none was under way."
         until = "on" if fault_end_ns is None else f"to {fault_end_ns / 1e9:.3f} s"
         names = Counter(call.started.name for call in self.calls)
         which = ", ".join(f"{count} {call}" for call, count in names.most_common())
         were = "was" if len(self.calls) == 1 else "were"
         span = f"from {started.t_ns / 1e9:.3f} s {until}"
-        return f"During f{name}, {span}, {which} {were} under way; {self._describe_ends()}."
+        return f"During fault {fault}, {span}, {which} {were} under way; {self._describe_ends()}."
 
     def _describe_ends(self) -> str:
         outcomes = Counter(call.outcome for call in self.calls)

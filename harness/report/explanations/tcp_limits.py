@@ -222,9 +222,10 @@ class TcpLimits:
 
         If it loses packets until the end of a span of time, only those in this time count.
         """
+        if trouble.cause != "loss":
+            return False
         start_ns = span[0] if trouble.end_ns >= span[1] else trouble.start_ns
-        lost = self._count_lost(ends, trouble, (start_ns, span[1]))
-        return trouble.cause == "loss" and lost < LIKELY_LOSSES
+        return self._count_lost(ends, trouble, (start_ns, span[1])) < LIKELY_LOSSES
 
     def _list_troubles(self, ends: Directed) -> Iterator[Trouble]:
         for hop in self._list_hops(ends):
