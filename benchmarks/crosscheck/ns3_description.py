@@ -36,8 +36,10 @@ PPP_HEADER_BYTES = 2
 Tcp = Literal["linux", "ns3"]
 """Whose senders connections have: ours of `ns3_linux_tcp.h`, or those of ns-3."""
 
-CUBIC: Mapping[Tcp, str] = {"linux": "ns3::CubicOfLinux", "ns3": "ns3::TcpCubic"}
-ALGORITHMS = {"bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
+ALGORITHMS: Mapping[Tcp, Mapping[str, str]] = {
+    "linux": {"bbr": "ns3::TcpBbr", "cubic": "ns3::CubicOfLinux", "reno": "ns3::RenoOfLinux"},
+    "ns3": {"bbr": "ns3::TcpBbr", "cubic": "ns3::TcpCubic", "reno": "ns3::TcpLinuxReno"},
+}
 
 LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpL4Protocol::RecoveryType": "ns3::TcpPrrRecovery",
@@ -120,9 +122,10 @@ class Description:
     ) -> str:
         """The whole text."""
         topology, options = self.scenario.topology, self.scenario.network
-        algorithm, cubic = options.congestion_control, CUBIC[tcp]  # BBR always paces
+        algorithm, types = options.congestion_control, ALGORITHMS[tcp]  # BBR always paces
+        cubic = types["cubic"]
         linux = {
-            "ns3::TcpL4Protocol::SocketType": ALGORITHMS.get(algorithm, cubic),
+            "ns3::TcpL4Protocol::SocketType": types.get(algorithm, cubic),
             "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
             "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
             "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),

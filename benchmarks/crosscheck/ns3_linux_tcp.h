@@ -43,15 +43,96 @@ REACH (IsLost, TcpTxItem, bool, m_lost)
 REACH (StartOf, TcpTxItem, SequenceNumber32, m_startSeq)
 #undef REACH
 
-/// CUBIC as RFC 9438 has it, and HyStart. Windows are counted in segments.
-class CubicOfLinux : public TcpCongestionOps
+/// A window of whole segments. What counts towards its next segment is forgotten at each loss.
+class WindowOfLinux : public TcpCongestionOps
+{
+public:
+  static TypeId GetTypeId ()
+  {
+    static TypeId id = TypeId ("ns3::WindowOfLinux").SetParent<TcpCongestionOps> ();
+    return id;
+  }
+
+  uint32_t GetSsThresh (Ptr<const TcpSocketState> state, uint32_t) override
+  {
+    m_credit = 0;
+    return std::max (2u, Shrink (state->GetCwndInSegments ())) * state->m_segmentSize;
+  }
+
+  void IncreaseWindow (Ptr<TcpSocketState> state, uint32_t acked) override
+  {
+    uint32_t size = state->m_segmentSize, window = state->m_cWnd / size;
+    uint32_t threshold = state->m_ssThresh / size;
+    if (window < threshold)
+      {
+        uint32_t more = std::min (acked, threshold - window);
+        acked -= more;
+        window += more;
+      }
+    if (acked)
+      window += Avoid (window, acked);
+    state->m_cWnd = window * size;
+  }
+
+  void CongestionStateSet (Ptr<TcpSocketState>, const TcpSocketState::TcpCongState_t entered) override
+  {
+    if (entered == TcpSocketState::CA_LOSS)
+      m_credit = 0;
+  }
+
+protected:
+  /// The threshold after a loss.
+  virtual uint32_t Shrink (uint32_t window) = 0;
+
+  /// How many segments the window grows by in congestion avoidance, when so many were acknowledged.
+  virtual uint32_t Avoid (uint32_t window, uint32_t acked) = 0;
+
+  /// The same, when the window grows by one for each `step` segments.
+  uint32_t Count (uint32_t acked, uint32_t step)
+  {
+    uint32_t more = 0;
+    if (m_credit >= step)
+      m_credit = 0, more = 1;
+    m_credit += acked;
+    uint32_t whole = m_credit / step;
+    m_credit -= whole * step;
+    return more + whole;
+  }
+
+private:
+  uint32_t m_credit = 0;
+};
+NS_OBJECT_ENSURE_REGISTERED (WindowOfLinux);
+
+/// Reno: ns-3's halves its window in bytes, and keeps its credit.
+class RenoOfLinux : public WindowOfLinux
+{
+public:
+  static TypeId GetTypeId ()
+  {
+    static TypeId id =
+      TypeId ("ns3::RenoOfLinux").SetParent<WindowOfLinux> ().AddConstructor<RenoOfLinux> ();
+    return id;
+  }
+
+  std::string GetName () const override { return "RenoOfLinux"; }
+  Ptr<TcpCongestionOps> Fork () override { return CopyObject<RenoOfLinux> (this); }
+
+protected:
+  uint32_t Shrink (uint32_t window) override { return window / 2; }
+  uint32_t Avoid (uint32_t window, uint32_t acked) override { return Count (acked, window); }
+};
+NS_OBJECT_ENSURE_REGISTERED (RenoOfLinux);
+
+/// CUBIC as RFC 9438 has it, and HyStart.
+class CubicOfLinux : public WindowOfLinux
 {
 public:
   static TypeId GetTypeId ()
   {
     static TypeId id =
       TypeId ("ns3::CubicOfLinux")
-        .SetParent<TcpCongestionOps> ()
+        .SetParent<WindowOfLinux> ()
         .AddConstructor<CubicOfLinux> ()
         .AddAttribute ("HyStart", "whether slow start ends before packets are lost",
                        BooleanValue (true), MakeBooleanAccessor (&CubicOfLinux::m_hystart),
@@ -70,30 +151,6 @@ public:
 
   std::string GetName () const override { return "CubicOfLinux"; }
   Ptr<TcpCongestionOps> Fork () override { return CopyObject<CubicOfLinux> (this); }
-
-  /// Section 4.6, with the fast convergence of 4.7.
-  uint32_t GetSsThresh (Ptr<const TcpSocketState> state, uint32_t) override
-  {
-    double window = state->GetCwndInSegments ();
-    m_peak = window < m_peak ? window * (1 + BETA) / 2 : window;
-    m_inEpoch = false;
-    return std::max (2u, uint32_t (window * BETA)) * state->m_segmentSize;
-  }
-
-  void IncreaseWindow (Ptr<TcpSocketState> state, uint32_t acked) override
-  {
-    uint32_t size = state->m_segmentSize, window = state->m_cWnd / size;
-    uint32_t threshold = state->m_ssThresh / size;
-    if (window < threshold)
-      {
-        uint32_t more = std::min (acked, threshold - window);
-        acked -= more;
-        window += more;
-      }
-    if (acked)
-      window += Avoid (window, acked);
-    state->m_cWnd = window * size;
-  }
 
   void PktsAcked (Ptr<TcpSocketState> state, uint32_t, const Time &rtt) override
   {
@@ -121,21 +178,26 @@ public:
   void CongestionStateSet (Ptr<TcpSocketState> state,
                            const TcpSocketState::TcpCongState_t entered) override
   {
+    WindowOfLinux::CongestionStateSet (state, entered);
     if (entered != TcpSocketState::CA_LOSS)
       return;
-    m_peak = m_origin = m_k = 0;
+    m_peak = 0;
+    m_origin = m_k = 0;
     m_inEpoch = m_found = false;
     m_least = Time (0);
     BeginRound (state);
   }
 
-private:
-  static constexpr double BETA = 0.7, C = 0.4;
-  static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // segments per window, section 4.3
-  static constexpr uint32_t LEAST_WINDOW = 16, LEAST_SAMPLES = 8;
+protected:
+  /// Section 4.6, with the fast convergence of 4.7.
+  uint32_t Shrink (uint32_t window) override
+  {
+    m_peak = window < m_peak ? uint32_t (window * (1 + BETA) / 2) : window;
+    m_inEpoch = false;
+    return window * BETA;
+  }
 
-  /// How many segments the window grows by, when so many were acknowledged.
-  uint32_t Avoid (uint32_t window, uint32_t acked)
+  uint32_t Avoid (uint32_t window, uint32_t acked) override
   {
     if (!m_inEpoch)
       {
@@ -144,7 +206,7 @@ private:
         m_stepTick = -1;
         m_epoch = Simulator::Now ();
         m_reno = window;
-        m_origin = std::max<double> (m_peak, window);
+        m_origin = std::max (m_peak, window);
         m_k = std::cbrt ((m_origin - window) / C);
       }
     m_reno += RENO * acked / window;
@@ -161,14 +223,13 @@ private:
           m_step = std::min (m_step, std::floor (window / std::floor (m_reno - window)));
         m_step = std::max (2.0, m_step); // at most 1.5 windows per round trip
       }
-    uint32_t more = 0;
-    if (m_credit >= m_step)
-      m_credit = 0, more = 1;
-    m_credit += acked;
-    uint32_t whole = m_credit / m_step;
-    m_credit -= whole * m_step;
-    return more + whole;
+    return Count (acked, m_step);
   }
+
+private:
+  static constexpr double BETA = 717 / 1024., C = 410 / 1024.;
+  static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // segments per window, section 4.3
+  static constexpr uint32_t LEAST_WINDOW = 16, LEAST_SAMPLES = 8;
 
   /// The number of acknowledged segments for which the window grows by one on the curve. Linux asks
   /// for it once per tick.
@@ -221,7 +282,8 @@ private:
 
   bool m_hystart, m_friendly;
   uint32_t m_detect;
-  double m_peak = 0, m_origin = 0, m_k = 0, m_reno = 0, m_credit = 0;
+  uint32_t m_peak = 0;
+  double m_origin = 0, m_k = 0, m_reno = 0;
   bool m_inEpoch = false, m_found = false;
   Time m_epoch, m_least, m_lastAcked, m_lastRtt;
   Time m_round, m_trainAcked, m_roundLeast = Time::Max ();
@@ -252,7 +314,8 @@ public:
   TypeId GetInstanceTypeId () const override { return GetTypeId (); }
 
   SocketOfLinux () = default;
-  SocketOfLinux (const SocketOfLinux &listener) : TcpSocketBase (listener), m_tick (listener.m_tick)
+  SocketOfLinux (const SocketOfLinux &listener)
+    : TcpSocketBase (listener), m_tick (listener.m_tick), m_window (1 << 16)
   {
   }
 
@@ -375,7 +438,8 @@ protected:
     m_isAnswering &= !isOld;
     if (isNext)
       m_lastReceived = Simulator::Now ();
-    uint64_t most = 2 * uint64_t (m_tcb->m_rxBuffer->MaxBufferSize ()) * PAYLOAD_OF_MEMORY;
+    uint64_t buffer = m_tcb->m_rxBuffer->MaxBufferSize (), most = 2 * buffer * PAYLOAD_OF_MEMORY;
+    m_window = m_window ? m_window : buffer;
     if (!isOld && (!isNext || packet->GetSize () >= 128) && m_window < most)
       {
         m_window += 2 * m_tcb->m_segmentSize;
@@ -694,7 +758,7 @@ private:
   EventId m_reorderTimer, m_probeTimer, m_selectTimer;
   int64_t m_fullWindow = 1, m_reducedDelivered = 0, m_reducedSent = 0;
   uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0, m_selections = 0;
-  uint64_t m_window = 1 << 16;
+  uint64_t m_window = 0; // that the receiver offers: a caller first offers its buffer, the other site less
   bool m_isAnswering = false, m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
 };
 NS_OBJECT_ENSURE_REGISTERED (SocketOfLinux);

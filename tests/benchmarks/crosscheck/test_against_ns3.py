@@ -64,6 +64,28 @@ def test_cubic_is_as_fast_as_reno_where_reno_is_faster_than_its_curve(program):
     assert later_s(program, "ns3", *lossy) > 1.5 * reno_s
 
 
+LOSSY = (
+    *("topology.rates=50 Mbit/s", "topology.delays=25 ms", "topology.loss=0.5 %"),
+    *("network.congestion_control=reno", "workload.model=4 MB", "workload.compute=2 s"),
+)
+
+
+def test_windows_of_reno_grow_as_in_trunkline_between_losses(program):
+    """If what counts towards the next segment were kept at a loss, these took 68.2 s."""
+    first = [*LOSSY, "stop.tasks=1"]
+    seeds = [parse(PAIR, "x.yaml", [*first, f"seed={seed}"]) for seed in range(1, 11)]
+    assert sum(simulate(each, program).tasks_s[0] for each in seeds) == pytest.approx(
+        70.8, rel=0.02
+    )
+
+
+def test_the_window_of_a_caller_does_not_grow_for_long(program):
+    """Else its site would acknowledge each packet: 38 800 packets where Trunkline has 36 100."""
+    seeds = [parse(PAIR, "x.yaml", [*LOSSY, "stop.tasks=8", f"seed={seed}"]) for seed in (1, 2)]
+    found = [simulate(each, program).packets for each in seeds]
+    assert sum(found) / 2 == pytest.approx(36_100, rel=0.05)
+
+
 def test_a_burst_that_overflows_a_short_queue_takes_as_long_as_in_trunkline(program):
     """In the third task, on both sides, the recovery loses another packet."""
     short = "topology.delays=50 ms", "topology.queue=40 kB", "workload.model=4 MB"

@@ -94,6 +94,9 @@ def test_senders_are_like_those_of_linux_or_those_of_ns3():
         *ours
     }
     assert {"sockets ns3", f"{kind}TcpCubic", f"{cubic}TcpCubic::HyStartDetect 2"} <= {*theirs}
+    reno = describe(parse(PAIR, "x.yaml", ["network.congestion_control=reno"]))
+    assert f"{kind}RenoOfLinux" in reno.write({}, ()).splitlines()
+    assert f"{kind}TcpLinuxReno" in reno.write({}, (), "ns3").splitlines()
 
 
 @pytest.mark.parametrize(
