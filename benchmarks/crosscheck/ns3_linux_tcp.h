@@ -411,12 +411,28 @@ protected:
     UpdatePacingRate ();
   }
 
+  /// Windows have a number of packets: a short one takes the place of a full one.
+  uint32_t BytesInFlight () const override
+  {
+    uint32_t flight = TcpSocketBase::BytesInFlight (), full = m_tcb->m_segmentSize;
+    for (TcpTxItem *item : Private (SentList (), *m_txBuffer))
+      {
+        uint32_t size = item->GetSeqSize ();
+        if (size < full && !item->IsSacked () && (!Private (IsLost (), *item) || item->m_retrans))
+          flight += full - size;
+      }
+    return flight;
+  }
+
   uint32_t SendDataPacket (SequenceNumber32 from, uint32_t limit, bool withAck) override
   {
     bool isNew = from >= m_tcb->m_highTxMark;
     m_isAnswering |= !m_lastReceived.IsZero () && Simulator::Now () - m_lastReceived < DELAY;
     m_atOnce -= withAck && m_delAckCount && m_atOnce;
+    bool isWaiting = m_retxEvent.IsRunning ();
     uint32_t sent = TcpSocketBase::SendDataPacket (from, limit, withAck);
+    if (!isWaiting && m_retxEvent.IsRunning ())
+      SetTimeout ();
     m_reducedSent += sent;
     if (isNew)
       {
@@ -547,12 +563,15 @@ private:
       m_rackSent = sent, m_rackEnd = end;
   }
 
-  /// How long a timer of Linux takes: it never goes off early, and waits for a tick.
+  /// How long a timer of Linux takes: it never goes off early, and waits for a tick. From 63 ticks on
+  /// it waits for a multiple of 8 ticks, and from 504 on for one of 64.
   Time InTicks (Time wait) const
   {
     int64_t length = m_tick.GetNanoSeconds (), now = Simulator::Now ().GetNanoSeconds ();
-    int64_t ticks = (wait.GetNanoSeconds () + length - 1) / length;
-    return NanoSeconds ((now / length + ticks + 1) * length - now);
+    int64_t ticks = (wait.GetNanoSeconds () + length - 1) / length, grain = 1;
+    while (ticks >= 63 * grain)
+      grain *= 8;
+    return NanoSeconds ((now / length + ticks + grain) / grain * grain * length - now);
   }
 
   /// In its own state of recovery, ns-3 also sends again what is not lost, when nothing is unsent
@@ -701,7 +720,7 @@ private:
     if (!out || m_tcb->m_congState != TcpSocketState::CA_OPEN || m_rtt->GetEstimate ().IsZero ())
       return;
     Time wait = m_rtt->GetEstimate () * 2;
-    wait += out <= m_tcb->m_segmentSize ? MilliSeconds (200) : MilliSeconds (2);
+    wait += Private (SentList (), *m_txBuffer).size () == 1 ? MilliSeconds (200) : MilliSeconds (2);
     wait = Min (wait, m_rto);
     m_probeTimer = Simulator::Schedule (InTicks (wait), &SocketOfLinux::Probe, this);
   }

@@ -121,6 +121,13 @@ def test_losses_and_an_outage_drop_packets(program):
     assert simulate(cut, program).tasks_s[0] > 1.8
 
 
+def test_a_heartbeat_takes_the_place_of_a_packet_in_a_window_after_a_timeout(program):
+    """Else the next one is sent beside it, and tells n1 that the outage is over: 4.4 s."""
+    cut = "timeline=[{at: 1 s, do: outage n1 n2 for 1 s}]", "workload.compute=2 s"
+    found = simulate(parse(PAIR, "x.yaml", [*cut, "workload.model=4 MB", "stop.tasks=1"]), program)
+    assert found.tasks_s[0] == pytest.approx(5.298, rel=0.01)
+
+
 def test_what_is_not_lost_is_not_sent_again(program):
     """ns-3's own recovery sends it again, when a site waits for what it could send: 0.91 s."""
     assert simulate(parse(RETURNED, "x.yaml"), program).tasks_s[-1] < 0.85
