@@ -128,6 +128,15 @@ def test_a_heartbeat_takes_the_place_of_a_packet_in_a_window_after_a_timeout(pro
     assert found.tasks_s[0] == pytest.approx(5.298, rel=0.01)
 
 
+def test_a_task_begins_after_the_heartbeat_of_the_same_moment(program):
+    """If its last acknowledgement opened the window, HyStart would have an alarm: 0.366 s."""
+    fast = "topology.rates=500 Mbit/s", "topology.delays=1 ms", "workload.model=20 MB"
+    found = simulate(
+        parse(PAIR, "x.yaml", [*fast, "workload.compute=2 s", "stop.tasks=1"]), program
+    )
+    assert found.tasks_s[0] == pytest.approx(0.340, rel=0.01)
+
+
 def test_what_is_not_lost_is_not_sent_again(program):
     """ns-3's own recovery sends it again, when a site waits for what it could send: 0.91 s."""
     assert simulate(parse(RETURNED, "x.yaml"), program).tasks_s[-1] < 0.85
