@@ -137,6 +137,14 @@ def test_a_task_begins_after_the_heartbeat_of_the_same_moment(program):
     assert found.tasks_s[0] == pytest.approx(0.340, rel=0.01)
 
 
+def test_an_acknowledgement_that_is_due_soon_is_sent_when_one_arrives(program):
+    """Else the second task sends before the last heartbeat is acknowledged, and takes 5.13 s."""
+    far = "topology.delays=150 ms", "workload.model=4 MB", "workload.compute=2 s", "stop.tasks=2"
+    assert simulate(parse(PAIR, "x.yaml", far), program).tasks_s[1] == pytest.approx(
+        4.784, rel=0.01
+    )
+
+
 def test_what_is_not_lost_is_not_sent_again(program):
     """ns-3's own recovery sends it again, when a site waits for what it could send: 0.91 s."""
     assert simulate(parse(RETURNED, "x.yaml"), program).tasks_s[-1] < 0.85
