@@ -68,6 +68,9 @@ START_BYTES, MEMBER_BYTES = 420, 20
 CALL_BYTES = 74
 """The packets that open a connection: the call, and its answer."""
 
+OPENING_PACKETS = 4
+"""The first packets of a link open connections. None is lost: tasks begin when all are open."""
+
 HELLO_BYTES, GREETING_BYTES, READY_BYTES = 66 + 249, 66 + 127, 66 + 207
 """An acknowledgement, and then the first message of a site that calls, the controller's answer, or
 the message that a site is ready."""
@@ -179,7 +182,8 @@ class Description:
             for way in (ends, ends[::-1]):
                 percent = (link if way == ends else back).loss_percent
                 seed = link_seed(self.scenario.seed, *way)
-                if lost := [*list_losses(seed, percent, self._most_packets())]:
+                drawn = list_losses(seed, percent, self._most_packets())
+                if lost := [packet for packet in drawn if packet >= OPENING_PACKETS]:
                     yield f"losses {' '.join(map(str, (*way, *lost)))}"
 
     def _most_packets(self) -> int:

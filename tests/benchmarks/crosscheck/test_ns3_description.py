@@ -86,6 +86,12 @@ def test_packets_are_lost_that_netem_loses():
     assert lines[1].startswith("losses 1 0 7 50 75 376 398 495")
 
 
+def test_no_packet_is_lost_that_opens_a_connection():
+    """netem would lose the second one from n2 to n1, and ns-3 would send it again after 3 s."""
+    lines = [line for line in write(PAIR, "topology.loss=2 %", "seed=6") if "losses" in line]
+    assert lines[1].startswith("losses 1 0 137 171 204 252")
+
+
 def test_senders_are_like_those_of_linux_or_those_of_ns3():
     made = describe(parse(PAIR, "x.yaml", ["network.hystart=delay"]))
     ours, theirs = made.write({}, ()).splitlines(), made.write({}, (), "ns3").splitlines()
