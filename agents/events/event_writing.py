@@ -32,11 +32,11 @@ def to_line(event: Event) -> bytes:
     """
     stamp = {"t_ns": event.t_ns, "site": event.site, "event": event_name(type(event))}
     values: dict[str, Any] = {}
-    for name in _field_names(type(event)):
-        value = getattr(event, name)
-        if name == "cause":
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if field.name == "cause":
             values["reason"] = "" if value is None else str(value)
-        values[name] = value
+        values[field.name] = value
     for key in event.omitted_keys():
         del values[key]
     return _ENCODER.encode(stamp | values).encode() + b"\n"
@@ -45,12 +45,11 @@ def to_line(event: Event) -> bytes:
 _ENCODER = json.JSONEncoder(default=dataclasses.asdict)
 
 
-@functools.cache
-def _field_names(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
-
-
-@functools.cache
 def event_name(kind: type[Event]) -> str:
     """The class's name in snake case."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    return _to_snake_case(kind.__name__)
+
+
+@functools.cache
+def _to_snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
