@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -31,16 +32,25 @@ def to_line(event: Event) -> bytes:
     """
     stamp = {"t_ns": event.t_ns, "site": event.site, "event": event_name(type(event))}
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(event):
-        value = getattr(event, field.name)
-        if field.name == "cause":
+    for name in _field_names(type(event)):
+        value = getattr(event, name)
+        if name == "cause":
             values["reason"] = "" if value is None else str(value)
-        values[field.name] = value
+        values[name] = value
     for key in event.omitted_keys():
         del values[key]
-    return json.dumps(stamp | values, default=dataclasses.asdict).encode() + b"\n"
+    return _ENCODER.encode(stamp | values).encode() + b"\n"
 
 
+_ENCODER = json.JSONEncoder(default=dataclasses.asdict)
+
+
+@functools.cache
+def _field_names(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
+@functools.cache
 def event_name(kind: type[Event]) -> str:
     """The class's name in snake case."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import multiprocessing
+import re
 import shlex
 import shutil
 import statistics
@@ -63,9 +64,6 @@ WHERE = {"ns3": (NS3,), "kernel": (KERNEL,), "both": (NS3, KERNEL)}
 """What a line of the table of cases says -> the sides."""
 
 WORST = 10
-GOALS = (2.0, 5.0)
-"""The largest median and the largest 95th percentile of differences that we want, in percent."""
-
 MACHINE_S = 3000.0
 JOBS = 2
 """How many runs, simulations or machines there are at once."""
@@ -78,12 +76,14 @@ class Case:
     Attributes:
         seeds: how many seeds it is run with; one if nothing in it is random. Packets are lost at
             random, and a mesh has the rates and delays of its seed.
+        on_kernel: with how many of them it runs on Debian's kernel, and of ours beside it.
         sides: the other sides that it runs on.
     """
 
     name: str
     file: Path
     seeds: int
+    on_kernel: int
     sides: tuple[str, ...]
     changes: tuple[str, ...]
 
@@ -134,10 +134,12 @@ def read_cases(text: str, folder: Path) -> list[Case]:
         words = shlex.split(line, comments=True)
         if not words:
             continue
-        if len(words) < 4 or not words[2].isdigit() or words[3] not in WHERE:
+        seeds = re.fullmatch(r"(\d+)(?:/(\d+))?", words[2]) if len(words) > 3 else None
+        if seeds is None or words[3] not in WHERE:
             raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|kernel|both KEY=VALUE ...")
-        name, file, seeds, where, *changes = words
-        cases.append(Case(name, folder / file, int(seeds), WHERE[where], tuple(changes)))
+        name, file, _, where, *changes = words
+        counts = int(seeds[1]), int(seeds[2] or seeds[1])
+        cases.append(Case(name, folder / file, *counts, WHERE[where], tuple(changes)))
     names = [case.name for case in cases]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"cases: {', '.join(sorted(repeated))}: given twice")
@@ -201,7 +203,7 @@ class Store:
 
     def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are."""
-        found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case))
+        found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case, side))
         return {seed: each for seed, each in found if each is not None and each.tasks_s}
 
     def _path(self, case: Case, seed: int, side: str) -> Path:
@@ -213,9 +215,9 @@ def _mark(scenario: Scenario, side: str) -> str:
     return hashlib.sha256((resolve(scenario) + source).encode()).hexdigest()[:16]
 
 
-def seeds_of(case: Case) -> range:
-    """The seeds of a case."""
-    return range(1, case.seeds + 1)
+def seeds_of(case: Case, side: str) -> range:
+    """The seeds of a case on a side."""
+    return range(1, (case.on_kernel if side in (KERNEL, OURS) else case.seeds) + 1)
 
 
 def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
@@ -227,7 +229,7 @@ def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int
             (
                 (c, seed)
                 for c in wanted
-                for seed in seeds_of(c)
+                for seed in seeds_of(c, side)
                 if store.read(c, seed, side) is None
             ),
             key=lambda job: job[1],

@@ -58,7 +58,7 @@ QUANTITIES: Mapping[str, Callable[[Reading], float]] = {
 
 def measure(cases: Sequence[Case], folder: Path) -> None:
     """Measure what is missing, first here, then all in one machine."""
-    jobs = [(case, seed) for case in cases for seed in seeds_of(case)]
+    jobs = [(case, seed) for case in cases for seed in seeds_of(case, KERNEL)]
     for case, seed in jobs:
         if not _path(folder, case, seed, OURS).exists():
             done = runner.run(_load(case, seed), case.file, folder / "runs", lambda progress: None)
@@ -93,7 +93,8 @@ def _keep(run: Path, path: Path) -> None:
 def draw(cases: Sequence[Case], folder: Path) -> Iterator[list[str]]:
     """The rows of the table: means of the seeds, and the mean of their differences."""
     for case in cases:
-        paths = [[_path(folder, case, n, side) for side in (OURS, KERNEL)] for n in seeds_of(case)]
+        sides, seeds = (OURS, KERNEL), seeds_of(case, KERNEL)
+        paths = [[_path(folder, case, n, side) for side in sides] for n in seeds]
         pairs = [
             [Reading(**json.loads(path.read_text())) for path in pair]
             for pair in paths

@@ -36,8 +36,10 @@ PPP_HEADER_BYTES = 2
 Tcp = Literal["linux", "ns3"]
 """Whose senders connections have: ours of `ns3_linux_tcp.h`, or those of ns-3."""
 
-CUBIC: Mapping[Tcp, str] = {"linux": "ns3::CubicOfLinux", "ns3": "ns3::TcpCubic"}
-ALGORITHMS = {"bbr": "ns3::TcpBbr", "reno": "ns3::TcpLinuxReno"}
+ALGORITHMS: Mapping[Tcp, Mapping[str, str]] = {
+    "linux": {"bbr": "ns3::TcpBbr", "cubic": "ns3::CubicOfLinux", "reno": "ns3::RenoOfLinux"},
+    "ns3": {"bbr": "ns3::TcpBbr", "cubic": "ns3::TcpCubic", "reno": "ns3::TcpLinuxReno"},
+}
 
 LIKE_LINUX: Mapping[str, str] = {
     "ns3::TcpL4Protocol::RecoveryType": "ns3::TcpPrrRecovery",
@@ -62,6 +64,13 @@ _LFSR113 = ((6, 13, 18, 2), (2, 27, 2, 8), (13, 21, 7, 16), (3, 12, 13, 128))
 
 START_BYTES, MEMBER_BYTES = 420, 20
 """About how long the message is that starts a task, and what each member adds to it."""
+
+CALL_BYTES = 74
+"""The packets that open a connection: the call, and its answer."""
+
+HELLO_BYTES, GREETING_BYTES, READY_BYTES = 66 + 249, 66 + 127, 66 + 207
+"""An acknowledgement, and then the first message of a site that calls, the controller's answer, or
+the message that a site is ready."""
 
 UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
 STOP_S = 3600
@@ -120,9 +129,10 @@ class Description:
     ) -> str:
         """The whole text."""
         topology, options = self.scenario.topology, self.scenario.network
-        algorithm, cubic = options.congestion_control, CUBIC[tcp]  # BBR always paces
+        algorithm, types = options.congestion_control, ALGORITHMS[tcp]  # BBR always paces
+        cubic = types["cubic"]
         linux = {
-            "ns3::TcpL4Protocol::SocketType": ALGORITHMS.get(algorithm, cubic),
+            "ns3::TcpL4Protocol::SocketType": types.get(algorithm, cubic),
             "ns3::TcpSocket::SegmentSize": str(options.mtu - TCP_IP_HEADER_BYTES),
             "ns3::TcpSocket::InitialCwnd": str(options.initial_window),
             "ns3::TcpSocketState::EnablePacing": str(options.pacing or algorithm == "bbr").lower(),
@@ -226,9 +236,16 @@ def _greeted_s(
     When all sites have called the controller, it greets them. Then they begin to compute, and tell
     the controller when they are ready; for that, the model has the delay of the greeting.
     """
-    called_s = max(begun[site] + _reach_s(topology, site, centre) for site in begun)
-    there_and_back_s = max((_call_s(topology, centre, site) for site in workers), default=0.0)
-    there_s = max((_reach_s(topology, centre, site) for site in workers), default=0.0)
+    called_s = max(begun[site] + _carry_s(topology, site, centre, HELLO_BYTES) for site in begun)
+    there_and_back_s = max(
+        (
+            _carry_s(topology, centre, site, GREETING_BYTES)
+            + _carry_s(topology, site, centre, READY_BYTES)
+            for site in workers
+        ),
+        default=0.0,
+    )
+    there_s = max((_carry_s(topology, centre, site) for site in workers), default=0.0)
     return called_s + there_and_back_s - there_s
 
 
@@ -245,18 +262,21 @@ def list_beginnings(topology: Topology, centre: str) -> dict[str, float]:
             if topology.rank(other) > topology.rank(site):
                 connected_s = max(connected_s, _call_s(topology, site, other))
             else:
-                called_s = _call_s(topology, other, site) + _reach_s(topology, other, site)
-                connected_s = max(connected_s, called_s)
+                hello_s = _carry_s(topology, other, site, HELLO_BYTES)
+                connected_s = max(connected_s, _call_s(topology, other, site) + hello_s)
         found[site] = connected_s + _call_s(topology, site, centre)
     return found
 
 
-def _reach_s(topology: Topology, src: str, dst: str) -> float:
-    return topology.path_delay_ms(src, dst) / 1e3
+def _carry_s(topology: Topology, src: str, dst: str, size: int = 0) -> float:
+    """How long packets of so many bytes take from one site to another."""
+    links = [topology.link(*hop) for hop in pairwise(topology.path(src, dst))]
+    return sum(link.delay_ms / 1e3 + size * 8e-6 / link.rate_mbps for link in links)
 
 
 def _call_s(topology: Topology, src: str, dst: str) -> float:
-    return _reach_s(topology, src, dst) + _reach_s(topology, dst, src)
+    there_s = _carry_s(topology, src, dst, CALL_BYTES)
+    return there_s + _carry_s(topology, dst, src, CALL_BYTES)
 
 
 def list_faults(made: Description) -> Iterator[str]:

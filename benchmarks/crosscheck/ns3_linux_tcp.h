@@ -43,15 +43,104 @@ REACH (IsLost, TcpTxItem, bool, m_lost)
 REACH (StartOf, TcpTxItem, SequenceNumber32, m_startSeq)
 #undef REACH
 
-/// CUBIC as RFC 9438 has it, and HyStart. Windows are counted in segments.
-class CubicOfLinux : public TcpCongestionOps
+/// The number of the kernel's tick at a time. In Trunkline's runs, ticks come 5, 15, 25 ms .. after the
+/// start, and that at 65 ms has a multiple of 8 as its number; traces of timers show both.
+inline int64_t
+TickAt (Time time, Time tick)
+{
+  return Div (time + tick / 2, tick) + 1;
+}
+
+/// A window of whole segments. What counts towards its next segment is forgotten at each loss.
+class WindowOfLinux : public TcpCongestionOps
+{
+public:
+  static TypeId GetTypeId ()
+  {
+    static TypeId id = TypeId ("ns3::WindowOfLinux").SetParent<TcpCongestionOps> ();
+    return id;
+  }
+
+  uint32_t GetSsThresh (Ptr<const TcpSocketState> state, uint32_t) override
+  {
+    m_credit = 0;
+    return std::max (2u, Shrink (state->GetCwndInSegments ())) * state->m_segmentSize;
+  }
+
+  void IncreaseWindow (Ptr<TcpSocketState> state, uint32_t acked) override
+  {
+    uint32_t size = state->m_segmentSize, window = state->m_cWnd / size;
+    uint32_t threshold = state->m_ssThresh / size;
+    if (window < threshold)
+      {
+        uint32_t more = std::min (acked, threshold - window);
+        acked -= more;
+        window += more;
+      }
+    if (acked)
+      window += Avoid (window, acked);
+    state->m_cWnd = window * size;
+  }
+
+  void CongestionStateSet (Ptr<TcpSocketState>, const TcpSocketState::TcpCongState_t entered) override
+  {
+    if (entered == TcpSocketState::CA_LOSS)
+      m_credit = 0;
+  }
+
+protected:
+  /// The threshold after a loss.
+  virtual uint32_t Shrink (uint32_t window) = 0;
+
+  /// How many segments the window grows by in congestion avoidance, when so many were acknowledged.
+  virtual uint32_t Avoid (uint32_t window, uint32_t acked) = 0;
+
+  /// The same, when the window grows by one for each `step` segments.
+  uint32_t Count (uint32_t acked, uint32_t step)
+  {
+    uint32_t more = 0;
+    if (m_credit >= step)
+      m_credit = 0, more = 1;
+    m_credit += acked;
+    uint32_t whole = m_credit / step;
+    m_credit -= whole * step;
+    return more + whole;
+  }
+
+private:
+  uint32_t m_credit = 0;
+};
+NS_OBJECT_ENSURE_REGISTERED (WindowOfLinux);
+
+/// Reno: ns-3's halves its window in bytes, and keeps its credit.
+class RenoOfLinux : public WindowOfLinux
+{
+public:
+  static TypeId GetTypeId ()
+  {
+    static TypeId id =
+      TypeId ("ns3::RenoOfLinux").SetParent<WindowOfLinux> ().AddConstructor<RenoOfLinux> ();
+    return id;
+  }
+
+  std::string GetName () const override { return "RenoOfLinux"; }
+  Ptr<TcpCongestionOps> Fork () override { return CopyObject<RenoOfLinux> (this); }
+
+protected:
+  uint32_t Shrink (uint32_t window) override { return window / 2; }
+  uint32_t Avoid (uint32_t window, uint32_t acked) override { return Count (acked, window); }
+};
+NS_OBJECT_ENSURE_REGISTERED (RenoOfLinux);
+
+/// CUBIC as RFC 9438 has it, and HyStart.
+class CubicOfLinux : public WindowOfLinux
 {
 public:
   static TypeId GetTypeId ()
   {
     static TypeId id =
       TypeId ("ns3::CubicOfLinux")
-        .SetParent<TcpCongestionOps> ()
+        .SetParent<WindowOfLinux> ()
         .AddConstructor<CubicOfLinux> ()
         .AddAttribute ("HyStart", "whether slow start ends before packets are lost",
                        BooleanValue (true), MakeBooleanAccessor (&CubicOfLinux::m_hystart),
@@ -70,30 +159,6 @@ public:
 
   std::string GetName () const override { return "CubicOfLinux"; }
   Ptr<TcpCongestionOps> Fork () override { return CopyObject<CubicOfLinux> (this); }
-
-  /// Section 4.6, with the fast convergence of 4.7.
-  uint32_t GetSsThresh (Ptr<const TcpSocketState> state, uint32_t) override
-  {
-    double window = state->GetCwndInSegments ();
-    m_peak = window < m_peak ? window * (1 + BETA) / 2 : window;
-    m_inEpoch = false;
-    return std::max (2u, uint32_t (window * BETA)) * state->m_segmentSize;
-  }
-
-  void IncreaseWindow (Ptr<TcpSocketState> state, uint32_t acked) override
-  {
-    uint32_t size = state->m_segmentSize, window = state->m_cWnd / size;
-    uint32_t threshold = state->m_ssThresh / size;
-    if (window < threshold)
-      {
-        uint32_t more = std::min (acked, threshold - window);
-        acked -= more;
-        window += more;
-      }
-    if (acked)
-      window += Avoid (window, acked);
-    state->m_cWnd = window * size;
-  }
 
   void PktsAcked (Ptr<TcpSocketState> state, uint32_t, const Time &rtt) override
   {
@@ -121,21 +186,26 @@ public:
   void CongestionStateSet (Ptr<TcpSocketState> state,
                            const TcpSocketState::TcpCongState_t entered) override
   {
+    WindowOfLinux::CongestionStateSet (state, entered);
     if (entered != TcpSocketState::CA_LOSS)
       return;
-    m_peak = m_origin = m_k = 0;
+    m_peak = 0;
+    m_origin = m_k = 0;
     m_inEpoch = m_found = false;
     m_least = Time (0);
     BeginRound (state);
   }
 
-private:
-  static constexpr double BETA = 0.7, C = 0.4;
-  static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // segments per window, section 4.3
-  static constexpr uint32_t LEAST_WINDOW = 16, LEAST_SAMPLES = 8;
+protected:
+  /// Section 4.6, with the fast convergence of 4.7.
+  uint32_t Shrink (uint32_t window) override
+  {
+    m_peak = window < m_peak ? uint32_t (window * (1 + BETA) / 2) : window;
+    m_inEpoch = false;
+    return window * BETA;
+  }
 
-  /// How many segments the window grows by, when so many were acknowledged.
-  uint32_t Avoid (uint32_t window, uint32_t acked)
+  uint32_t Avoid (uint32_t window, uint32_t acked) override
   {
     if (!m_inEpoch)
       {
@@ -144,11 +214,11 @@ private:
         m_stepTick = -1;
         m_epoch = Simulator::Now ();
         m_reno = window;
-        m_origin = std::max<double> (m_peak, window);
+        m_origin = std::max (m_peak, window);
         m_k = std::cbrt ((m_origin - window) / C);
       }
     m_reno += RENO * acked / window;
-    int64_t tick = Div (Simulator::Now (), m_tick);
+    int64_t tick = TickAt (Simulator::Now (), m_tick);
     if (window != m_stepWindow || tick - m_stepTick > Div (Seconds (1), m_tick) / 32)
       {
         if (tick != m_stepTick)
@@ -161,20 +231,19 @@ private:
           m_step = std::min (m_step, std::floor (window / std::floor (m_reno - window)));
         m_step = std::max (2.0, m_step); // at most 1.5 windows per round trip
       }
-    uint32_t more = 0;
-    if (m_credit >= m_step)
-      m_credit = 0, more = 1;
-    m_credit += acked;
-    uint32_t whole = m_credit / m_step;
-    m_credit -= whole * m_step;
-    return more + whole;
+    return Count (acked, m_step);
   }
+
+private:
+  static constexpr double BETA = 717 / 1024., C = 410 / 1024.;
+  static constexpr double RENO = 3 * (1 - BETA) / (1 + BETA); // segments per window, section 4.3
+  static constexpr uint32_t LEAST_WINDOW = 16, LEAST_SAMPLES = 8;
 
   /// The number of acknowledged segments for which the window grows by one on the curve. Linux asks
   /// for it once per tick.
   double FindStep (uint32_t window) const
   {
-    int64_t ticks = Div (Simulator::Now (), m_tick) - Div (m_epoch, m_tick);
+    int64_t ticks = TickAt (Simulator::Now (), m_tick) - TickAt (m_epoch, m_tick);
     double t = (m_tick * (ticks + 1 + Div (m_least, m_tick))).GetSeconds ();
     double target = m_origin + std::trunc (C * std::pow (t - m_k, 3));
     double step = target > window ? window / (target - window) : 100.0 * window;
@@ -221,7 +290,8 @@ private:
 
   bool m_hystart, m_friendly;
   uint32_t m_detect;
-  double m_peak = 0, m_origin = 0, m_k = 0, m_reno = 0, m_credit = 0;
+  uint32_t m_peak = 0;
+  double m_origin = 0, m_k = 0, m_reno = 0;
   bool m_inEpoch = false, m_found = false;
   Time m_epoch, m_least, m_lastAcked, m_lastRtt;
   Time m_round, m_trainAcked, m_roundLeast = Time::Max ();
@@ -252,7 +322,8 @@ public:
   TypeId GetInstanceTypeId () const override { return GetTypeId (); }
 
   SocketOfLinux () = default;
-  SocketOfLinux (const SocketOfLinux &listener) : TcpSocketBase (listener), m_tick (listener.m_tick)
+  SocketOfLinux (const SocketOfLinux &listener)
+    : TcpSocketBase (listener), m_tick (listener.m_tick), m_window (1 << 16)
   {
   }
 
@@ -348,12 +419,28 @@ protected:
     UpdatePacingRate ();
   }
 
+  /// Windows have a number of packets: a short one takes the place of a full one.
+  uint32_t BytesInFlight () const override
+  {
+    uint32_t flight = TcpSocketBase::BytesInFlight (), full = m_tcb->m_segmentSize;
+    for (TcpTxItem *item : Private (SentList (), *m_txBuffer))
+      {
+        uint32_t size = item->GetSeqSize ();
+        if (size < full && !item->IsSacked () && (!Private (IsLost (), *item) || item->m_retrans))
+          flight += full - size;
+      }
+    return flight;
+  }
+
   uint32_t SendDataPacket (SequenceNumber32 from, uint32_t limit, bool withAck) override
   {
     bool isNew = from >= m_tcb->m_highTxMark;
     m_isAnswering |= !m_lastReceived.IsZero () && Simulator::Now () - m_lastReceived < DELAY;
     m_atOnce -= withAck && m_delAckCount && m_atOnce;
+    bool isWaiting = m_retxEvent.IsRunning ();
     uint32_t sent = TcpSocketBase::SendDataPacket (from, limit, withAck);
+    if (!isWaiting && m_retxEvent.IsRunning ())
+      SetTimeout ();
     m_reducedSent += sent;
     if (isNew)
       {
@@ -375,7 +462,8 @@ protected:
     m_isAnswering &= !isOld;
     if (isNext)
       m_lastReceived = Simulator::Now ();
-    uint64_t most = 2 * uint64_t (m_tcb->m_rxBuffer->MaxBufferSize ()) * PAYLOAD_OF_MEMORY;
+    uint64_t buffer = m_tcb->m_rxBuffer->MaxBufferSize (), most = 2 * buffer * PAYLOAD_OF_MEMORY;
+    m_window = m_window ? m_window : buffer;
     if (!isOld && (!isNext || packet->GetSize () >= 128) && m_window < most)
       {
         m_window += 2 * m_tcb->m_segmentSize;
@@ -384,8 +472,27 @@ protected:
     uint32_t usual = m_delAckMaxCount;
     if (AcknowledgesAtOnce ())
       m_delAckMaxCount = 1;
+    bool isDelayed = m_delAckEvent.IsRunning ();
     TcpSocketBase::ReceivedData (packet, header);
     m_delAckMaxCount = usual;
+    if (!isDelayed && m_delAckEvent.IsRunning ())
+      {
+        m_delAckEvent.Cancel ();
+        m_delAckEvent = Simulator::Schedule (InTicks (DELAY), &SocketOfLinux::DelAckTimeout, this);
+      }
+  }
+
+  /// An acknowledgement that is due soon is sent when one arrives.
+  void ReceivedAck (Ptr<Packet> packet, const TcpHeader &header) override
+  {
+    TcpSocketBase::ReceivedAck (packet, header);
+    if (m_delAckEvent.IsRunning () && !packet->GetSize ()
+        && Simulator::GetDelayLeft (m_delAckEvent) <= InTicks (DELAY / 4))
+      {
+        m_delAckEvent.Cancel ();
+        m_delAckCount = 0;
+        SendEmptyPacket (TcpHeader::ACK);
+      }
   }
 
   void DelAckTimeout () override
@@ -483,12 +590,16 @@ private:
       m_rackSent = sent, m_rackEnd = end;
   }
 
-  /// How long a timer of Linux takes: it never goes off early, and waits for a tick.
+  /// How long a timer of Linux takes: it never goes off early, and waits for a tick. From 63 ticks on
+  /// it waits for a multiple of 8 ticks, and from 504 on for one of 64.
   Time InTicks (Time wait) const
   {
-    int64_t length = m_tick.GetNanoSeconds (), now = Simulator::Now ().GetNanoSeconds ();
-    int64_t ticks = (wait.GetNanoSeconds () + length - 1) / length;
-    return NanoSeconds ((now / length + ticks + 1) * length - now);
+    int64_t ticks = Div (wait + m_tick - NanoSeconds (1), m_tick), grain = 1;
+    while (ticks >= 63 * grain)
+      grain *= 8;
+    Time now = Simulator::Now (), begun = m_tick * Div (now + m_tick / 2, m_tick) - m_tick / 2;
+    int64_t tick = TickAt (now, m_tick);
+    return begun + m_tick * ((tick + ticks + grain) / grain * grain - tick) - now;
   }
 
   /// In its own state of recovery, ns-3 also sends again what is not lost, when nothing is unsent
@@ -637,7 +748,7 @@ private:
     if (!out || m_tcb->m_congState != TcpSocketState::CA_OPEN || m_rtt->GetEstimate ().IsZero ())
       return;
     Time wait = m_rtt->GetEstimate () * 2;
-    wait += out <= m_tcb->m_segmentSize ? MilliSeconds (200) : MilliSeconds (2);
+    wait += Private (SentList (), *m_txBuffer).size () == 1 ? MilliSeconds (200) : MilliSeconds (2);
     wait = Min (wait, m_rto);
     m_probeTimer = Simulator::Schedule (InTicks (wait), &SocketOfLinux::Probe, this);
   }
@@ -694,7 +805,7 @@ private:
   EventId m_reorderTimer, m_probeTimer, m_selectTimer;
   int64_t m_fullWindow = 1, m_reducedDelivered = 0, m_reducedSent = 0;
   uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0, m_selections = 0;
-  uint64_t m_window = 1 << 16;
+  uint64_t m_window = 0; // that the receiver offers: a caller first offers its buffer, the other site less
   bool m_isAnswering = false, m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
 };
 NS_OBJECT_ENSURE_REGISTERED (SocketOfLinux);

@@ -64,6 +64,28 @@ def test_cubic_is_as_fast_as_reno_where_reno_is_faster_than_its_curve(program):
     assert later_s(program, "ns3", *lossy) > 1.5 * reno_s
 
 
+LOSSY = (
+    *("topology.rates=50 Mbit/s", "topology.delays=25 ms", "topology.loss=0.5 %"),
+    *("network.congestion_control=reno", "workload.model=4 MB", "workload.compute=2 s"),
+)
+
+
+def test_windows_of_reno_grow_as_in_trunkline_between_losses(program):
+    """If what counts towards the next segment were kept at a loss, these took 68.2 s."""
+    first = [*LOSSY, "stop.tasks=1"]
+    seeds = [parse(PAIR, "x.yaml", [*first, f"seed={seed}"]) for seed in range(1, 11)]
+    assert sum(simulate(each, program).tasks_s[0] for each in seeds) == pytest.approx(
+        70.8, rel=0.02
+    )
+
+
+def test_the_window_of_a_caller_does_not_grow_for_long(program):
+    """Else its site would acknowledge each packet: 38 800 packets where Trunkline has 36 100."""
+    seeds = [parse(PAIR, "x.yaml", [*LOSSY, "stop.tasks=8", f"seed={seed}"]) for seed in (1, 2)]
+    found = [simulate(each, program).packets for each in seeds]
+    assert sum(found) / 2 == pytest.approx(36_100, rel=0.05)
+
+
 def test_a_burst_that_overflows_a_short_queue_takes_as_long_as_in_trunkline(program):
     """In the third task, on both sides, the recovery loses another packet."""
     short = "topology.delays=50 ms", "topology.queue=40 kB", "workload.model=4 MB"
@@ -97,6 +119,30 @@ def test_losses_and_an_outage_drop_packets(program):
     assert 0.01 < lossy.drops / lossy.packets < 0.03
     cut = parse(PAIR, "x.yaml", ["timeline=[{at: 300 ms, do: outage n1 n2 for 1 s}]"])
     assert simulate(cut, program).tasks_s[0] > 1.8
+
+
+def test_a_heartbeat_takes_the_place_of_a_packet_in_a_window_after_a_timeout(program):
+    """Else the next one is sent beside it, and tells n1 that the outage is over: 4.4 s."""
+    cut = "timeline=[{at: 1 s, do: outage n1 n2 for 1 s}]", "workload.compute=2 s"
+    found = simulate(parse(PAIR, "x.yaml", [*cut, "workload.model=4 MB", "stop.tasks=1"]), program)
+    assert found.tasks_s[0] == pytest.approx(5.298, rel=0.01)
+
+
+def test_a_task_begins_after_the_heartbeat_of_the_same_moment(program):
+    """If its last acknowledgement opened the window, HyStart would have an alarm: 0.366 s."""
+    fast = "topology.rates=500 Mbit/s", "topology.delays=1 ms", "workload.model=20 MB"
+    found = simulate(
+        parse(PAIR, "x.yaml", [*fast, "workload.compute=2 s", "stop.tasks=1"]), program
+    )
+    assert found.tasks_s[0] == pytest.approx(0.340, rel=0.01)
+
+
+def test_an_acknowledgement_that_is_due_soon_is_sent_when_one_arrives(program):
+    """Else the second task sends before the last heartbeat is acknowledged, and takes 5.13 s."""
+    far = "topology.delays=150 ms", "workload.model=4 MB", "workload.compute=2 s", "stop.tasks=2"
+    assert simulate(parse(PAIR, "x.yaml", far), program).tasks_s[1] == pytest.approx(
+        4.784, rel=0.01
+    )
 
 
 def test_what_is_not_lost_is_not_sent_again(program):

@@ -16,6 +16,7 @@ from crosscheck import (
     draw,
     draw_losses,
     read_cases,
+    seeds_of,
 )
 from ns3_description import describe
 
@@ -23,7 +24,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.study.prediction.fluid_run import predict_events
 
 FOLDER = crosscheck.CASES.parent
-PAIR = Case("pair", FOLDER / "pair.yaml", 1, (NS3, KERNEL), ("topology.rates=20 Mbit/s",))
+PAIR = Case("pair", FOLDER / "pair.yaml", 1, 1, (NS3, KERNEL), ("topology.rates=20 Mbit/s",))
 
 
 def make(*tasks_s: float) -> Result:
@@ -32,10 +33,15 @@ def make(*tasks_s: float) -> Result:
 
 def test_a_line_is_a_scenario_with_changes():
     text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
-    expected = Case(
-        "fast", Path("f/pair.yaml"), 3, (NS3, KERNEL), ("topology.rates=20 Mbit/s", "seed=1")
-    )
+    changes = ("topology.rates=20 Mbit/s", "seed=1")
+    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, KERNEL), changes)
     assert read_cases(text, Path("f")) == [expected]
+
+
+def test_a_case_can_have_fewer_seeds_on_the_slow_kernel():
+    (case,) = read_cases("fast pair.yaml 3/1 both\n", Path("f"))
+    found = [[*seeds_of(case, side)] for side in (NS3, UNPACED, KERNEL, OURS)]
+    assert found == [[1, 2, 3], [1, 2, 3], [1], [1]]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_a_result_of_another_scenario_does_not_count(tmp_path):
     store = Store(tmp_path)
     store.write(PAIR, 1, OURS, make(2.0, 1.0))
     assert store.read(PAIR, 1, OURS) == make(2.0, 1.0)
-    other = Case("pair", PAIR.file, 1, (NS3,), ("topology.rates=30 Mbit/s",))
+    other = Case("pair", PAIR.file, 1, 1, (NS3,), ("topology.rates=30 Mbit/s",))
     assert store.read(other, 1, OURS) is None
 
 
@@ -83,7 +89,7 @@ def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
 
 
 def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
-    case = Case("pair", PAIR.file, 3, (NS3,), ())
+    case = Case("pair", PAIR.file, 3, 3, (NS3,), ())
     store = Store(tmp_path)
     for seed, ours, other in ((1, 1.0, 1.1), (2, 2.0, 2.1)):
         store.write(case, seed, UNPACED, make(ours))
@@ -97,7 +103,7 @@ def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
 
 def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
     store = Store(tmp_path)
-    cases = [Case(f"c{n}", PAIR.file, 1, (NS3,), ()) for n in range(1, 21)]
+    cases = [Case(f"c{n}", PAIR.file, 1, 1, (NS3,), ()) for n in range(1, 21)]
     for number, case in enumerate(cases, 1):
         store.write(case, 1, UNPACED, make(1.0))
         store.write(case, 1, NS3, make(1.0 + number / 100))
@@ -108,7 +114,7 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
 
 def test_lost_packets_are_shares_of_all_that_were_sent(tmp_path):
     store = Store(tmp_path)
-    case = Case("lossy", PAIR.file, 1, (KERNEL,), ("topology.loss=1 %",))
+    case = Case("lossy", PAIR.file, 1, 1, (KERNEL,), ("topology.loss=1 %",))
     store.write(case, 1, OURS, Result("pass", (2.0,), packets=990, drops=10))
     store.write(case, 1, KERNEL, Result("pass", (2.0,), packets=490, drops=10))
     assert draw_losses([PAIR, case], store)[1] == [["`lossy`", "1", "1.00", "2.00"]]

@@ -28,7 +28,7 @@ def test_all_cases_can_be_run_on_both_kernels():
 
 
 def test_the_table_has_the_mean_of_the_differences(tmp_path):
-    case = Case("pair", CASES, 2, (KERNEL,), ())
+    case = Case("pair", CASES, 2, 2, (KERNEL,), ())
     for seed, side, mbps in ((1, OURS, 9.0), (1, KERNEL, 9.1), (2, OURS, 8.0), (2, KERNEL, 8.3)):
         path = tmp_path / "pair" / f"{side}-{seed}.json"
         path.parent.mkdir(exist_ok=True)

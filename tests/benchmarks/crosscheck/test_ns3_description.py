@@ -34,9 +34,9 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
         "connection 2 1 0 2 0 1",  # to the controller at n1
         "connection 2 0 1 2 1 0",  # of the chunks
-        "beats 0 32 500000000 520000000",  # n1 has called n2 by 20 ms, and n2 n1 by 50 ms
-        "beats 1 32 500000000 550000000",
-        "moment 2060000000",  # n2 has called, the controller greets n1, and n1 computes
+        "beats 0 32 500000000 520118400",  # n1 has called n2 by 20 ms, and n2 n1 by 50 ms
+        "beats 1 32 500000000 550488800",
+        "moment 2060740800",  # n2 has called, the controller greets n1, and n1 computes
         "moment 0 0",  # n1 has the controller
         "message 0 1 460 0",  # which tells n2
         "message 1 0 65568 1",  # with the frame's header of 32 bytes
@@ -94,6 +94,9 @@ def test_senders_are_like_those_of_linux_or_those_of_ns3():
         *ours
     }
     assert {"sockets ns3", f"{kind}TcpCubic", f"{cubic}TcpCubic::HyStartDetect 2"} <= {*theirs}
+    reno = describe(parse(PAIR, "x.yaml", ["network.congestion_control=reno"]))
+    assert f"{kind}RenoOfLinux" in reno.write({}, ()).splitlines()
+    assert f"{kind}TcpLinuxReno" in reno.write({}, (), "ns3").splitlines()
 
 
 @pytest.mark.parametrize(
@@ -114,4 +117,6 @@ def test_a_site_begins_when_it_has_its_neighbours_and_the_controller():
     delays += " n3: {n1: 100 ms, n2: 200 ms}}"
     found = list_beginnings(parse(TREE, "x.yaml", [delays]).topology, "n1")
     # n1 has called n3. n2 has called n3, and then n1. n3 was called by n2, and then calls n1.
-    assert found == pytest.approx({"n1": 0.102, "n2": 0.22 + 0.011, "n3": 0.24 + 0.102})
+    call_s, hello_s = 2 * 74 * 8 / 10e6, (66 + 249) * 8 / 10e6
+    n1_s, n2_s, n3_s = 0.102 + call_s, 0.231 + 2 * call_s, 0.342 + 2 * call_s + hello_s
+    assert found == pytest.approx({"n1": n1_s, "n2": n2_s, "n3": n3_s})
