@@ -22,7 +22,9 @@ INSTALL = --torch-index='$(TORCH_INDEX)' --pip-flags='$(PIP_FLAGS)'
 # With an installed kernel, the packages of the first paragraph are not needed.
 HAS_KERNEL = $(or $(KERNEL_WHEEL),$(wildcard .venv/lib/python3*/site-packages/trunkline_kernel/linux))
 PACKAGES = $(shell sed $(if $(HAS_KERNEL),'/^. The embedded kernel/$(COMMA)/^$$/d; s/\#.*//','s/\#.*//') debian-packages.txt)
+# What runs need, and with it what tests, checks of style, and `--on-cluster` need.
 INSTALLED := .venv/.installed
+DEVELOPMENT := .venv/.development
 REFERENCE := keys:docs/reference/scenario.md commands:docs/reference/commands.md tables:docs/tables.md events:docs/reference/events.md
 COMMA := ,
 
@@ -38,27 +40,27 @@ demo: system kernel ## nine sites train a model over an emulated WAN
 .PHONY: test
 # Hundreds of processes import the same modules: without bytecode, each would compile them again.
 test: export PYTHONDONTWRITEBYTECODE =
-test: system kernel ## run the tests
+test: system kernel $(DEVELOPMENT) ## run the tests
 	.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: machines
 machines: export PYTHONDONTWRITEBYTECODE =
-machines: system kernel ## boot the guest on emulated processors, and compare the logs, or ONLY=Nehalem
+machines: system kernel $(DEVELOPMENT) ## boot the guest on emulated processors, and compare the logs, or ONLY=Nehalem
 	.venv/bin/python -m pytest -m machines $(if $(ONLY),-k $(ONLY))
 
 .PHONY: crosscheck
-crosscheck: system kernel ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour
+crosscheck: system kernel $(DEVELOPMENT) ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour
 	@distribution/system.sh g++ libns3-dev qemu-system-x86 busybox-static cpio kmod
 	.venv/bin/python benchmarks/crosscheck/crosscheck.py
 	.venv/bin/python benchmarks/crosscheck/iperf_meter.py
 	.venv/bin/python docs/figures.py docs/crosscheck.md
 
 .PHONY: mutants
-mutants: $(INSTALLED) ## plant bugs in the protocol, and count those that the tests notice
+mutants: $(DEVELOPMENT) ## plant bugs in the protocol, and count those that the tests notice
 	.venv/bin/python tests/plant_bugs.py --jobs 2
 
 .PHONY: lint
-lint: $(INSTALLED) ## check style, types and the direction of imports
+lint: $(DEVELOPMENT) ## check style, types and the direction of imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
@@ -99,13 +101,20 @@ system: ## install missing Debian packages
 	@distribution/system.sh $(PACKAGES)
 
 .PHONY: venv
-venv: $(INSTALLED) ## create the virtual environment, in the versions of locks/
+venv: $(INSTALLED) ## create the virtual environment for runs, in the versions of locks/
 
 $(INSTALLED): pyproject.toml $(wildcard locks/*.txt)
 	$(PYTHON) -m venv .venv
-	.venv/bin/python distribution/install.py $(EXTRAS) $(INSTALL)
+	.venv/bin/python distribution/install.py $(INSTALL)
 	.venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
 	    --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: development
+development: $(DEVELOPMENT) ## add what developing needs: tests, checks of style, clusters
+
+$(DEVELOPMENT): $(INSTALLED)
+	.venv/bin/python distribution/install.py $(EXTRAS) $(INSTALL)
 	@touch $@
 
 .venv/.docs: $(INSTALLED)

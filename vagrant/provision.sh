@@ -33,7 +33,7 @@ else
 fi
 
 # Every machine gets the versions of locks/. The Makefile says where torch comes from.
-make venv PYTHON=python3 EXTRAS= PIP_FLAGS=--quiet
+make venv PYTHON=python3 PIP_FLAGS=--quiet
 # `trunkline` must be in PATH of root, too: the host backend runs as root.
 "${as_root[@]}" ln -sf "$FOLDER/.venv/bin/trunkline" /usr/local/bin/trunkline
 trunkline --version

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -38,9 +39,17 @@ def to_line(event: Event) -> bytes:
         values[field.name] = value
     for key in event.omitted_keys():
         del values[key]
-    return json.dumps(stamp | values, default=dataclasses.asdict).encode() + b"\n"
+    return _ENCODER.encode(stamp | values).encode() + b"\n"
+
+
+_ENCODER = json.JSONEncoder(default=dataclasses.asdict)
 
 
 def event_name(kind: type[Event]) -> str:
     """The class's name in snake case."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    return _to_snake_case(kind.__name__)
+
+
+@functools.cache
+def _to_snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

@@ -113,6 +113,10 @@ class Document:
         """Whether none of these top-level sections has a problem so far."""
         return not any(re.split(r"[.\[]", p.key_path)[0] in sections for p in self.problems)
 
+    def is_set(self, path: KeyPath) -> bool:
+        """Whether an option of the command gave exactly this value, not the file."""
+        return path in self.places and self.places[path][1] is None
+
     def set(self, assignment: str) -> None:
         """Apply one `key.path=value`, whose value is YAML; problems are added to the document."""
         option = f"--set {shorten(assignment)}"

@@ -248,7 +248,7 @@ def _lay_out(figure: Figure) -> Bbox:
     """
     with mpl.rc_context(STYLE):
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)  # with an engine, even "none", each file is drawn twice
         drawn: Bbox = figure.get_tightbbox().padded(PAD_IN)
     spare_in = max(0.0, figure.get_figwidth() - drawn.width)
     return Bbox([[drawn.x0 - spare_in / 2, drawn.y0], [drawn.x1 + spare_in / 2, drawn.y1]])

@@ -103,7 +103,13 @@ VARIANT = "variant"
 EXPECTATIONS = "expectations"
 """The column that says of a trial whether it is `met` or `missed` (`expectation_maps`)."""
 
-FACTS = ("trial", "seed", "verdict", EXPECTATIONS, "ended", "by_hand", *MACHINE, "run", "error")
+IDENTITY = "identity"
+"""The column of a hash of all that determines a predicted trial."""
+
+FACTS = (
+    *("trial", "seed", IDENTITY, "verdict", EXPECTATIONS, "ended", "by_hand"),
+    *(*MACHINE, "run", "error"),
+)
 """Columns of a trial that are neither keys nor numbers to average."""
 
 

@@ -26,3 +26,11 @@ def is_of_others(spec: Comparison, folder: Path) -> bool:
         (*(value for _, value in trial.cell.values), str(trial.job.seed)) for trial in spec.trials
     }
     return not there <= wanted
+
+
+def find_predictions(folder: Path) -> pd.DataFrame | None:
+    """The trials that an earlier call predicted; None if there is no readable table of them."""
+    try:
+        return pd.read_csv(folder / "tables" / "fluid.csv")
+    except (FileNotFoundError, ValueError):
+        return None

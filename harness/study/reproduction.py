@@ -6,17 +6,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
 from trunkline.harness.processes.worker_processes import worker_processes
+from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison_runs import Comparison, Trial
 from trunkline.harness.study.prediction import fluid_counts, fluid_run
+
+Model = Callable[[Scenario], Mapping[str, float]]
+"""The values of a trial by an analytic model, by the names of columns."""
+
+SHORT = 16
+"""Letters of a hash that suffice to tell predictions apart."""
 
 METRICS = tuple(field.name for field in fields(fluid_counts.Expectation))
 """The columns of a comparison's trials that the fluid model predicts."""
@@ -26,19 +32,38 @@ def predict(
     spec: Comparison,
     at_once: int,
     on_progress: Callable[[int, int], None],
-    model: Callable[[Scenario], Mapping[str, float]] | None = None,
+    model: Model | None = None,
+    known: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Predict every trial, `at_once` in parallel; return a table like that of measured trials.
 
-    `on_progress` gets the number of finished trials, and of all. The fluid model predicts, or
-    `model` if it is given. Values that the model cannot predict are NaN.
+    The fluid model predicts, or `model` if it is given. Values that the model cannot predict are
+    NaN. Trials whose scenario and code are those of a row of `known`, a table of an earlier call,
+    have its values. `on_progress` gets the number of the others that are finished, and of all
+    others.
     """
-    rows = []
+    code = provenance.hash_code(((model or fluid_run.predict).__module__,))
+    identities = [f"{trial.job.identity[:SHORT]}-{code[:SHORT]}" for trial in spec.trials]
+    numbers = _read_numbers(spec, known)
+    missing = [pair for pair in zip(identities, spec.trials, strict=True) if pair[0] not in numbers]
     with worker_processes(at_once) as processes:
-        for row in processes.map(partial(_predict_trial, model), spec.trials):
-            rows.append(row)
-            on_progress(len(rows), len(spec.trials))
-    return pd.DataFrame(rows)
+        found = processes.map(partial(_predict_trial, model), [trial for _, trial in missing])
+        for done, ((identity, _), row) in enumerate(zip(missing, found, strict=True), 1):
+            numbers[identity] = row
+            on_progress(done, len(missing))
+    return pd.DataFrame(
+        {
+            **dict(trial.cell.values),
+            "trial": trial.number,
+            "seed": trial.job.seed,
+            comparison.IDENTITY: identity,
+            **numbers[identity],
+            "verdict": "pass",
+            "run": "",
+            "error": "",
+        }
+        for identity, trial in zip(identities, spec.trials, strict=True)
+    )
 
 
 def draw_table(
@@ -87,15 +112,19 @@ def is_known(fluid: pd.DataFrame, metric: str) -> bool:
     return metric in fluid and bool(fluid[metric].notna().any())
 
 
-def _predict_trial(
-    model: Callable[[Scenario], Mapping[str, float]] | None, trial: Trial
-) -> dict[str, Any]:
-    job = trial.job
-    scenario = job.load()
-    row: dict[str, Any] = {**dict(trial.cell.values), "trial": trial.number, "seed": job.seed}
+def _read_numbers(spec: Comparison, table: pd.DataFrame | None) -> dict[str, Mapping[str, float]]:
+    """The predicted numbers in a table, by the identity of their prediction."""
+    if table is None or comparison.IDENTITY not in table:
+        return {}
+    others = {*spec.keys, *comparison.FACTS}
+    numbers = table.set_index(comparison.IDENTITY)
+    numbers = numbers[[column for column in numbers if column not in others]]
+    return {str(identity): dict(row) for identity, row in numbers.iterrows()}
+
+
+def _predict_trial(model: Model | None, trial: Trial) -> Mapping[str, float]:
+    scenario = trial.job.load()
     if model:
-        row |= model(scenario)
-    else:
-        found = fluid_run.predict(scenario)
-        row |= {name: getattr(found, name) if found else math.nan for name in METRICS}
-    return row | {"verdict": "pass", "run": "", "error": ""}
+        return model(scenario)
+    found = fluid_run.predict(scenario)
+    return {name: getattr(found, name) if found else math.nan for name in METRICS}

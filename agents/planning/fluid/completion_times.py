@@ -23,6 +23,7 @@ def estimate(
     auxiliary: Bounds | None = None,
     tensor_bytes: tuple[int, ...] = (),
     paths: Paths | None = None,
+    told_s: Mapping[str, float] | None = None,
 ) -> float:
     """The completion time in seconds of one task that has the overlay to itself.
 
@@ -38,8 +39,11 @@ def estimate(
         tensor_bytes: the sizes of the model's tensors; empty for a model that is one array.
         paths: the links of each overlay link, whose rates `rates_mbps` then has; None if overlay
             links share nothing.
+        told_s: after how many seconds a site hears of the task, so that it sends its contribution
+            and passes sums on; 0 for sites that are not in it. A result is passed on at once.
     """
-    task = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes)
+    told = {site: time_s for site, time_s in (told_s or {}).items() if time_s > 0}
+    task = FluidTask(plan, model_bytes, chunk_bytes, tensor_bytes=tensor_bytes, told_s=told)
     return simulate([task], rates_mbps, delays_ms, discipline, auxiliary, paths)[0]
 
 
@@ -53,7 +57,8 @@ def simulate(
 ) -> list[float]:
     """The times in seconds at which the last receiver of each task has its last chunk.
 
-    The tasks share the links. Other arguments are as in `estimate`.
+    The tasks share the links. A site hears of one task before the next one starts, if it does not
+    hear of it at once. Other arguments are as in `estimate`.
     """
     agenda = Agenda()
     links = FluidLinks(agenda, rates_mbps, delays_ms or {}, discipline, auxiliary, paths)
@@ -63,9 +68,15 @@ def simulate(
     def finished(number: int, _: str) -> None:
         finish_s[number] = agenda.now_s
 
+    def told(site: str) -> None:
+        overlay.join(site)
+
     # The overlay numbers tasks as they start, and `task-fcfs` goes by that number.
     for number in sorted(range(len(tasks)), key=lambda number: tasks[number].start_s):
         agenda.run(tasks[number].start_s)
-        overlay.start(tasks[number], partial(finished, number))
+        told_s = tasks[number].told_s
+        overlay.start(tasks[number], partial(finished, number), unready=told_s)
+        for site, time_s in told_s.items():
+            agenda.call_at(agenda.now_s + time_s, partial(told, site))
     agenda.run()
     return finish_s

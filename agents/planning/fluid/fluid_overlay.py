@@ -79,7 +79,7 @@ class FluidOverlay:
             received: called with each receiver when it has the whole result.
             offers: early contributions of this task's group. Their sites send again only what the
                 offers do not bring where the task wants it.
-            unready: contributors that take part later, when they `join`.
+            unready: sites that contribute and pass sums on later, when they `join`.
             arrived: called with each receiver and chunk of the result when it has the chunk.
         """
         plan, number = job.plan, self.started
@@ -110,7 +110,7 @@ class FluidOverlay:
                 self._finish_sum(task, block, chunk)
 
     def join(self, site: str) -> bool:
-        """Let a site contribute to the task that waits for it; returns False if none does."""
+        """Let a site take part in the task that waits for it; returns False if none does."""
         task = self.open.pop(site, None)
         if task is None:
             return False
@@ -121,8 +121,7 @@ class FluidOverlay:
             trees = task.trees[block]
             if site in trees.expected:
                 self._arrive_in(task, block, chunk, site)
-            else:
-                edge = trees.parent[site]
+            elif edge := trees.parent.get(site):
                 self.links.send(
                     self._make_chunk(task, block, chunk, edge, last[block], inward=True)
                 )

@@ -16,6 +16,7 @@ class FluidTask:
 
     Attributes:
         tensor_bytes: the sizes of the model's tensors; empty for a model that is one array.
+        told_s: when sites hear of the task, in seconds after its start; others hear of it at once.
     """
 
     plan: Plan
@@ -23,6 +24,7 @@ class FluidTask:
     chunk_bytes: int
     start_s: float = 0.0
     tensor_bytes: tuple[int, ...] = ()
+    told_s: Mapping[str, float] = field(default_factory=dict)
     cut: Chunking = field(init=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class RunningTask:
         missing: how many chunks of the result each receiver lacks.
         kept: the blocks of the chunks, by index and edge, that offers bring where the task wants
             them.
-        unready: contributors that have not begun to take part.
+        unready: sites that have not begun to take part.
         waiting: how many contributions each sum (block, chunk, site) lacks.
         ready: the chunks that wait at a site until their block is whole, by (block, site, inward).
     """

@@ -168,7 +168,7 @@ def _reproduce(
 ) -> int:
     from trunkline.harness.record import run_folder
     from trunkline.harness.report import plots
-    from trunkline.harness.study import comparison, reproduction
+    from trunkline.harness.study import comparison, earlier_tables, reproduction
 
     if arguments.share is not None:
         return comparing.run_share(spec, folder, arguments)
@@ -182,7 +182,8 @@ def _reproduce(
             terminal.make_console().print(f"question  {figure.claim}", markup=False)
         return 0 if measured is not None and comparison.has_only_missed(trials) else code
     with sweeps.show_count(MODELLED, arguments.quiet) as on_progress:
-        model = reproduction.predict(spec, arguments.jobs, on_progress, figure.predict)
+        known = earlier_tables.find_predictions(folder)
+        model = reproduction.predict(spec, arguments.jobs, on_progress, figure.predict, known)
     cells = _write_prediction(figure, model, spec.keys, folder, arguments, measured)
     if measured is not None:
         plots.write(

@@ -24,8 +24,8 @@ from trunkline.harness.scenario.settings import Scenario
 class Forecast:
     """A task's expected duration: the fluid estimate of its plan, and the bound of any plan.
 
-    `latency_s` is the propagation to add to the estimate: of every hop of every chunk, and of the
-    controller's message that starts the task.
+    `latency_s` is what propagation adds to the estimate: that of every hop of every chunk, and that
+    of the controller's message that starts the task, which reaches each site at another time.
     """
 
     estimate_s: float
@@ -66,19 +66,22 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes, left = (chunk_bytes, model_bytes), left_mbps(active)
-        alike = _outline(plan, left, delays_ms, paths) if bounds is None else (forest, active)
+        told_s = {site: control_s(site) for site in plan.participants()}
+        if bounds is None:
+            alike = _outline(plan, left, delays_ms, paths, told_s)
+        else:
+            alike = forest, active
         key = sizes, tensor_bytes, alike
         if key not in known_s:
             known_s[key] = tuple(
-                estimate(plan, left, *sizes, waits, discipline, bounds, tensor_bytes, paths)
-                for waits in (None, delays_ms)
+                estimate(plan, left, *sizes, waits, discipline, bounds, tensor_bytes, paths, told)
+                for waits, told in ((None, None), (delays_ms, told_s))
             )
         fluid_s, delayed_s = known_s[key]
-        told_s = max(map(control_s, plan.participants()))
         return Forecast(
             estimate_s=fluid_s,
             bound_s=cuts.bound(plan, model_bytes),
-            latency_s=delayed_s - fluid_s + told_s,
+            latency_s=delayed_s - fluid_s,
         )
 
     def forecast(started: TaskStarted) -> Forecast:
@@ -94,6 +97,7 @@ def _outline(
     rates_mbps: Mapping[Directed, float],
     delays_ms: Mapping[Directed, float],
     paths: Paths | None,
+    told_s: Mapping[str, float],
 ) -> Hashable:
     """A plan without names of sites: plans with equal ones take equal times, to the last bit.
 
@@ -132,6 +136,7 @@ def _outline(
             )
             for link in links
         ),
+        tuple((sites[site], time_s) for site, time_s in told_s.items()),
     )
 
 

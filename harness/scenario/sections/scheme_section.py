@@ -39,6 +39,7 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     The default chunk is no larger than the model, if its size is known.
     """
     given = reader.source.data.get("scheme", {})
+    choices = {"policy": reader.extensions.policies, "plan": reader.extensions.plans}
     if not isinstance(given, dict):
         allowed = _name_choices(reader, given, SCHEMES)
         allowed += ", or a mapping with policy:, plan: and options"
@@ -48,13 +49,12 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
         reader.source.refuse(("scheme", "name"), _name_choices(reader, given["name"], SCHEMES))
         return None
     names = {**DEFAULT_SCHEME, **given}
-    choices = {"policy": reader.extensions.policies, "plan": reader.extensions.plans}
+    functions = [module.create for module in choices["policy"].values()]
+    functions += [module.build for module in choices["plan"].values()]
     for key, modules in choices.items():
         if not isinstance(names[key], str) or names[key] not in modules:
             reader.source.refuse(("scheme", key), _name_choices(reader, names[key], modules))
     if not reader.source.is_sound("scheme"):
-        functions = [module.create for module in choices["policy"].values()]
-        functions += [module.build for module in choices["plan"].values()]
         reader.check_apart("scheme", tuple(choices), functions, SCHEME)
         return None
     policy = reader.extensions.policies[names["policy"]]
@@ -62,6 +62,8 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     policy_options, plan_options = read_options(policy.create), read_options(plan.build)
     choice = choose("policy", names["policy"]), choose("plan", names["plan"])
     options = merge(*SCHEME, *policy_options, *plan_options)
+    reader.leave_out_replaced("scheme", tuple(choices), options, functions)
+    names = {**DEFAULT_SCHEME, **given}
     find_owners = partial(_find_owners, choices)
     checked = make_model("scheme", (*choice, *options))
     model = reader.read(("scheme",), checked, names, find_owners)

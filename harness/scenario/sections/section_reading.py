@@ -125,8 +125,33 @@ class SectionReader:
             self.check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
         model_type, options = _prepare(getattr(modules[name], entry), section, key, name)
+        others = [getattr(module, entry) for module in modules.values()]
+        self.leave_out_replaced(section, (key,), options, others)
         model = self.read((section,), model_type, given)
         return modules[name], None if model is None else read_values(model, options)
+
+    def leave_out_replaced(
+        self,
+        section: str,
+        selectors: Sequence[str],
+        options: Sequence[Option],
+        functions: Sequence[Callable[..., Any]],
+    ) -> None:
+        """Leave out the file's options of the component that `--set` replaces by another one.
+
+        Args:
+            section: the section's name.
+            selectors: the keys that name its components.
+            options: those of the components that it names now.
+            functions: what builds the components that it may name.
+        """
+        if not any(self.source.is_set((section, key)) for key in selectors):
+            return
+        known = {*selectors, *(option.key for option in options)}
+        theirs = {option.key for function in functions for option in read_options(function)}
+        for key in [*self.source.data[section]]:
+            if key in theirs - known and not self.source.is_set((section, key)):
+                del self.source.data[section][key]
 
     def check_apart(
         self,

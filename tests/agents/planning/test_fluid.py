@@ -245,3 +245,33 @@ def test_better_known_rates_open_other_auxiliary_paths():
     agenda.run()
     # Four and two are sent by then; of the last three one goes by k and one by m.
     assert agenda.now_s == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("contributors", "told_s", "done_s"),
+    [
+        ("abc", {}, 2.0),
+        ("abc", {"b": 0.5}, 2.5),  # b sends later
+        ("abc", {"b": 0.25, "c": 0.5}, 2.25),  # c sends four times as fast as b
+        ("abc", {"a": 0.75}, 2.0),  # a adds its own part before the others' parts are there
+        ("abc", {"a": 1.5}, 2.5),
+        ("bc", {"a": 1.5}, 2.5),  # a passes nothing on before it has heard of the task
+        ("bc", {"a": 0.5, "b": 0.25, "c": 0.0}, 2.25),
+    ],
+)
+def test_a_task_waits_for_sites_that_hear_of_it_late_only_where_it_needs_them(
+    contributors, told_s, done_s
+):
+    plan = replace(stars("abc", a=(0, 1)), contributors=tuple(contributors))
+    rates_mbps = ONE_PER_S | {("c", "a"): 32.0}
+    assert estimate(plan, rates_mbps, MB, MB, told_s=told_s) == done_s
+
+
+def test_a_server_of_one_block_takes_no_part_in_the_block_of_another():
+    """Both servers hear late; each passes on the sums of its own block."""
+    ways = routes([(x, y) for x in "abc" for y in "abc" if x != y], ONE_PER_S)
+    blocks = [Block(((n, n + 1),), hub, *star(hub, "ab", ways)) for n, hub in enumerate("ca")]
+    plan = Plan(("a", "b"), ("a", "b"), 2, tuple(blocks))
+    assert estimate(plan, ONE_PER_S, MB, 2 * MB) == 2.0
+    assert estimate(plan, ONE_PER_S, MB, 2 * MB, told_s={"c": 1.5}) == 2.5
+    assert estimate(plan, ONE_PER_S, MB, 2 * MB, told_s={"a": 0.5, "c": 1.25}) == 2.5

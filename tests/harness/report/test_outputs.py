@@ -80,11 +80,11 @@ def test_the_tasks_stand_beside_what_the_fluid_model_says_of_their_plans(tmp_pat
     assert (tmp_path / "tables/tasks.csv").read_text().splitlines() == [
         "task,plan,policy,group,bytes,bytes_sent,bytes_discarded,start_s,end_s,"
         "duration_s,estimate_s,latency_s,bound_s,outcome,warm_up",
-        "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.030000,"
+        "0,h.py,preduce,oslo rome,1000000,2000000,0,0.210000,1.480000,1.270000,1.306975,0.020000,"
         "0.522790,completed,False",
         "1,h.py,preduce,rome kyiv,1000000,3000000,0,1.510000,2.290000,0.780000,0.784185,0.030000,"
         "0.522790,completed,False",
-        "2,h.py,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.030000,"
+        "2,h.py,preduce,oslo rome,1000000,250000,0,2.400000,4.400000,2.000000,1.306975,0.020000,"
         "0.522790,abandoned,False",
     ]
 

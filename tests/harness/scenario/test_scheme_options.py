@@ -98,3 +98,42 @@ def test_a_value_that_depends_on_the_number_of_sites_is_reported_beside_them():
         "x.yaml:4: scheme.momentum: 1.0: expected less than 1",
         "x.yaml:4: scheme.quorum: 9: expected 1 to 4, the number of sites",
     ]
+
+
+FILE = """
+topology: {builder: racks, racks: 2, sites_per_rack: 2, intra_rate: 50 Mbit/s}
+workload: {kind: training, channels: 4, compute: 1 s}
+scheme: {policy: preduce, p: 3, plan: crew, split: even, chunk: 8 kB}
+stop: {rounds: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "removed"),
+    [
+        (["scheme.policy=bsp"], "p: 3, "),
+        (["scheme.plan=ring"], "split: even, "),
+        (["scheme.plan=opr"], "nothing"),  # it has `split`, too
+        (["workload.kind=synthetic"], "channels: 4, "),
+    ],
+)
+def test_a_component_that_set_replaces_takes_its_options_with_it(changes, removed):
+    changed = parse(FILE, "x.yaml", changes)
+    assert changed == parse(FILE.replace(removed, ""), "x.yaml", changes)
+    assert changed != parse(FILE, "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (["scheme.policy=bsp", "scheme.p=2"], "p"),  # given with the policy that lacks it
+        (["scheme.policy=bsp", "scheme.speed=2"], "speed"),
+        ([], "p"),  # nothing is replaced
+    ],
+)
+def test_an_option_that_belongs_to_no_chosen_component_is_refused_all_the_same(changes, key):
+    text = FILE if changes else FILE.replace("preduce", "bsp")
+    with pytest.raises(ScenarioErrors) as caught:
+        parse(text, "x.yaml", changes)
+    assert f"scheme.{key}: " in str(caught.value)
+    assert "unknown key" in str(caught.value)

@@ -1,5 +1,6 @@
 """Every figure is a sound comparison, and the command shows claim, fluid model and measurement."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -10,6 +11,7 @@ import pytest
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
 from trunkline.harness.report.tables.run_table import RunRow
+from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.study import (
     comparison,
@@ -18,7 +20,9 @@ from trunkline.harness.study import (
     model_figures,
     papers,
     rack_step,
+    reproduction,
 )
+from trunkline.harness.study.prediction import fluid_run
 from trunkline.workloads.layered.model import find_names
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
@@ -93,6 +97,32 @@ def test_the_fluid_model_alone_measures_nothing(capsys, tmp_path):
     assert main.main(command) == 0
     assert "{plan: opr} true 1 2" in " ".join(capsys.readouterr().out.split())
     assert [path.name for path in tmp_path.rglob("*.*")] == ["fluid.csv"]
+
+
+def test_a_trial_is_predicted_once_by_the_same_code(monkeypatch, capsys, tmp_path):
+    predicted = []
+
+    class Here:  # the pool's processes would not tell how many trials they predict
+        def map(self, function, trials):
+            predicted.append(len(trials))
+            return map(function, trials)
+
+    @contextlib.contextmanager
+    def stay_here(count):
+        yield Here()
+
+    monkeypatch.setattr(reproduction, "worker_processes", stay_here)
+    command = ["reproduce", "crew/4", "--fluid", "--out", str(tmp_path), *SMALL]
+    for words in (["1"], ["2"], ["2"], ["2", "--set=workload.compute=2 s"]):
+        assert main.main([*command, "--vary=scheme.pipelined=true", "--trials", *words]) == 0
+    shown = capsys.readouterr().out.split("claim")
+    assert shown[2] == shown[3]
+    hash_code, name = provenance.hash_code, fluid_run.__name__
+    monkeypatch.setattr(
+        provenance, "hash_code", lambda of: hash_code(of)[:: -1 if name in of else 1]
+    )
+    assert main.main([*command, "--vary=scheme.pipelined=true", "--trials=2"]) == 0
+    assert predicted == [9, 9, 0, 18, 18]
 
 
 def test_a_column_that_the_fluid_model_does_not_predict_is_named(capsys, tmp_path):
