@@ -41,6 +41,8 @@ def describe(data: RunData) -> Iterator[str | Table]:
     total_s = sums["duration_s"].mean()
     share = 100 * means.max() / total_s if total_s else 0.0
     yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
+    if part == "moving":
+        yield from describe_rates(data, share)
     yield from describe_before(sums)
     yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
     yield from describe_hangs(data.history, data.scenario.programs)
@@ -50,6 +52,21 @@ def describe(data: RunData) -> Iterator[str | Table]:
     for row in sums.to_dict("records"):
         table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
+
+
+def describe_rates(data: RunData, moving_percent: float) -> Iterator[str]:
+    """That bytes did not wait for rates, if the busiest link carried little in that time."""
+    links = data.links.dropna(subset="interface_bytes")
+    mbps = links["interface_bytes"].astype(float) * 8e3 / max(data.history.end_ns, 1)
+    shares = mbps / links["rate_mbps"]
+    if shares.empty or 100 * shares.max() > moving_percent / 2:
+        return
+    busiest = links.loc[shares.idxmax()]
+    yield (
+        f"Rates were not the limit: the busiest link, {busiest['src']} -> {busiest['dst']}, "
+        f"carried {mbps[shares.idxmax()]:.3g} of its {busiest['rate_mbps']:.4g} Mbit/s on average. "
+        "Delays, and TCP on new or idle connections, took more time than the bytes at these rates."
+    )
 
 
 def to_json(data: RunData) -> dict[str, Any]:
