@@ -56,16 +56,17 @@ def describe(data: RunData) -> Iterator[str | Table]:
 
 def describe_rates(data: RunData, moving_percent: float) -> Iterator[str]:
     """That bytes did not wait for rates, if the busiest link carried little in that time."""
-    links = data.links.dropna(subset="interface_bytes")
-    mbps = links["interface_bytes"].astype(float) * 8e3 / max(data.history.end_ns, 1)
-    shares = mbps / links["rate_mbps"]
-    if shares.empty or 100 * shares.max() > moving_percent / 2:
+    links = data.links.dropna(subset="interface_bytes").to_dict("records")
+    if not links or not data.history.end_ns:
         return
-    busiest = links.loc[shares.idxmax()]
+    found = [(8e3 * int(row["interface_bytes"]) / data.history.end_ns, row) for row in links]
+    mbps, busiest = max(found, key=lambda each: each[0] / each[1]["rate_mbps"])
+    if 100 * mbps / busiest["rate_mbps"] > moving_percent / 2:
+        return
     yield (
         f"Rates were not the limit: the busiest link, {busiest['src']} -> {busiest['dst']}, "
-        f"carried {mbps[shares.idxmax()]:.3g} of its {busiest['rate_mbps']:.4g} Mbit/s on average. "
-        "Delays, and TCP on new or idle connections, took more time than the bytes at these rates."
+        f"carried {mbps:.3g} of its {busiest['rate_mbps']:.4g} Mbit/s on average. Delays, and TCP "
+        "on new or idle connections, took more time than the bytes at these rates."
     )
 
 
