@@ -20,6 +20,7 @@ from trunkline.harness.config.units import (
     TIME_MS,
     TIME_S,
     Dimension,
+    count_of,
     short,
     split_name,
 )
@@ -89,8 +90,9 @@ def _describe_scheme(scenario: Scenario) -> dict[str, str]:
     """The lines about what the agents do."""
     scheme = scenario.scheme
     tensors, choice = scenario.tensor_bytes, planning.describe_choice(scenario)
+    chunks = count_of(scenario.cut.count, "chunk")
     return {
-        "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {scenario.cut.count} chunks "
+        "model": f"{short(scenario.model_bytes, SIZE_BYTES)} in {chunks} "
         f"of {'up to ' if tensors else ''}{units.render(scheme.chunk_bytes, SIZE_BYTES)}"
         f"{f', {len(tensors)} tensors' if tensors else ''}",
         "policy": _format_component(_fill_in(scenario)),

@@ -263,7 +263,7 @@ def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:
     sites = len({row["site"] for row in rows})
     programs = {row["program"] for row in rows}
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
-             "moving_s": "moving bytes", "stopped_s": "stopped", "rest_s": "else"}  # fmt: skip
+             "moving_s": "moving bytes", "stopped_s": "stopped", "rest_s": "the rest"}  # fmt: skip
     means_s = {column: sum(_numbers(rows, column)) / len(programs) for column in names}
     parts = (
         f"{short(mean_s, TIME_S)} {names[column]}"

@@ -13,11 +13,17 @@ OWN_VERBS = ("step", "status", "links", "output", "watch", "save", "link", "sour
 """The shell's own verbs, for guesses."""
 
 
+AFTERWARDS = ("explain", "report", "export")
+"""Commands of `trunkline` for a run that is over."""
+
+
 def explain_unknown(word: str, sites: Sequence[str]) -> str:
     """The refusal of a line that begins with neither a verb nor a site, with a guess.
 
     Mininet's hosts are often called h1, h2 and so on; here the rank decides.
     """
+    if word in AFTERWARDS:
+        return f"{word}: not at this prompt: after the run, in a shell: trunkline {word} RUN"
     rank = re.fullmatch(r"h(\d+)", word)
     if rank and 0 < int(rank[1]) <= len(sites):
         near = [sites[int(rank[1]) - 1]]

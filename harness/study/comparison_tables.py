@@ -157,7 +157,7 @@ def _count_passed(row: Mapping[Any, Any]) -> int:
 
 
 def _format_target(row: Mapping[Any, Any]) -> str:
-    return _format_some(row, "target_s", row["target_reached"], "not reached")
+    return _format_some(row, "target_s", row["target_reached"], "not held")
 
 
 def _format_converged(row: Mapping[Any, Any]) -> str:

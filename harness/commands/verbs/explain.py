@@ -75,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
             each, data.history, path=arguments.task is not None
         ):
             console.print(printed, markup=False, soft_wrap=isinstance(printed, str))
+    for advice in explanation_text.advise(chosen):
+        console.print(f"\n{advice}", markup=False, soft_wrap=True)
     return 0
 
 

@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         package = exported_files.PACKAGES.get(name)
         if package is not None and find_spec(package) is None:
             install = f"pip install 'trunkline[{name}]'"
-            raise terminal.UsageError(f"--{name}: needs the package {package}; remedy: {install}")
+            text = f"--{name}: needs the package {package}; nothing was written; remedy: {install}"
+            raise terminal.UsageError(text)
     files = RunFiles(folder)
     for name, path in wanted.items():
         exported_files.WRITERS[name](files, path)

@@ -40,7 +40,8 @@ class CallsInFault:
             return f"Fault {fault} touched no call: none was under way."
         until = "on" if fault_end_ns is None else f"to {fault_end_ns / 1e9:.3f} s"
         names = Counter(call.started.name for call in self.calls)
-        which = ", ".join(f"{count} {call}" for call, count in names.most_common())
+        which = ", ".join(f"{count_of(n, 'call')} of {name}" for name, n in names.most_common())
+        which += f" at {count_of(len({call.started.site for call in self.calls}), 'site')}"
         were = "was" if len(self.calls) == 1 else "were"
         span = f"from {started.t_ns / 1e9:.3f} s {until}"
         return f"During fault {fault}, {span}, {which} {were} under way; {self._describe_ends()}."

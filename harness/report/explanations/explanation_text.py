@@ -93,7 +93,17 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
 def list_lost(found: Iterable[Explanation]) -> str:
     """The time that each of these tasks lost, in a line: it is their order."""
     words = (f"task {each.task.number} ({max(0.0, each.lost_s):.3f} s)" for each in found)
-    return f"Lost time: {', '.join(words)}."
+    what = "That is time beyond what was expected, and what complete groups waited."
+    return f"Lost time: {', '.join(words)}. {what}"
+
+
+def advise(found: Iterable[Explanation]) -> Iterator[str]:
+    """What to do about the main cause of some of these tasks, if there is something."""
+    if any(each.main is not None and each.main.cause == "cold start" for each in found):
+        yield (
+            "A new connection is slow until TCP has found the link's rate (docs/accuracy.md, Cold "
+            "paths). With `warm_up: {tasks: N}`, all means leave out the first N tasks."
+        )
 
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:

@@ -41,6 +41,8 @@ def describe(data: RunData) -> Iterator[str | Table]:
     total_s = sums["duration_s"].mean()
     share = 100 * means.max() / total_s if total_s else 0.0
     yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
+    if part == "moving":
+        yield from describe_rates(data, share)
     yield from describe_before(sums)
     yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
     yield from describe_hangs(data.history, data.scenario.programs)
@@ -50,6 +52,22 @@ def describe(data: RunData) -> Iterator[str | Table]:
     for row in sums.to_dict("records"):
         table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
+
+
+def describe_rates(data: RunData, moving_percent: float) -> Iterator[str]:
+    """That bytes did not wait for rates, if the busiest link carried little in that time."""
+    links = data.links.dropna(subset="interface_bytes").to_dict("records")
+    if not links or not data.history.end_ns:
+        return
+    found = [(8e3 * int(row["interface_bytes"]) / data.history.end_ns, row) for row in links]
+    mbps, busiest = max(found, key=lambda each: each[0] / each[1]["rate_mbps"])
+    if 100 * mbps / busiest["rate_mbps"] > moving_percent / 2:
+        return
+    yield (
+        f"Rates were not the limit: the busiest link, {busiest['src']} -> {busiest['dst']}, "
+        f"carried {mbps:.3g} of its {busiest['rate_mbps']:.4g} Mbit/s on average. Delays, and TCP "
+        "on new or idle connections, took more time than the bytes at these rates."
+    )
 
 
 def to_json(data: RunData) -> dict[str, Any]:

@@ -152,9 +152,9 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         at = f"{len(data.tables['accuracy'])} evaluations"
         yield "last accuracy", f"{run['accuracy_percent']:.1f} %", at
     if pd.notna(run["target_reached"]):
-        held = "the evaluations in a row began then that reached it"
+        held = "the first of the evaluations in a row that reached it"
         reached = pd.notna(run["target_s"])
-        value = short(float(run["target_s"]), TIME_S) if reached else "not reached"
+        value = short(float(run["target_s"]), TIME_S) if reached else "not held"
         yield "time to the target", value, held if reached else "when the run stopped"
     until = "until the run was stopped"
     yield (

@@ -82,7 +82,10 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(
     monkeypatch.setattr(export, "find_spec", lambda each: None if each == package else find(each))
     code, said = run(capsys, run_dir, f"--{name}", str(tmp_path / "new"))
     assert code == 64
-    assert f"needs the package {package}; remedy: pip install 'trunkline[{name}]'" in said
+    assert (
+        f"needs the package {package}; nothing was written; remedy: pip install 'trunkline[{name}]'"
+        in said
+    )
     assert not (tmp_path / "new").exists()
 
 

@@ -340,6 +340,11 @@ def test_an_unexpected_error_of_a_command_is_shown(monkeypatch):
     assert not started.finish()
 
 
+def test_a_command_for_finished_runs_is_named_at_the_prompt():
+    told = unknown_words.explain_unknown("explain", ("paris", "tokyo"))
+    assert told == "explain: not at this prompt: after the run, in a shell: trunkline explain RUN"
+
+
 @pytest.mark.parametrize(
     ("word", "hint"),
     [

@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from finished_runs import make_programs_run
 
@@ -15,6 +17,7 @@ from trunkline.agents.events.run_events import RunFinished
 from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations import program_explanation
 from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
 
 MS = 10**6
@@ -123,13 +126,13 @@ def call(site: str, number: int, begin: int, end: int | None, failed: bool = Fal
         (fault(0, 500, 900), "Fault 0 (pause n2) touched no call: none was under way."),
         (
             [*fault(0, 150, 900), *call("n1", 0, 100, 400), *call("n2", 0, 300, 1500)],
-            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 2 barrier were under way; the "
-            "last one ended at 1.500 s, 0.600 s after the fault.",
+            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 2 calls of barrier at 2 "
+            "sites were under way; the last one ended at 1.500 s, 0.600 s after the fault.",
         ),
         (
             [*fault(0, 150, 900), *call("n1", 0, 100, 400)],
-            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 1 barrier was under way; it ended "
-            "at 0.400 s.",
+            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 1 call of barrier at 1 "
+            "site was under way; it ended at 0.400 s.",
         ),
         (
             [
@@ -137,13 +140,13 @@ def call(site: str, number: int, begin: int, end: int | None, failed: bool = Fal
                 *call("n1", 0, 100, 400, True),
                 *call("n2", 0, 90, None),
             ],
-            "During fault 0 (kill n2), from 0.150 s on, 2 barrier were under way; 1 failed and 1 "
-            "never ended.",
+            "During fault 0 (kill n2), from 0.150 s on, 2 calls of barrier at 2 sites were "
+            "under way; 1 failed and 1 never ended.",
         ),
         (
             [*fault(0, 150, None, "kill"), *call("n1", 0, 100, None), *call("n2", 0, 90, None)],
-            "During fault 0 (kill n2), from 0.150 s on, 2 barrier were under way; none of them "
-            "ended.",
+            "During fault 0 (kill n2), from 0.150 s on, 2 calls of barrier at 2 sites were "
+            "under way; none of them ended.",
         ),
     ],
 )
@@ -179,3 +182,15 @@ def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
     (found,) = json.loads(capsys.readouterr().out)["faults"]
     assert found["calls"] == {"all_reduce": 2, "send": 1}
     assert (found["outcomes"], found["last_ended_s"]) == ({"completed": 2, "unfinished": 1}, None)
+
+
+@pytest.mark.parametrize(("carried", "is_said"), [(30_000, True), (3_000_000, False)])
+def test_a_link_that_carried_little_says_that_rates_were_not_the_limit(carried, is_said) -> None:
+    links = pd.DataFrame({"src": ["n1", "n2"], "dst": ["n2", "n1"], "rate_mbps": [20.0, 20.0]})
+    data = SimpleNamespace(
+        links=links.assign(interface_bytes=pd.array([carried, None], "Int64")),
+        history=SimpleNamespace(end_ns=2 * 10**9),
+    )
+    said = [*program_explanation.describe_rates(data, 70.0)]
+    start = "Rates were not the limit: the busiest link, n1 -> n2, carried 0.12 of its 20 Mbit/s"
+    assert [text.startswith(start) for text in said] == [True] * is_said

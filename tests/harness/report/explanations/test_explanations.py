@@ -322,6 +322,8 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert lost_s == sorted(lost_s, reverse=True)
     assert main.main(["explain", str(folder)]) == 0
     assert capsys.readouterr().out.startswith(f"Lost time: task 0 ({lost_s[0]:.3f} s), task ")
+    assert main.main(["explain", str(runs.home / "cold_start")]) == 0
+    assert capsys.readouterr().out.count("all means leave out the first N tasks.") == 1
     assert main.main(["explain", str(folder), "--task", "0"]) == 0
     said = capsys.readouterr().out
     (found,) = explain_tasks(data.scenario, data.history, data.tables["tasks"], [0])

@@ -103,7 +103,8 @@ def test_sizes_have_decimal_units_also_if_binary_ones_were_shorter() -> None:
 def test_the_time_that_tasks_lost_is_not_below_nothing() -> None:
     found = [replace(explain_parts(5.0), lost_s=lost_s) for lost_s in (1.25, -0.5)]
     number = found[0].task.number
-    assert list_lost(found) == f"Lost time: task {number} (1.250 s), task {number} (0.000 s)."
+    said = f"Lost time: task {number} (1.250 s), task {number} (0.000 s). That is time beyond what "
+    assert list_lost(found) == f"{said}was expected, and what complete groups waited."
 
 
 def test_most_of_a_task_that_was_not_slow_is_one_part() -> None:
