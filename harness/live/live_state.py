@@ -74,6 +74,7 @@ STOPPED = {"kill": "dead", "leave": "has left", "pause": "paused"}
 
 MILESTONES = (
     round_events.RoundFinished,
+    round_events.RoundAlone,
     task_events.TaskCompleted,
     round_events.SyncFinished,
     task_events.Evaluated,
@@ -88,6 +89,7 @@ Line = tuple[str, str]
 class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
+    As for the stop, `rounds` counts those without a controller, too.
     In a run of programs, `ended` is how many of those have ended that the run waits for; otherwise
     it is None. `without` is how many evaluations in a row were no better than the best one.
     `message` describes a step before the agents start, such as the build of the network, or says
@@ -285,7 +287,7 @@ class RunState:
         """How far the run has come."""
         return Progress(
             self.now_ns / 1e9,
-            self.rounds,
+            self.rounds + self.rounds_alone,
             self.completed,
             self.bytes_moved,
             self.accuracy_percent,

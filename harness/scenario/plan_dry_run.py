@@ -14,6 +14,9 @@ from trunkline.agents.control.decision_rules import DecisionError
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.planning.plan import PlanError, WrongPlanError
 from trunkline.agents.policies.policy import Ready
+from trunkline.harness.config.units import TIME_S, short
+from trunkline.harness.faults.cutting import can_cut_off
+from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.sections import limits
 from trunkline.harness.scenario.settings import Scenario
@@ -64,8 +67,28 @@ def find_refusal(scenario: Scenario) -> Refusal | None:
 
 
 def list_notes(scenario: Scenario) -> tuple[str, ...]:
-    """All notes: on the scenario's files, on a user's plan that a loss would break, on memory."""
-    return (*scenario.notes, *_note_losses(scenario), *_note_memory(scenario))
+    """All notes: on the scenario's files and faults, on a user's plan, on memory."""
+    return (
+        *scenario.notes,
+        *_note_rounds(scenario),
+        *_note_losses(scenario),
+        *_note_memory(scenario),
+    )
+
+
+def _note_rounds(scenario: Scenario) -> Iterator[str]:
+    """A note if the run stops by rounds, and a fault may make a site do them without the others."""
+    rounds = scenario.stop.rounds
+    if rounds is None or scenario.runs_programs:
+        return
+    for entry in scenario.timeline:
+        if can_cut_off(entry.fault, scenario.topology, scenario.controller_site):
+            yield (
+                f"stop.rounds, {rounds}: {write(entry.fault)}, at {short(entry.at_s, TIME_S)}, may "
+                "cut a site off from the controller; the site may do its last rounds alone and "
+                "then take part in no more tasks: stop by tasks or time instead"
+            )
+            return
 
 
 def _note_memory(scenario: Scenario) -> Iterator[str]:

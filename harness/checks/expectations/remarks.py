@@ -7,11 +7,17 @@ says what would be progress; without it, these remarks say what looks like none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise, product
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
-from trunkline.agents.events.round_events import ComputeStarted, RoundFinished, SyncFinished
+from trunkline.agents.events.round_events import (
+    ComputeStarted,
+    RoundAlone,
+    RoundFinished,
+    SyncFinished,
+    WorkerFinished,
+)
 from trunkline.agents.events.run_events import (
     ExpectedOutput,
     ProgramsStarted,
@@ -24,7 +30,7 @@ from trunkline.harness.checks.rules import Rules
 from trunkline.harness.config.units import TIME_S, count_of, short
 from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.record.hangs import describe_hangs
-from trunkline.harness.record.history import History
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import is_of
 
@@ -33,6 +39,14 @@ SILENT_SHARE = 1 / 3
 
 LEAST_NS = 1_000_000_000
 """A shorter time means nothing."""
+
+ALONE_SHARE = 1 / 4
+"""A site that did this share of its rounds alone, and left before the others, is named."""
+
+STOP_OTHERWISE = (
+    "Rounds alone count for stop.rounds: in a run with faults, stop by tasks or time "
+    "(docs/timeline.md)."
+)
 
 SEE = "(docs/programs.md, Computing)"
 
@@ -49,7 +63,13 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     if rules.programs is not None and rules.scenario.clock == "virtual":
         yield from _say_what_computing_took(history, rules)
     yield from describe_hangs(history, rules.programs or ())
-    found = list(_find_stalls(history, rules))
+    early = set[str]()
+    for sites, said in _find_early_leavers(history, rules):
+        early.update(sites)
+        yield said
+    if early:
+        yield STOP_OTHERWISE
+    found = list(_find_stalls(history, rules, early))
     yield from found
     if found and not rules.scenario.expect:
         yield f"If that is not as it should be, {ASK}."
@@ -94,9 +114,46 @@ def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
         )
 
 
-def _find_stalls(history: History, rules: Rules) -> Iterator[str]:
+def _find_early_leavers(history: History, rules: Rules) -> Iterator[tuple[list[str], str]]:
+    """Sites that left before the last task because of rounds alone, and a sentence on them."""
+    limit = rules.stop.rounds
+    if limit is None or not history.completed:
+        return
+    left_ns = {event.site: event.t_ns for event in history.all(WorkerFinished)}
+    last_ns = max(task.started.t_ns for task in history.completed)
+    took_part = Counter(site for task in history.completed for site in _list_members(task))
+    alone = defaultdict[str, set[int]](set)
+    for event in history.all(RoundAlone):
+        alone[event.site].add(event.iteration)
+    alike = defaultdict[tuple[int, str], list[str]](list)
+    for site, rounds in sorted(alone.items()):
+        if len(rounds) >= ALONE_SHARE * limit and left_ns.get(site, last_ns) < last_ns:
+            alike[took_part[site], _describe_rounds(rounds, limit)].append(site)
+    of = count_of(len(history.completed), "completed task")
+    for (tasks, which), sites in alike.items():
+        who = "it" if len(sites) == 1 else "each"
+        yield sites, f"{', '.join(sites)} took part in {tasks} of {of}: {who} did {which} alone."
+
+
+def _describe_rounds(rounds: Collection[int], limit: int) -> str:
+    """Which of its rounds a site did, in words; they count from 0."""
+    count = len(rounds)
+    if count == limit:
+        return "all its rounds"
+    if min(rounds) < limit - count:
+        return f"{count} of its {limit} rounds"
+    return f"its last {count} rounds" if count > 1 else "its last round"
+
+
+def _list_members(task: Task) -> set[str]:
+    """The sites that had a part in a completed task."""
+    return {event.site for event in task.all(TaskFinished, ContributionTaken)}
+
+
+def _find_stalls(history: History, rules: Rules, named: Collection[str]) -> Iterator[str]:
+    """What stood still, without the sites that are `named` already."""
     if rules.programs is None:
-        yield from _find_idle_sites(history, rules)
+        yield from _find_idle_sites(history, rules, named)
         return
     yield from _find_unsynchronized(history, rules.programs)
     yield from _find_unstarted(history, rules.programs)
@@ -107,7 +164,7 @@ def _find_stalls(history: History, rules: Rules) -> Iterator[str]:
         yield "Programs need not report progress. These did not, so no check judged it."
 
 
-def _find_idle_sites(history: History, rules: Rules) -> Iterator[str]:
+def _find_idle_sites(history: History, rules: Rules, named: Collection[str]) -> Iterator[str]:
     """Of agents: runs without a completed task, and sites that had no part in any."""
     if not history.tasks:
         yield "No task began."
@@ -115,7 +172,7 @@ def _find_idle_sites(history: History, rules: Rules) -> Iterator[str]:
         yield f"None of {len(history.tasks)} tasks was completed."
     else:
         done = {event.site for event in history.all(TaskFinished, ContributionTaken)}
-        for site in sorted(set(rules.scenario.workers) - done):
+        for site in sorted({*rules.scenario.workers} - done.union(named)):
             yield f"{site} had a part in no completed task."
 
 

@@ -138,6 +138,7 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
     x = Scale(0.0, max(t for t, _ in every) * 1.02, 64, WIDTH - 8)
     levels = [*targets, *(value for _, value in every)]
     frame = Frame(x, charts.fit_scale(levels, 330, 24, zero=False))
+    bands = [_draw_band(curve, frame) for curve in curves if curve.low]
     lines: list[Html] = []
     entries = []
     for target in targets:
@@ -145,11 +146,6 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         lines.append(charts.draw_line(ends, TARGET))
     for curve, name in zip(curves, name_curves(curves), strict=True):
         class_ = choose_class(curve.number)
-        edge = [*curve.low, *reversed(curve.high)]
-        if edge:
-            inside = ((x(t), frame.y(min(max(v, frame.y.low), frame.y.high))) for t, v in edge)
-            outline = "L".join(f"{at:.2f} {level:.2f}" for at, level in inside)
-            lines.append(tag("path", d=f"M{outline}z", class_=f"band {class_}"))
         for trial in curve.trials:
             points = [(x(t), frame.y(value)) for t, value in trial]
             lines.append(charts.draw_line(points, f"line thin {class_}"))
@@ -163,11 +159,25 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         378,
         "The accuracy of every variant over time",
         frame.draw_axes("time (s)", "test accuracy (%)"),
+        _clip(bands, frame) if bands else None,
         lines,
         fits=True,
     )
     words = f"{describe_models(curves)} {CURVES}"
     return charts.make_figure(picture, words, charts.make_legend(entries, "line"))
+
+
+def _draw_band(curve: Curve, frame: Frame) -> Html:
+    """The interval of a variant's mean, in its colour; the axis may be too short for all of it."""
+    edge = ((frame.x(t), frame.y(value)) for t, value in (*curve.low, *reversed(curve.high)))
+    return charts.draw_line(edge, f"band fill-{_choose_colour(curve.number)}")
+
+
+def _clip(drawn: Sequence[Html], frame: Frame) -> Html:
+    """Show only what is within the axes."""
+    x, y = frame.x, frame.y
+    area = tag("rect", x=x.start, y=y.end, width=x.end - x.start, height=y.start - y.end)
+    return tag("g", tag("clipPath", area, id=CLIP), tag("g", *drawn, clip_path=f"url(#{CLIP})"))
 
 
 def list_targets(curves: Sequence[Curve]) -> list[float]:
@@ -199,6 +209,9 @@ def describe_models(curves: Sequence[Curve]) -> str:
 TARGET = "line dashed stroke-fault"
 """The CSS class of a target."""
 
+CLIP = "accuracy-axes"
+"""The id of the area within the axes, once on a page."""
+
 CURVES = (
     "Thick: the mean over the trials that passed, with its 95 % interval, until the first of them "
     "ends. Thin: each trial; a dot is its end."
@@ -208,7 +221,11 @@ CURVES = (
 def choose_class(number: int) -> str:
     """The CSS class of the lines of the run or variant with this number, from 0."""
     dashed = " dashed" if number >= len(SERIES) else ""
-    return f"stroke-{SERIES[number % len(SERIES)]}{dashed}"
+    return f"stroke-{_choose_colour(number)}{dashed}"
+
+
+def _choose_colour(number: int) -> str:
+    return SERIES[number % len(SERIES)]
 
 
 def _list_points(table: pd.DataFrame, column: str, frame: Frame) -> list[tuple[float, float]]:

@@ -1,10 +1,11 @@
 """What did not move in a run, in runs that keep every promise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hand_made import THREE_SITES, change
-from three_sites import history, without
+from three_sites import Change, added, altered, history, without
 
 from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.causes import TimeUp
@@ -19,12 +20,13 @@ from trunkline.agents.events.run_events import (
     SiteQuiet,
     Stopping,
 )
-from trunkline.harness.checks.expectations.remarks import FREE, find_remarks
+from trunkline.harness.checks.expectations.remarks import FREE, STOP_OTHERWISE, find_remarks
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.sections.expectations import Expectation
+from trunkline.harness.scenario.settings import Stop
 
 S = 1_000_000_000
 ASKS = "If that is not as it should be, say what you expect with expect: (docs/expect.md)."
@@ -175,3 +177,45 @@ def test_a_program_that_has_exited_owes_nothing() -> None:
 )
 def test_tasks_of_agents_that_lead_to_nothing_are_noticed(changes, said) -> None:
     assert list(find_remarks(history(*changes), Rules.of(THREE_SITES))) == said
+
+
+def leave_early(site: str, *alone: int) -> tuple[Change, ...]:
+    """The site did these iterations alone, and left before the second of two completed tasks."""
+    rounds = (added(1400, site, "round_alone", iteration=each) for each in alone)
+    left = altered("worker_finished", {"t_ns": 1_405_000_000}, site=site)
+    return (*rounds, left)
+
+
+@pytest.mark.parametrize(
+    ("site", "alone", "said"),
+    [
+        ("oslo", (1, 2, 3), "oslo took part in 1 of 2 completed tasks: it did its last 3 rounds"),
+        ("oslo", (1, 2), "oslo took part in 1 of 2 completed tasks: it did 2 of its 4 rounds"),
+        ("oslo", (3,), "oslo took part in 1 of 2 completed tasks: it did its last round"),
+        (
+            "kyiv",
+            (0, 1, 2, 3),
+            "kyiv took part in 0 of 2 completed tasks: it did all its rounds",
+        ),
+    ],
+)
+def test_a_site_that_left_early_because_it_did_its_rounds_alone_is_named(site, alone, said) -> None:
+    rules = Rules.of(replace(THREE_SITES, stop=Stop(rounds=4)))
+    gone = [without("task_finished", site="kyiv")] if site == "kyiv" else []
+    found = list(find_remarks(history(*gone, *leave_early(site, *alone)), rules))
+    assert found == [f"{said} alone.", STOP_OTHERWISE]
+
+
+def test_sites_that_left_alike_are_named_together() -> None:
+    rules = Rules.of(replace(THREE_SITES, stop=Stop(rounds=2)))
+    changes = [*leave_early("oslo", 1), *leave_early("rome", 1), without("task_finished", task=1)]
+    assert next(find_remarks(history(*changes), rules)) == (
+        "oslo, rome took part in 1 of 2 completed tasks: each did its last round alone."
+    )
+
+
+def test_rounds_alone_are_no_reason_if_few_or_if_the_others_were_done_as_early() -> None:
+    few, late = leave_early("oslo", 3), added(1400, "oslo", "round_alone", iteration=3)
+    for changes, stop in ((few, Stop(rounds=5)), ((late,), Stop(rounds=4)), (few, Stop(tasks=2))):
+        rules = Rules.of(replace(THREE_SITES, stop=stop))
+        assert list(find_remarks(history(*changes), rules)) == []

@@ -3,6 +3,7 @@
 from three_sites import LOG, SCENARIO
 
 from trunkline.agents.events import event_reading
+from trunkline.agents.events.round_events import RoundAlone, RoundFinished
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.progress import describe, fraction
 from trunkline.harness.scenario.loading import load
@@ -21,3 +22,11 @@ def test_a_run_that_waits_for_the_end_of_progress_shows_how_near_that_is() -> No
         (0.0, "0 of 4 evaluations without progress"),
         (0.25, "1 of 4 evaluations without progress"),
     }
+
+
+def test_rounds_without_a_controller_count_for_the_bar_as_they_do_for_the_stop() -> None:
+    state, stop = RunState.of(load(SCENARIO)), Stop(rounds=2)
+    rounds = (RoundFinished(1, "oslo", 1), RoundAlone(2, "rome", 0), RoundAlone(3, "rome", 1))
+    assert all(map(state.update, rounds))  # each one is shown
+    assert fraction(state.progress(), stop, 3) == 0.5
+    assert ", rounds 3 of 6 (3 sites)," in describe(state.progress(), stop, 3)

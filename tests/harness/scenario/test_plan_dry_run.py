@@ -58,6 +58,40 @@ def test_models_that_cannot_fit_are_known_before_anything_runs(changes, fits):
     assert str(refused.value) == said
 
 
+def note_faults(fault, stop="{rounds: 8}"):
+    """The notes on a run with a fault at 3 s, whose controller is at n1."""
+    text = SCENARIO.format(scheme="{policy: bsp, plan: ring}").replace("{tasks: 3}", stop)
+    timeline = f"timeline: [{{at: 1 s, do: heal}}, {{at: 3 s, do: '{fault}'}}]"
+    return list_notes(parse(text + timeline, "x.yaml"))
+
+
+def test_a_fault_that_may_make_a_site_do_its_rounds_alone_has_a_note():
+    assert note_faults("outage n1 n4 for 4 s", "{rounds: 8, time: 9 s}") == (
+        "stop.rounds, 8: outage n1 n4 both blackhole for 4 s, at 3 s, may cut a site off from the "
+        "controller; the site may do its last rounds alone and then take part in no more tasks: "
+        "stop by tasks or time instead",
+    )
+    assert note_faults("outage n1 n4 for 4 s", "{tasks: 8}") == ()
+
+
+@pytest.mark.parametrize(
+    ("fault", "cuts_off"),
+    [
+        ("flap n4 n1 every 1 s", True),
+        ("isolate n4", True),
+        ("partition n4,n5", True),
+        ("pause controller for 4 s", True),
+        ("churn oneways=9s", True),
+        ("outage n3 n4", False),
+        ("setlink n1 n4 rate=1Mbit/s", False),
+        ("pause n4 for 4 s", False),
+        ("churn pauses=9s", False),
+    ],
+)
+def test_only_faults_that_may_cut_a_site_off_from_the_controller_have_the_note(fault, cuts_off):
+    assert bool(note_faults(fault)) == cuts_off
+
+
 STAR = """
 import random
 from trunkline.plan import Block, Plan, PlanRequest

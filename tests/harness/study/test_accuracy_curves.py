@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 from matplotlib.collections import PolyCollection
@@ -91,6 +93,29 @@ def test_all_variants_are_in_one_picture_with_means_bands_and_trials() -> None:
     page = str(accuracy_section.draw_curves(accuracy_curves.make_curves(TABLES)))
     assert page.count('class="band') == 2
     assert all(name in page for name in ("fast", "slow", "alone"))
+
+
+def test_bands_on_the_page_are_in_the_colours_of_their_lines_and_cut_at_the_axes() -> None:
+    curves = accuracy_curves.make_curves(TABLES)
+    page = str(accuracy_section.draw_curves(curves))
+    assert re.findall(r'class="band ([\w-]+)"', page) == ["fill-blue", "fill-orange"]
+    clipped = re.search(
+        r'<clipPath id="([\w-]+)"><rect x="64" y="24" width="888" height="306"></rect></clipPath>'
+        r'<g clip-path="url\(#([\w-]+)\)">(.*?)</g>',
+        page,
+    )
+    assert clipped is not None and clipped[1] == clipped[2]
+    bands = [
+        [float(y) for y in re.findall(r" (-?[\d.]+)(?=L|$)", path)]
+        for path in re.findall(r'd="(M[^"]*)"', clipped[3])
+    ]
+    heights = [[*curve.low, *reversed(curve.high)] for curve in curves[:2]]
+    per_percent = 306 / (84.2 - 5.8)  # the trials are from 10 to 80 %
+    for shown, points in zip(bands, heights, strict=True):
+        assert shown == [pytest.approx(330 - (v - 5.8) * per_percent, abs=0.01) for _, v in points]
+    assert max(map(max, bands)) > 330.0 > 24.0 > min(map(min, bands))  # beyond both ends
+    alone = accuracy_curves.make_curves({"alone": [table(15.0, 25.0)]})
+    assert "clip" not in str(accuracy_section.draw_curves(alone))
 
 
 def test_names_of_variants_are_as_short_as_in_other_figures() -> None:
