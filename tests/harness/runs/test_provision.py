@@ -34,5 +34,5 @@ def test_a_machine_gets_torch_from_the_index_that_make_uses(tmp_path):
         },
     )
     made = (tmp_path / "made").read_text()
-    assert "install.py  --torch-index='https://x/cpu' --pip-flags='--quiet'\n" in made
+    assert "install.py --torch-index='https://x/cpu' --pip-flags='--quiet'\n" in made
     assert "TORCH_INDEX" in (ROOT / "vagrant" / "passed-on.txt").read_text().split()
