@@ -39,10 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     report = _print_json if arguments.json else show
     if problems := needs.find_problems():
         return report(problems)
-    from trunkline.harness.runs import doctor, reference_logs
+    from trunkline.harness.runs import doctor
 
     if not arguments.logs:
         return report(doctor.examine())
+    from trunkline.harness.runs import reference_logs  # what makes runs takes a second to load
+
     with tempfile.TemporaryDirectory() as runs:
         return report(doctor.examine((*doctor.CHECKS, *reference_logs.list_checks(Path(runs)))))
 
