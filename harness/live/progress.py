@@ -47,6 +47,9 @@ SHOWN_CALLS = 4
 SLOW = 1.5
 """From which median of measured over expected on the summary names `trunkline explain`."""
 
+MUCH_ABOVE = 100
+"""From which median of task times over the bound without delays on the ratio says nothing."""
+
 STYLES = {"pass": "green", "unknown": "yellow", "fail": "red", "prediction": "cyan"}
 
 
@@ -361,7 +364,9 @@ def _against(
     times_s = _numbers(done, "duration_s")
     ratios = [time_s / told for time_s, told in zip(times_s, forecast_s, strict=True) if told > 0]
     text = f"{short(fmean(forecast_s), TIME_S)} on average{note}"
-    if ratios:
+    if what == "bound" and ratios and median(ratios) > MUCH_ABOVE:
+        text += f"; tasks took over {MUCH_ABOVE} times as long"
+    elif ratios:
         text += f"; {took} / {what}: median {median(ratios):.2f}, mean {fmean(ratios):.2f}"
         if with_latency and median(ratios) >= SLOW and took == "measured":
             text += "; see: trunkline explain"

@@ -111,6 +111,20 @@ def test_a_run_gets_the_scenario_as_changed_on_the_command_line(runner, tmp_path
     assert (source_path, runs_dir) == (Path(QUICKSTART), tmp_path)
 
 
+def test_a_bound_without_delays_that_is_much_less_than_all_tasks_has_no_ratio(
+    runner, run_dir, capsys
+):
+    table = run_dir / "tables" / "tasks.csv"
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    place = rows[0].index("bound_s")
+    for row in rows[1:]:
+        row[place] = "0.01"
+    table.write_text("".join(f"{','.join(row)}\n" for row in rows))
+    main.main(["run", QUICKSTART])
+    said = "bound      10 ms on average, without delays; tasks took over 100 times as long"
+    assert said in [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_a_run_ends_with_a_summary_from_its_tables(runner, run_dir, capsys):
     runner.outcome = "fail"
     assert main.main(["run", QUICKSTART]) == 1
