@@ -22,6 +22,7 @@ from trunkline.harness.scenario.sections import awareness_section
 from trunkline.harness.scenario.sections.section_reading import (
     SectionReader,
     choose,
+    has_option,
     merge,
     pick,
     read_sound,
@@ -49,12 +50,12 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
         reader.source.refuse(("scheme", "name"), _name_choices(reader, given["name"], SCHEMES))
         return None
     names = {**DEFAULT_SCHEME, **given}
-    functions = [module.create for module in choices["policy"].values()]
-    functions += [module.build for module in choices["plan"].values()]
     for key, modules in choices.items():
         if not isinstance(names[key], str) or names[key] not in modules:
             reader.source.refuse(("scheme", key), _name_choices(reader, names[key], modules))
     if not reader.source.is_sound("scheme"):
+        functions = [module.create for module in choices["policy"].values()]
+        functions += [module.build for module in choices["plan"].values()]
         reader.check_apart("scheme", tuple(choices), functions, SCHEME)
         return None
     policy = reader.extensions.policies[names["policy"]]
@@ -62,9 +63,9 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     policy_options, plan_options = read_options(policy.create), read_options(plan.build)
     choice = choose("policy", names["policy"]), choose("plan", names["plan"])
     options = merge(*SCHEME, *policy_options, *plan_options)
-    reader.leave_out_replaced("scheme", tuple(choices), options, functions)
-    names = {**DEFAULT_SCHEME, **given}
     find_owners = partial(_find_owners, choices)
+    reader.leave_out_replaced("scheme", tuple(choices), options, find_owners)
+    names = {**DEFAULT_SCHEME, **given}
     checked = make_model("scheme", (*choice, *options))
     model = reader.read(("scheme",), checked, names, find_owners)
     if model is None:
@@ -196,5 +197,5 @@ def _find_owners(choices: Mapping[str, Mapping[str, Any]], key: str) -> str:
         f"{kind} {name}"
         for kind, modules in choices.items()
         for name, module in modules.items()
-        if any(option.key == key for option in read_options(getattr(module, functions[kind])))
+        if has_option(getattr(module, functions[kind]), key)
     )

@@ -125,8 +125,11 @@ class SectionReader:
             self.check_apart(section, (key,), [getattr(m, entry) for m in modules.values()], extra)
             return None, None
         model_type, options = _prepare(getattr(modules[name], entry), section, key, name)
-        others = [getattr(module, entry) for module in modules.values()]
-        self.leave_out_replaced(section, (key,), options, others)
+
+        def has_owner(option: str) -> bool:
+            return any(has_option(getattr(module, entry), option) for module in modules.values())
+
+        self.leave_out_replaced(section, (key,), options, has_owner)
         model = self.read((section,), model_type, given)
         return modules[name], None if model is None else read_values(model, options)
 
@@ -135,7 +138,7 @@ class SectionReader:
         section: str,
         selectors: Sequence[str],
         options: Sequence[Option],
-        functions: Sequence[Callable[..., Any]],
+        has_owner: Callable[[str], object],
     ) -> None:
         """Leave out the file's options of the component that `--set` replaces by another one.
 
@@ -143,15 +146,16 @@ class SectionReader:
             section: the section's name.
             selectors: the keys that name its components.
             options: those of the components that it names now.
-            functions: what builds the components that it may name.
+            has_owner: tells whether a component that it may name has an option of this name. It is
+                asked of unknown keys only, as all components are loaded for its answer.
         """
         if not any(self.source.is_set((section, key)) for key in selectors):
             return
         known = {*selectors, *(option.key for option in options)}
-        theirs = {option.key for function in functions for option in read_options(function)}
-        for key in [*self.source.data[section]]:
-            if key in theirs - known and not self.source.is_set((section, key)):
-                del self.source.data[section][key]
+        given = self.source.data[section]
+        for key in given.keys() - known:
+            if not self.source.is_set((section, key)) and has_owner(key):
+                del given[key]
 
     def check_apart(
         self,
@@ -222,3 +226,8 @@ def _prepare(
     options = read_options(build)
     options += NETWORK if section == "topology" else ()
     return make_model(name, (choose(key, name), *options)), options
+
+
+def has_option(build: Callable[..., Any], key: str) -> bool:
+    """Whether the component that is built by this function has an option of this name."""
+    return any(option.key == key for option in read_options(build))
