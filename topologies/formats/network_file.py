@@ -72,7 +72,7 @@ class Node:
         internal: whether it belongs to the network, as opposed to a neighbouring network.
         label: what the file calls it; empty if that is its name.
         forwards: whether it only forwards packets: a hyperedge, or a switch.
-        access: what the file says about its own connection, and what it says in vain.
+        access: the file's values for its own connection, and those of them that are not used.
     """
 
     name: str
