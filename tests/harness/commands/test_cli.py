@@ -20,7 +20,7 @@ from rich.console import Console
 from trunkline.harness import runs
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.commands import main, terminal
-from trunkline.harness.commands.verbs import find_verbs
+from trunkline.harness.commands.verbs import find_verbs, list_
 from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
@@ -428,6 +428,15 @@ def test_list_says_what_each_thing_is_in_one_line(what, name, capsys, monkeypatc
     assert main.main(["list", what]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert len(lines[name]) > 10
+
+
+def test_list_alone_has_a_line_for_each_kind(tmp_path, capsys):
+    (tmp_path / "mine" / "20260101-000000").mkdir(parents=True)
+    assert main.main(["list", "--runs", str(tmp_path)]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert tuple(lines) == list_.LISTS
+    assert "crew" in lines["plans"].split(", ")
+    assert lines["runs"].startswith("1: ")
 
 
 def test_new_writes_a_scenario_that_runs_and_whose_comments_are_right(tmp_path, capsys):
