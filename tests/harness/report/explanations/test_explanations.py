@@ -364,7 +364,7 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
     text = "from the fault until the controller halted the task: n3 is lost; 2 s of this are"
-    assert parts["end"].seconds == pytest.approx(2.0, abs=0.1)
+    assert 2.0 < parts["end"].seconds < 2.5
     assert parts["end"].text == f"{text} failover.timeout"
     assert f"{found.expected_s:.3f} s were expected. Task 0 was" in summarize(found, data.history)
     assert "Its time in numbers: 3 parts" in write_page(data)
