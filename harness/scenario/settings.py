@@ -63,7 +63,7 @@ class Stop:
     Options:
         rounds: every worker has done this number of rounds.
         time_s: this time has passed since the run's start.
-        tasks: the run has completed this number of tasks.
+        tasks: this number of tasks has begun; all of them still end, completed or not.
         accuracy_percent: the evaluated model has had this accuracy or more `in_a_row` times; see
             `evaluation`.
         loss: the evaluated model has had this loss or less `in_a_row` times.

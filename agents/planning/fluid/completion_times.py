@@ -57,8 +57,7 @@ def simulate(
 ) -> list[float]:
     """The times in seconds at which the last receiver of each task has its last chunk.
 
-    The tasks share the links. A site hears of one task before the next one starts, if it does not
-    hear of it at once. Other arguments are as in `estimate`.
+    The tasks share the links. Other arguments are as in `estimate`.
     """
     agenda = Agenda()
     links = FluidLinks(agenda, rates_mbps, delays_ms or {}, discipline, auxiliary, paths)
@@ -68,15 +67,12 @@ def simulate(
     def finished(number: int, _: str) -> None:
         finish_s[number] = agenda.now_s
 
-    def told(site: str) -> None:
-        overlay.join(site)
-
     # The overlay numbers tasks as they start, and `task-fcfs` goes by that number.
     for number in sorted(range(len(tasks)), key=lambda number: tasks[number].start_s):
         agenda.run(tasks[number].start_s)
         told_s = tasks[number].told_s
-        overlay.start(tasks[number], partial(finished, number), unready=told_s)
+        task = overlay.start(tasks[number], partial(finished, number), unready=told_s)
         for site, time_s in told_s.items():
-            agenda.call_at(agenda.now_s + time_s, partial(told, site))
+            agenda.call_at(agenda.now_s + time_s, partial(overlay.join, task, site))
     agenda.run()
     return finish_s

@@ -8,7 +8,7 @@ instead. The others were sent in vain.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from trunkline.agents.planning.disciplines import Flow
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
@@ -32,13 +32,11 @@ class FluidOverlay:
     Attributes:
         bytes_in_vain: what offers have brought to sites where no task wanted it.
         started: how many tasks have started.
-        open: the task that waits for each site which has yet to join.
     """
 
     links: FluidLinks
     bytes_in_vain: int = 0
     started: int = 0
-    open: dict[str, RunningTask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.links.arrived = self._arrive
@@ -71,7 +69,7 @@ class FluidOverlay:
         offers: Collection[Offer] = (),
         unready: Collection[str] = (),
         arrived: Callable[[str, int], None] | None = None,
-    ) -> None:
+    ) -> RunningTask:
         """Start a task now.
 
         Args:
@@ -79,7 +77,8 @@ class FluidOverlay:
             received: called with each receiver when it has the whole result.
             offers: early contributions of this task's group. Their sites send again only what the
                 offers do not bring where the task wants it.
-            unready: sites that contribute and pass sums on later, when they `join`.
+            unready: sites that contribute and pass sums on later, when they `join`. Until then
+                they go on sending what they have offered.
             arrived: called with each receiver and chunk of the result when it has the chunk.
         """
         plan, number = job.plan, self.started
@@ -92,40 +91,42 @@ class FluidOverlay:
         flows = {inward: Flow(number, inward) for inward in (True, False)}
         kept = find_kept(plan, trees, offers)
         task = RunningTask(
-            job, trees, missing, received, arrived, flows, offers, kept, set(unready)
-        )
-        self.open |= dict.fromkeys(unready, task)
+            job, trees, missing, received, arrived, flows, offers, kept, set(unready),
+            list_chunks(plan),
+        )  # fmt: skip
         for offer in offers:
             offer.task, offer.flow.task = task, number
-            self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
+            if offer.site not in task.unready:
+                self._drop_unkept(offer)
             for chunk in offer.arrived:
                 self._arrive_early(offer, chunk)
-        chunks = list_chunks(plan)
-        last = {(block, edge): c for c, block in chunks for edge in task.own_edges(c, block)}
-        for chunk, block in chunks:
+        last = {(block, edge): c for c, block in task.chunks for edge in task.own_edges(c, block)}
+        for chunk, block in task.chunks:
             for edge in task.own_edges(chunk, block):
                 made = self._make_chunk(task, block, chunk, edge, last[block, edge], inward=True)
                 self.links.send(made)
             if not trees[block].expected:
                 self._finish_sum(task, block, chunk)
+        return task
 
-    def join(self, site: str) -> bool:
-        """Let a site take part in the task that waits for it; returns False if none does."""
-        task = self.open.pop(site, None)
-        if task is None:
-            return False
+    def join(self, task: RunningTask, site: str) -> None:
+        """Let an unready site take part in a task."""
         task.unready.discard(site)
-        chunks = list_chunks(task.job.plan)
-        last = {block: chunk for chunk, block in chunks}
-        for chunk, block in chunks:
-            trees = task.trees[block]
-            if site in trees.expected:
+        for offer in task.offers:
+            if offer.site == site:
+                self._drop_unkept(offer)
+        own = {
+            (chunk, block): edge
+            for chunk, block in task.chunks
+            if (edge := task.trees[block].parent.get(site)) and (chunk, edge) not in task.kept
+        }
+        last = {block: chunk for chunk, block in own}
+        for chunk, block in task.chunks:
+            if site in task.trees[block].expected:
                 self._arrive_in(task, block, chunk, site)
-            elif edge := trees.parent.get(site):
-                self.links.send(
-                    self._make_chunk(task, block, chunk, edge, last[block], inward=True)
-                )
-        return True
+            elif edge := own.get((chunk, block)):
+                made = self._make_chunk(task, block, chunk, edge, last[block], inward=True)
+                self.links.send(made)
 
     def _arrive(self, chunk: FluidChunk) -> None:
         if isinstance(chunk.of, Offer):
@@ -138,6 +139,12 @@ class FluidOverlay:
     def _drop(self, offer: Offer, unwanted: Callable[[FluidChunk], bool]) -> None:
         """Remove the unwanted chunks of an offer from the queues of the site that sends it."""
         self.links.drop(offer.site, lambda chunk: chunk.of is offer and unwanted(chunk))
+
+    def _drop_unkept(self, offer: Offer) -> None:
+        """Remove what the task of an offer does not want from the queues of its site."""
+        assert offer.task is not None
+        kept = offer.task.kept
+        self._drop(offer, lambda chunk: (chunk.number, chunk.edge) not in kept)
 
     def _arrive_early(self, offer: Offer, chunk: int) -> None:
         if offer.task is None and not offer.revoked:

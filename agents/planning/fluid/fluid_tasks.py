@@ -66,6 +66,7 @@ class RunningTask:
         kept: the blocks of the chunks, by index and edge, that offers bring where the task wants
             them.
         unready: sites that have not begun to take part.
+        chunks: all (chunk, block) pairs in the order in which sites send.
         waiting: how many contributions each sum (block, chunk, site) lacks.
         ready: the chunks that wait at a site until their block is whole, by (block, site, inward).
     """
@@ -79,6 +80,7 @@ class RunningTask:
     offers: Collection[Offer]
     kept: Mapping[tuple[int, Edge], int]
     unready: set[str]
+    chunks: Sequence[tuple[int, int]]
     waiting: dict[tuple[int, int, str], int] = field(default_factory=dict)
     ready: dict[tuple[int, str, bool], list[int]] = field(default_factory=dict)
 

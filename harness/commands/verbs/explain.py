@@ -24,6 +24,9 @@ The parts of a task's time are those of its critical path: the chain of transfer
 it ended. docs/explain.md explains each cause.
 """
 
+RANGES = 6
+"""The most ranges of numbers that a message lists."""
+
 SHOWN = 3
 """The tasks that are explained if none is named."""
 
@@ -106,10 +109,24 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
     if number is None:
         return explain_latest(data.scenario, data.history, tasks, SHOWN)
     if number not in ended:
-        first, last = min(ended), max(ended)
-        gaps = "" if len(ended) == last - first + 1 else "; some of them have not ended"
-        raise terminal.UsageError(f"--task {number}: expected {first} to {last}{gaps}")
+        known = {task.number for task in data.history.tasks}
+        why = "this task has not ended: " if number in known else ""
+        raise terminal.UsageError(f"--task {number}: {why}expected {_list_ranges(ended)}")
     return explain_tasks(data.scenario, data.history, tasks, [number])
+
+
+def _list_ranges(numbers: list[int]) -> str:
+    """Numbers in words: `0 to 16, 18 or 1000017`. A long list is shortened."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    words = [" to ".join(map(str, ends)) for ends in ranges]
+    if len(words) > RANGES:
+        words[RANGES - 2 : -1] = ["..."]
+    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _to_json(found: Explanation) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from trunkline.agents.events.causes import Dropping
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskDropped
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.report.explanations.abandonment import divide_abandoned
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import PLANNED, Part, Run
@@ -45,7 +46,7 @@ class Explanation:
     Attributes:
         steps: the critical path; empty if the task was not completed.
         parts: where the time went, the longest first.
-        main: the part that explains best why it did not end earlier; None without parts.
+        main: the part that explains best why it did not end earlier; None if it was abandoned.
         wait: how its group came together; None for tasks without members that are ready.
         failures: why it was abandoned, or why some members got no result.
         lost_s: by how much it took longer than expected, or until a member gave up, how long others
@@ -100,6 +101,9 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         first = run.split_repair(task, steps[0], (1 + SLOW) * expected_s)
         steps = (*first, *steps[1:])
     parts = _merge(part for step in steps for part in run.divide(task, step))
+    failures = tuple(_list_failures(run, task))
+    if task.all(TaskAbandoned):
+        parts = _sort(divide_abandoned(run, task, failures[0].fault))
     wait = None if wait is None else _add_fault(run, wait)
     made = Explanation(
         task,
@@ -109,10 +113,10 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         _charge_longer_plan(parts, expected_s) if _begins_anew(steps) else parts,
         None,
         wait,
-        tuple(_list_failures(run, task)),
+        failures,
         _measure_lost_s(task, expected_s, wait),
     )
-    return replace(made, main=_choose_main(made))
+    return made if task.all(TaskAbandoned) else replace(made, main=_choose_main(made))
 
 
 def _add_fault(run: Run, wait: Wait) -> Wait:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from rich.table import Table
@@ -36,6 +37,9 @@ TEXTS = {
     "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
+    "before the fault": "the task ran before the fault began",
+    "end": "{text}",
+    "abandonment": "from the halt until the members had answered that none has the result",
 }
 """The causes in words."""
 
@@ -61,7 +65,8 @@ def summarize(found: Explanation, history: History) -> str:
     took = f"{name} took {found.duration_s:.3f} s"
     failed = " ".join(_describe_failure(failure, name, history) for failure in found.failures)
     if found.main is None:
-        return f"{took}. {failed or f'{name} did not end.'}"
+        due = "" if math.isnan(found.expected_s) else f"; {found.expected_s:.3f} s were expected"
+        return f"{took}{due}. {failed or f'{name} did not end.'}"
     why = describe_part(found.main, history)
     head = "main cause" if found.is_slow else "longest part"
     count = len(found.main_parts)

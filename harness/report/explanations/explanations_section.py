@@ -44,8 +44,9 @@ def _explain(found: Explanation, history: History) -> Iterator[Html]:
         )
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
+        what = "The critical path" if found.steps else "Its time"
         yield fold(
-            f"The critical path in numbers: {count_of(len(rows), 'part')}",
+            f"{what} in numbers: {count_of(len(rows), 'part')}",
             table,
             file="trunkline explain",
         )

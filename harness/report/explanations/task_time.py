@@ -44,7 +44,7 @@ from trunkline.topologies.model import Topology
 Cause = Literal[
     "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
     "loss", "delay", "cold start", "queueing", "unexplained", "repair", "longer plan",
-    "contribution", "installation",
+    "contribution", "installation", "before the fault", "end", "abandonment",
 ]  # fmt: skip
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")

@@ -6,7 +6,7 @@ out: digests are empty, and interfaces count nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,6 @@ class FluidLog:
 
     Attributes:
         numbers: the number of each task, in the order in which the overlay starts them.
-        waited_for: the task that waits for each site that was not ready when the task began.
         versions: how often the model of each site that merges results has changed.
         payload: what was sent, by flow, link and phase.
     """
@@ -50,7 +49,6 @@ class FluidLog:
     agenda: Agenda
     events: list[Event] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
-    waited_for: dict[str, NewTask] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     payload: dict[tuple[Flow, Directed, task_events.Phase], Payload] = field(default_factory=dict)
 
@@ -70,17 +68,9 @@ class FluidLog:
         """Log that the controller starts a task."""
         self.add(task_events.TaskStarted, CONTROLLER, **new.describe(settings, version))
 
-    def join_task(self, new: NewTask, find_iteration: Callable[[str], int]) -> None:
-        """Log that the members hear of a task, and that those which are ready contribute."""
-        self.numbers.append(new.number)
-        self.waited_for |= dict.fromkeys(new.unready, new)
-        for site in new.start.group:
-            self.add(task_events.TaskJoined, site, task=new.number)
-            if site not in new.unready:
-                self.contribute(new, site, find_iteration(site))
-
-    def contribute(self, new: NewTask, site: str, iteration: int) -> None:
-        """Log that a member takes part in a task."""
+    def join_task(self, new: NewTask, site: str, iteration: int) -> None:
+        """Log that a member hears of a task and contributes this iteration's model to it."""
+        self.add(task_events.TaskJoined, site, task=new.number)
         self.add(
             task_events.Contributed,
             site,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.event import RUNNER
@@ -110,10 +110,17 @@ class Messages:
         sites = topology.site_names
         return cls(agenda, {site: topology.path_delay_ms(centre, site) / 1e3 for site in sites})
 
-    def call(self, sites: Iterable[str], what: Callable[[], None]) -> None:
-        """Call a function when messages between the controller and all of these have arrived."""
-        wait_s = max((self.delays_s.get(site, 0.0) for site in sites), default=0.0)
-        if wait_s:
-            self.agenda.call_at(self.agenda.now_s + wait_s, what)
+    def find_arrival_s(self, site: str) -> float:
+        """When a message arrives that the controller and a site exchange now, in seconds."""
+        return self.agenda.now_s + self.delays_s.get(site, 0.0)
+
+    def call(self, site: str, what: Callable[[], None]) -> None:
+        """Call a function when a message between the controller and a site has arrived."""
+        self.call_at(self.find_arrival_s(site), what)
+
+    def call_at(self, time_s: float, what: Callable[[], None]) -> None:
+        """Call a function at a time; at once if that has come."""
+        if time_s > self.agenda.now_s:
+            self.agenda.call_at(time_s, what)
         else:
             what()

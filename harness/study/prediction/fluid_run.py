@@ -8,10 +8,8 @@ get exact rates at every update.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 from trunkline.agents.control.driver import Action, NewTask
 from trunkline.agents.events.awareness_events import PlansUpdated, list_rates
@@ -31,11 +29,10 @@ from trunkline.agents.events.task_events import (
     SiteReleased,
     TaskCompleted,
 )
-from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
 from trunkline.agents.planning.fluid.fluid_overlay import FluidOverlay
-from trunkline.agents.planning.fluid.fluid_tasks import FluidTask, Offer
+from trunkline.agents.planning.fluid.fluid_tasks import Offer
 from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready, Start
 from trunkline.harness.faults.fault_types import Redraw, SetLink
@@ -45,6 +42,7 @@ from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study.prediction.fluid_counts import Counts, Expectation, Window
 from trunkline.harness.study.prediction.fluid_log import FluidLog
 from trunkline.harness.study.prediction.fluid_network import ChangingLinks, Messages
+from trunkline.harness.study.prediction.fluid_state import Model, StartedTask, Worker
 from trunkline.harness.study.prediction.fluid_steps import HandOut
 
 
@@ -86,76 +84,17 @@ def list_obstacles(scenario: Scenario) -> Iterator[str]:
         yield "stop: the model trains nothing: expected time, tasks or rounds"
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """The model of a run, and how it is cut into chunks; `branches` are the chunks of each one."""
-
-    model_bytes: int
-    chunk_bytes: int
-    tensor_bytes: tuple[int, ...]
-    branches: tuple[range, ...]
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> _Model:
-        chunk_bytes, tensor_bytes = scenario.scheme.chunk_bytes, scenario.tensor_bytes
-        in_layers = scenario.layers is not None
-        branches = cut_tensors(chunk_bytes, tensor_bytes) if in_layers else ()
-        return cls(scenario.model_bytes, chunk_bytes, tensor_bytes, branches)
-
-    def make_task(self, plan: Plan) -> FluidTask:
-        """A task that moves the model by this plan."""
-        sizes = self.model_bytes, self.chunk_bytes
-        return FluidTask(plan, *sizes, tensor_bytes=self.tensor_bytes)
-
-
-@dataclass(slots=True)
-class _Worker:
-    """A worker.
-
-    Attributes:
-        times: how long its iterations take.
-        iteration: the iteration that it computes, or computes next.
-        batch: the samples in each of its steps; None for the workload's own.
-        locks: how many running tasks in which it is passive will replace its model.
-        computed: the iteration that it has computed and that waits for these tasks.
-        offer: its contribution that is on its way and that no task has taken yet.
-        has_left: whether it does no more rounds.
-    """
-
-    times: Any
-    iteration: int = 0
-    batch: int | None = None
-    locks: int = 0
-    computed: int | None = None
-    offer: Offer | None = None
-    has_left: bool = False
-
-    @classmethod
-    def all_of(cls, scenario: Scenario) -> dict[str, _Worker]:
-        """The workers of a scenario by site."""
-        workload, workers = scenario.workload, scenario.workers
-        times = workload.module.compute_times
-        return {
-            site: cls(times(rank, workers, scenario.seed, **workload.options))
-            for rank, site in enumerate(workers)
-        }
-
-    def take_offer(self) -> Offer | None:
-        """The offer, if there is one; the worker has none then."""
-        offer, self.offer = self.offer, None
-        return offer
-
-
 class _Run:
     """Simulates controller and workers.
 
-    `_running` counts the tasks that run; `_alarm_s` is when the policy ticks next, if it does.
+    `_running` counts the tasks that run; `_waiting` has the task that waits for each site which was
+    not ready; `_alarm_s` is when the policy ticks next, if it does.
     """
 
     def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
         self._scenario, self._stop, self._delays = scenario, scenario.whole_stop, delays
-        self._model = _Model.of(scenario)
+        self._model = Model.of(scenario)
         self._driver = planning.create_driver(scenario)
         self._agenda = Agenda()
         self._log = FluidLog(self._agenda)
@@ -172,10 +111,11 @@ class _Run:
         self._network = ChangingLinks.of(scenario, links, self._is_active, self._log.add)
         self._messages = Messages.of(scenario, self._agenda) if delays else Messages(self._agenda)
         links.set_known_rates(self._driver.planner.rates.rates_mbps)
-        self._workers = _Worker.all_of(scenario)
+        self._workers = Worker.all_of(scenario)
         self._window = Window(begin_s=None if scenario.warm_up.unit else 0.0)
         self._counts = Counts(scenario.samples)
         self._running = 0
+        self._waiting: dict[str, Callable[[], None]] = {}
         self._alarm_s: float | None = None
         self._ended: Ending | None = None
 
@@ -220,8 +160,9 @@ class _Run:
             computed = handed.compute(site, layers)
             self._log.hand_out(handed, site, iteration, computed)
             end_s = max(branch[-1] for branch in computed) + layers.backward_s
-            if window.begin_s is not None and handed.begun_s >= window.begin_s:
-                counts.steps_s.append(end_s - handed.begun_s)
+            told_s = handed.told_s[site]
+            if window.begin_s is not None and told_s >= window.begin_s:
+                counts.steps_s.append(end_s - told_s)
                 counts.stalls_s.append(counts.steps_s[-1] - took_s)
         self._agenda.call_at(end_s, lambda: self._on_computed(site, iteration))
 
@@ -239,24 +180,29 @@ class _Run:
             worker.computed = iteration
             return
         self._log.add(ReadyLogged, site, iteration=iteration)
-        if not self._window.has_stopped and self._overlay.join(site):
-            self._log.contribute(self._log.waited_for.pop(site), site, iteration)
-            self._end_if_enough()
+        if not self._window.has_stopped and site in self._waiting:
+            self._messages.call(site, partial(self._invite, site))
             return
         default = self._driver.planner.default
         if not self._window.has_stopped and default is not None:
             worker.offer = self._overlay.offer(self._model.make_task(default), site)
-        self._decide(Ready(site, iteration), site)
+        self._decide(Ready(site, iteration), self._messages.find_arrival_s(site))
+
+    def _invite(self, site: str) -> None:
+        """Tell a site that has become ready of the task that waits for it."""
+        if not self._window.has_stopped:
+            self._messages.call(site, self._waiting.pop(site))
+            self._end_if_enough()
 
     def _leave(self, site: str) -> None:
         """Let a site do no more rounds."""
         if not self._workers[site].has_left:
             self._workers[site].has_left = True
             self._log.add(WorkerFinished, site, rounds=self._workers[site].iteration)
-            self._decide(Left(site), site)
+            self._decide(Left(site), self._messages.find_arrival_s(site))
 
-    def _decide(self, event: Ready | Left | Ended, *tellers: str) -> None:
-        """Let the policy decide when the controller has heard of the event from these sites."""
+    def _decide(self, event: Ready | Left | Ended, heard_s: float) -> None:
+        """Let the policy decide when the controller hears of the event."""
 
         def heard() -> None:
             self._window.heard_s = self._agenda.now_s
@@ -265,7 +211,7 @@ class _Run:
             if not self._window.has_stopped:
                 self._perform(self._driver.step(event, self._agenda.now_s))
 
-        self._messages.call(tellers, heard)
+        self._messages.call_at(heard_s, heard)
 
     def _perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
@@ -275,16 +221,15 @@ class _Run:
                     self._log.start_task(action, planner.settings, planner.rates.version)
                     if action.count - 1 == self._scenario.warm_up.tasks:
                         self._begin()
-                    begins = partial(self._start, action, self._window.has_begun)
-                    self._messages.call(action.plan.participants(), begins)
+                    self._start(action)
                 case Proceed(site, batch):
                     self._log.add(SiteReleased, CONTROLLER, worker=site)
                     if (offer := self._workers[site].take_offer()) is not None:
                         self._overlay.take_back(offer)
-                    self._messages.call((site,), partial(self._finish_round, site, batch))
+                    self._messages.call(site, partial(self._finish_round, site, batch))
                 case Exclude(site):
                     self._log.add(SiteExcluded, CONTROLLER, worker=site)
-                    self._messages.call((site,), partial(self._leave, site))
+                    self._messages.call(site, partial(self._leave, site))
         self._set_alarm()
 
     def _set_alarm(self) -> None:
@@ -303,43 +248,71 @@ class _Run:
         if not self._window.has_stopped:
             self._perform(self._driver.tick(self._agenda.now_s))
 
-    def _start(self, new: NewTask, counts: bool) -> None:
-        """Start a task; `counts` tells whether the warm-up is over."""
-        plan, start = new.plan, new.start
+    def _start(self, new: NewTask) -> None:
+        """Start a task, in which each site takes part when the controller's message arrives."""
+        plan, start, counts = new.plan, new.start, self._window.has_begun
         if counts and start.is_symmetric and not start.merges:
             self._counts.groups.append(start.weights)
-        begun_s, missing = self._agenda.now_s, set(plan.receivers)
-        locked = start.passive.intersection(plan.receivers, self._workers)
-        for site in locked:
-            self._workers[site].locks += 1
         overlaps = self._model.branches and not start.merges
-        handed = HandOut(new.number, begun_s, plan, self._model.branches) if overlaps else None
-        servers = self._scenario.scheme.servers
+        handed = HandOut(new.number, plan, self._model.branches) if overlaps else None
+        task = StartedTask(new, counts, self._agenda.now_s, handed, set(plan.receivers))
 
         def arrived(site: str, chunk: int) -> None:
             if handed is not None:
                 handed.arrived_s[site][chunk] = self._agenda.now_s
 
-        def received(site: str) -> None:
-            missing.discard(site)
-            self._log.finish(new, site, start.merges or site in servers)
-            took_s = self._agenda.now_s - begun_s
-            if counts and self._hands_out(start) and not self._window.has_stopped:
-                self._counts.pull_s.append(took_s)
-            if not missing:
-                self._end_task(new, counts, took_s)
-            if site in locked:
-                self._unlock(site)
-            elif site not in start.passive and start.then == "proceed":
-                self._finish_round(site, start.batches.get(site), handed)
-
-        self._log.join_task(new, self._find_iteration)
+        self._log.numbers.append(new.number)
         self._network.start()  # timelines start with the first task
         self._running += 1
-        offers = self._take_offers(plan)
-        task = self._model.make_task(plan)
-        self._overlay.start(task, received, offers, new.unready, arrived)
+        called = [site for site in plan.participants() if site not in new.unready]
+        later = [site for site in called if self._messages.find_arrival_s(site) > task.begun_s]
+        for site in called:
+            if site not in later:
+                self._tell(task, site)
+        made, offers = self._model.make_task(plan), self._take_offers(plan)
+        received, unready = partial(self._receive, task), {*new.unready, *later}
+        running = self._overlay.start(made, received, offers, unready, arrived)
+
+        def join(site: str) -> None:
+            self._tell(task, site)
+            self._overlay.join(running, site)
+            if site in task.early:
+                self._receive(task, site)
+
+        self._waiting |= {site: partial(join, site) for site in new.unready}
+        for site in later:
+            self._messages.call(site, partial(join, site))
         self._end_if_enough()
+
+    def _tell(self, task: StartedTask, site: str) -> None:
+        """Let a site hear of a task."""
+        new = task.new
+        task.told.add(site)
+        if task.handed is not None:
+            task.handed.told_s[site] = self._agenda.now_s
+        if site in new.start.group:
+            self._log.join_task(new, site, self._find_iteration(site))
+        if site in new.start.passive and site in new.plan.receivers and site in self._workers:
+            task.locked.add(site)
+            self._workers[site].locks += 1
+
+    def _receive(self, task: StartedTask, site: str) -> None:
+        """Let a receiver have the whole result; it uses it when it has heard of the task."""
+        if site not in task.told:
+            task.early.add(site)
+            return
+        start, servers = task.new.start, self._scenario.scheme.servers
+        task.missing.discard(site)
+        task.heard_s = max(task.heard_s, self._messages.find_arrival_s(site))
+        self._log.finish(task.new, site, start.merges or site in servers)
+        if task.counts and self._hands_out(start) and not self._window.has_stopped:
+            self._counts.pull_s.append(self._agenda.now_s - task.begun_s)
+        if not task.missing:
+            self._end_task(task)
+        if site in task.locked:
+            self._unlock(site)
+        elif site not in start.passive and start.then == "proceed":
+            self._finish_round(site, start.batches.get(site), task.handed)
 
     def _find_iteration(self, site: str) -> int:
         """The iteration that a member contributes; 0 for a server."""
@@ -354,18 +327,20 @@ class _Run:
         workers = [self._workers[site] for site in plan.contributors if site in self._workers]
         return [offer for worker in workers if (offer := worker.take_offer()) is not None]
 
-    def _end_task(self, new: NewTask, counts: bool, task_s: float) -> None:
-        start, servers = new.start, self._scenario.scheme.servers
+    def _end_task(self, task: StartedTask) -> None:
+        new, start, servers = task.new, task.new.start, self._scenario.scheme.servers
+        task_s = self._agenda.now_s - task.begun_s
         self._running -= 1
-        self._counts.tasks_s += [task_s] if counts else []
-        in_window = counts and not self._window.has_stopped
+        self._counts.tasks_s += [task_s] if task.counts else []
+        in_window = task.counts and not self._window.has_stopped
         if in_window and servers and set(servers).issuperset(start.takers):
             self._counts.push_s += [task_s] * len(start.weights)
             self._counts.pushed_s += [self._agenda.now_s] * len(start.weights)
         changes = start.merges or not start.weights.keys() <= start.passive
         self._counts.updates += in_window and changes
-        ended = Ended(new.number, start.group, True, report={"duration_s": task_s})
-        self._decide(ended, *new.plan.receivers)
+        report = {"duration_s": task.heard_s - task.begun_s}
+        ended = Ended(new.number, start.group, True, report=report)
+        self._decide(ended, task.heard_s)
         givers = set(start.group) - set(start.takers) - start.passive
         for site in sorted(givers):
             self._log.add(ContributionTaken, site, task=new.number)
@@ -381,7 +356,7 @@ class _Run:
 
     def _end_if_enough(self) -> None:
         tasks = self._driver.started
-        if tasks == self._stop.tasks and not self._overlay.open:
+        if tasks == self._stop.tasks and not self._waiting:
             self._end(Enough(tasks))
 
     def _update(self) -> None:

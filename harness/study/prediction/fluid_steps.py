@@ -17,16 +17,16 @@ class HandOut:
 
     Attributes:
         task: the task's number.
-        begun_s: when the task began, in seconds.
+        told_s: when each site heard of the task, in seconds.
         plan: the plan; all of a `whole` block can be used when its last chunk is there.
         branches: the chunks of each branch.
         arrived_s: site -> chunk -> time in seconds.
     """
 
     task: int
-    begun_s: float
     plan: Plan
     branches: Sequence[range]
+    told_s: dict[str, float] = field(default_factory=dict)
     arrived_s: defaultdict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def compute(self, site: str, model: LayeredModel) -> list[tuple[int, float, float, float]]:
@@ -35,7 +35,8 @@ class HandOut:
         Each comes with its arrival, and the start and the end of its forward computation, in
         seconds.
         """
-        usable_s = dict(self.arrived_s[site])
+        told_s = self.told_s[site]
+        usable_s = {chunk: max(t_s, told_s) for chunk, t_s in self.arrived_s[site].items()}
         for block in self.plan.blocks:
             if block.whole:
                 last_s = max(usable_s[chunk] for chunk in block.indexes())

@@ -20,7 +20,7 @@ from rich.console import Console
 from trunkline.harness import runs
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.commands import main, terminal
-from trunkline.harness.commands.verbs import find_verbs
+from trunkline.harness.commands.verbs import find_verbs, list_
 from trunkline.harness.config import units
 from trunkline.harness.kernel import KernelError, build
 from trunkline.harness.live import progress
@@ -430,6 +430,15 @@ def test_list_says_what_each_thing_is_in_one_line(what, name, capsys, monkeypatc
     assert len(lines[name]) > 10
 
 
+def test_list_alone_has_a_line_for_each_kind(tmp_path, capsys):
+    (tmp_path / "mine" / "20260101-000000").mkdir(parents=True)
+    assert main.main(["list", "--runs", str(tmp_path)]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert tuple(lines) == list_.LISTS
+    assert "crew" in lines["plans"].split(", ")
+    assert lines["runs"].startswith("1: ")
+
+
 def test_new_writes_a_scenario_that_runs_and_whose_comments_are_right(tmp_path, capsys):
     path = tmp_path / "mine.yaml"
     assert main.main(["new", str(path)]) == 0
@@ -729,9 +738,15 @@ def test_a_name_says_which_run_it_stands_for_and_a_folder_does_not(tmp_path, mon
 
 
 @pytest.mark.parametrize(
-    ("ended", "said"), [([4, 5, 6], "4 to 6\n"), ([1, 3], "1 to 3; some of them have not ended\n")]
+    ("ended", "said"),
+    [
+        ([4, 5, 6], "4 to 6\n"),
+        ([1, 3], "1 or 3\n"),
+        ([0, 1, 2, 4, 1000005, 1000006], "0 to 2, 4 or 1000005 to 1000006\n"),
+        (range(0, 40, 2), "0, 2, 4, 6, ... or 38\n"),
+    ],
 )
-def test_a_task_that_did_not_end_is_answered_with_the_range(
+def test_a_task_that_did_not_end_is_answered_with_the_ranges_of_those_that_did(
     ended, said, run_dir, monkeypatch, capsys
 ):
     from trunkline.harness.report import outputs
@@ -743,9 +758,10 @@ def test_a_task_that_did_not_end_is_answered_with_the_range(
         history=SimpleNamespace(tasks=tasks, is_predicted=False),
     )
     monkeypatch.setattr(outputs, "read", lambda folder: data)
-    for number in ("-1", "99"):
+    tasks.append(SimpleNamespace(number=98, duration_s=None))
+    for number, why in (("-1", ""), ("99", ""), ("98", "this task has not ended: ")):
         assert main.main(["explain", str(run_dir), "--task", number]) == 64
-        assert capsys.readouterr().err == f"trunkline: --task {number}: expected {said}"
+        assert capsys.readouterr().err == f"trunkline: --task {number}: {why}expected {said}"
 
 
 def test_report_shows_several_runs_on_one_page(run_dir, tmp_path, monkeypatch, capsys):

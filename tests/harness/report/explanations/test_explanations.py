@@ -10,7 +10,7 @@ import json
 import pytest
 from inside import run_all
 
-from trunkline.agents.events.task_events import TaskHalted
+from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
@@ -265,6 +265,7 @@ def runs(embedded, tmp_path_factory):
     texts = {cause.replace(" ", "_"): text for cause, (text, _, _) in CAUSES.items()}
     texts["lost_member"], texts["roundabout"] = LOST_MEMBER, ROUNDABOUT
     texts["budget"] = write(BUDGET, scheme="{policy: bsp, plan: crew}", tasks=3)
+    texts["abandoned"] = write("timeline: [{at: 100 ms, do: isolate n3}]", model="2 MB", tasks=2)
     texts["held"] = write(HELD, compute="2 s", tasks=3)
     texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
     for name, text in texts.items():
@@ -350,6 +351,23 @@ def test_a_task_that_failed_for_a_member_names_the_fault_and_comes_first(runs):
         assert each.is_notable
     worst = explain_latest(data.scenario, data.history, data.tables["tasks"], len(failed))
     assert failed.keys() & {each.task.number for each in worst}
+
+
+def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
+    data = runs["abandoned"]
+    found = explain_all(data)[0]
+    assert found.task.all(TaskAbandoned) and found.main is None
+    parts = {part.cause: part for part in found.parts}
+    assert {cause: part.fault for cause, part in parts.items()} == {
+        "before the fault": 0, "end": None, "abandonment": None,
+    }  # fmt: skip
+    assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
+    assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
+    text = "from the fault until the controller halted the task: n3 is lost; 2 s of this are"
+    assert 2.0 < parts["end"].seconds < 2.5
+    assert parts["end"].text == f"{text} failover.timeout"
+    assert f"{found.expected_s:.3f} s were expected. Task 0 was" in summarize(found, data.history)
+    assert "Its time in numbers: 3 parts" in write_page(data)
 
 
 def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):

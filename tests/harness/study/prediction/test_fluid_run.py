@@ -57,10 +57,11 @@ def test_samples_are_those_of_finished_rounds():
 @pytest.mark.parametrize(
     ("overrides", "task_s", "window_s"),
     [
-        # n2's message takes 0.1 s to the controller at n1, and so does the answer. Then the last
-        # chunk takes 0.1 s more. That n2 has done its rounds is known 0.1 s later.
-        ((), 1.1, 3 * 2.3 + 0.1),
-        (("stop={tasks: 2}",), 1.1, 2.3 + 1.2),  # the run is told to stop as the last task starts
+        # n2's message takes 0.1 s to the controller at n1, where the task starts after 1.1 s. n1
+        # begins at once, and n2 has its last chunk after 2.2 s. n2 begins when it hears, and n1 has
+        # its last chunk after 2.3 s. So a round takes 2.2 s, and the first one 0.1 s more.
+        ((), 1.2, 3 * 2.2 + 0.1),
+        (("stop={tasks: 2}",), 1.2, 3.3),  # the run is told to stop as the last task starts
         (("topology.delays=0 ms",), 1.0, 6.0),
     ],
 )
