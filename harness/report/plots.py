@@ -30,7 +30,7 @@ from trunkline.harness.record.targets import NO_TARGET, Target
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults import fault_bands
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.pages.tasks_section import TOLERANCE
+from trunkline.harness.report.pages.tasks_section import ORDER, TOLERANCE
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -323,8 +323,10 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_
     axes.axhline(1, color=GREY, lw=0.8)
     axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
     ratio = ratio.dropna()
-    axes.set(xlabel="task, in order of start", ylabel="ratio")
+    axes.set(xlabel=ORDER, ylabel="ratio")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    names = dict(enumerate(tasks["task"].map(str)))
+    axes.xaxis.set_major_formatter(lambda place, _: names.get(place, ""))
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
     if high > LINEAR_RATIO:
         axes.set_yscale("log")

@@ -6,10 +6,8 @@ are hatched, and a disturbed link is a line above the rows of both its ends.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -21,6 +19,7 @@ from trunkline.harness.report.faults.fault_layout import (
     WIDTH_IN,
     Lane,
     clip_s,
+    find_rows_during,
     lay_out,
 )
 
@@ -64,12 +63,9 @@ def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFra
 
     The first band has a label for the legend.
     """
-    end_s = tasks["end_s"].fillna(math.inf)
     label = "during a fault"
     for fault in faults:
-        from_s, until_s = clip_s(fault, (0.0, math.inf))
-        during = (tasks["start_s"] < until_s) & (end_s > from_s)
-        for row in np.flatnonzero(during) if fault.started.targets else ():
+        for row in find_rows_during(fault, tasks):
             span = (row - 0.5, row + 0.5)
             axes.axvspan(*span, color=COLOUR, alpha=BEHIND, lw=0, zorder=0, label=label)
             label = "_"  # in no legend

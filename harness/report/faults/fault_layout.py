@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from trunkline.harness.config.document import make_printable
 from trunkline.harness.record.history import Disturbance
@@ -75,6 +78,16 @@ def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, fl
     """The start and end of a fault in seconds; one that nothing ended lasts to the window's end."""
     start_s = fault.started.t_ns / 1e9
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
+
+
+def find_rows_during(fault: Disturbance, tasks: pd.DataFrame) -> list[int]:
+    """The rows of the tasks that ran during a fault; none if it has no target."""
+    if not fault.started.targets:
+        return []
+    from_s, until_s = clip_s(fault, (0.0, math.inf))
+    end_s = tasks["end_s"].fillna(math.inf)
+    during = (tasks["start_s"] < until_s) & (end_s > from_s)
+    return [row for row, is_during in enumerate(during) if is_during]
 
 
 def shorten(text: str, most: int = CHARACTERS) -> str:

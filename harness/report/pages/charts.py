@@ -75,11 +75,17 @@ class Frame:
     y: Scale
 
     def draw_axes(
-        self, x_label: str, y_label: str = "", whole_x: bool = False, whole_y: bool = False
+        self,
+        x_label: str,
+        y_label: str = "",
+        whole_x: bool = False,
+        whole_y: bool = False,
+        x_names: Sequence[str] = (),
     ) -> Html:
         """Draw grid lines, numbers and labels. An axis without a label has no numbers.
 
-        With `whole_x` and `whole_y`, that axis has ticks at whole numbers only.
+        With `whole_x` and `whole_y`, that axis has ticks at whole numbers only. With `x_names`,
+        these stand at 0, 1, 2, ... in place of numbers.
         """
         left, right = self.x.start, self.x.end
         bottom, top = self.y.start, self.y.end
@@ -91,9 +97,17 @@ class Frame:
             for v in y_ticks
         ]
         x_ticks = [v for v in self.x.ticks(10) if not whole_x or v == round(v)]
+        if x_names:
+            x_ticks = [v for v in x_ticks if 0 <= v < len(x_names)]
         lines += [Html(f"M{number(self.x(v))} {number(bottom)}V{number(top)}") for v in x_ticks]
         names += [
-            tag("text", format_value(v), x=self.x(v), y=bottom + 18, class_="tick middle")
+            tag(
+                "text",
+                x_names[int(v)] if x_names else format_value(v),
+                x=self.x(v),
+                y=bottom + 18,
+                class_="tick middle",
+            )
             for v in x_ticks
             if x_label
         ]
@@ -145,16 +159,20 @@ def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) ->
 
 
 def make_legend(
-    entries: Iterable[tuple[str, str]], shape: str = "bar", lines: Container[str] = ()
+    entries: Iterable[tuple[str, str]],
+    shape: str = "bar",
+    lines: Container[str] = (),
+    bars: Container[str] = (),
 ) -> Html:
     """A legend of (CSS class, meaning) entries; `shape` is `bar`, `dot` or `line`.
 
-    Classes in `lines` are drawn as lines in any case.
+    Classes in `lines` are drawn as lines in any case, and those in `bars` as bars.
     """
-    made = [
-        tag("li", _draw_key(kind, "line" if kind in lines else shape), text)
-        for kind, text in entries
-    ]
+
+    def find_shape(kind: str) -> str:
+        return "line" if kind in lines else "bar" if kind in bars else shape
+
+    made = [tag("li", _draw_key(kind, find_shape(kind)), text) for kind, text in entries]
     return tag("ul", made, class_="legend")
 
 

@@ -209,7 +209,11 @@ def _write_tasks(data: RunData) -> list[Child]:
         *tasks_section.list_tasks(found),
         file="tables/tasks.csv" if len(found) > MAX_PRINTED_ROWS else None,
     )
-    return [tag("p", words), tasks_section.draw_times(found, data.verdict.took), numbers]
+    return [
+        tag("p", words),
+        tasks_section.draw_times(found, data.verdict.took, data.history.faults),
+        numbers,
+    ]
 
 
 def _draw_timeline(data: RunData) -> list[Child]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.faults.fault_layout import find_rows_during
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
@@ -21,13 +23,17 @@ ROWS = 200
 TOLERANCE = 0.15
 """The relative difference between measured and expected time that needs no explanation."""
 
-ORDER = "task, in order of start"
+LABELLED = 12
+"""Up to this number of tasks without a result, the picture has their numbers."""
+
+ORDER = "number of the task, in order of start"
 
 
-def draw_times(tasks: pd.DataFrame, took: str) -> Html:
+def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = ()) -> Html:
     """Draw times, estimates and bounds by task, and below times over expected ones.
 
-    `took` says where the times come from: `measured` or `predicted`.
+    `took` says where the times come from: `measured` or `predicted`. Tasks that ran during a fault
+    have a band.
     """
     expected = tasks["estimate_s"] + tasks["latency_s"]
     completed = (tasks["outcome"] == "completed").to_numpy()
@@ -39,10 +45,14 @@ def draw_times(tasks: pd.DataFrame, took: str) -> Html:
     ratio = (tasks["duration_s"] / expected).where(completed)
     ratios = ratio.notna().any()
     height = 462.0 if ratios else 296.0
+    names = tasks["task"].map(str).tolist()
+    rows = sorted({row for fault in faults for row in find_rows_during(fault, tasks)})
     parts = [
-        upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True),
+        _draw_bands(rows, upper),
+        upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True, x_names=names),
         draw(tasks, expected, completed, upper),
-        _draw_ratios(ratio, x, many, took) if ratios else None,
+        _name_failed(tasks[~completed], upper),
+        _draw_ratios(ratio, x, many, took, names, rows) if ratios else None,
     ]
     label = (
         f"{took.capitalize()}, estimated and least possible times of {len(tasks)} tasks. "
@@ -52,13 +62,15 @@ def draw_times(tasks: pd.DataFrame, took: str) -> Html:
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
     if not completed.all():
         entries.append(("stroke-fault", "abandoned or unfinished"))
+    if rows:
+        entries.append(("fill-band", "during a fault"))
     shown = [entry for entry in entries if entry[0] != "stroke-orange" or expected.notna().any()]
     note = ""
     if many:
         size = -(-len(tasks) // SINGLE)
         note = f" Lines are medians of {size} consecutive tasks, areas their range."
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
-    legend = charts.make_legend(shown, "dot", lines)
+    legend = charts.make_legend(shown, "dot", lines, bars={"fill-band"})
     return charts.make_figure(
         charts.draw_picture(height, label, *parts, fits=True), summarize(tasks, took) + note, legend
     )
@@ -97,6 +109,23 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
     if len(tasks) > ROWS:
         made.append(tag("p", f"The first {ROWS} of {len(tasks)}; tables/tasks.csv has all."))
     return made
+
+
+def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
+    """Draw a band behind these tasks."""
+    spans = charts.merge(((frame.x(row - 0.5), frame.x(row + 0.5)) for row in rows), 0.01, 0.0)
+    top, bottom = frame.y.end, frame.y.start
+    return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
+
+
+def _name_failed(failed: pd.DataFrame, frame: Frame) -> list[Html]:
+    """Write the numbers of tasks without a result above their dots; of many nothing."""
+    known = failed[failed["duration_s"].notna()]
+    return [
+        tag("text", row["task"], x=frame.x(place), y=frame.y(row["duration_s"]) - 8,
+            class_="tick middle")
+        for place, row in (known.iterrows() if len(known) <= LABELLED else ())
+    ]  # fmt: skip
 
 
 def _draw_single(
@@ -157,7 +186,14 @@ def _draw_grouped(
     ]
 
 
-def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool, took: str) -> Html:
+def _draw_ratios(
+    ratio: pd.Series[float],
+    x: Scale,
+    many: bool,
+    took: str,
+    names: Sequence[str],
+    rows: Sequence[int],
+) -> Html:
     """Draw times over expected ones, and the band of small differences."""
     known = ratio.dropna()
     low, high = float(known.min()), float(known.max())
@@ -173,8 +209,9 @@ def _draw_ratios(ratio: pd.Series[float], x: Scale, many: bool, took: str) -> Ht
     band = (x.start, y(1 + TOLERANCE), x.end - x.start, y(1 - TOLERANCE) - y(1 + TOLERANCE))
     return tag(
         "g",
+        _draw_bands(rows, frame),
         charts.draw_bars([band], "fill-wait"),
-        frame.draw_axes(ORDER, f"{took} / expected", whole_x=True),
+        frame.draw_axes(ORDER, f"{took} / expected", whole_x=True, x_names=names),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
         charts.draw_dots(_place(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
     )

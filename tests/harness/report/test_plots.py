@@ -120,7 +120,7 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     figure = plots.draw_task_times(tasks())
     upper, lower = figure.axes
     assert upper.get_ylabel() == "task time (s)"
-    assert lower.get_xlabel() == "task, in order of start"
+    assert lower.get_xlabel() == "number of the task, in order of start"
     lines = {line.get_label(): list(line.get_ydata()) for line in upper.lines}
     assert lines == {
         "lower bound (cut)": [0.5, 0.5, 0.5],
