@@ -325,7 +325,7 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_
     ratio = ratio.dropna()
     axes.set(xlabel=ORDER, ylabel="ratio")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    names = dict(enumerate(tasks["task"].map(str)))
+    names = {float(place): str(number) for place, number in enumerate(tasks["task"])}
     axes.xaxis.set_major_formatter(lambda place, _: names.get(place, ""))
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
     if high > LINEAR_RATIO:

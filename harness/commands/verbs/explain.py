@@ -40,7 +40,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--task",
         type=terminal.parse_whole,
         metavar="N",
-        help="the number of a task (default: the three that lost most time, compared with their "
+        help="the number of a task (default: up to three that lost most time, compared with their "
         "plans)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per task")
@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
+    from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -61,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
-    chosen = _choose(data, arguments.task)
+    found = _choose(data, arguments.task)
+    chosen = found if arguments.task is not None else _list_worst(found)
     if arguments.json:
         for each in chosen:
             print(json.dumps(_to_json(each)))
@@ -70,7 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
     if data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     if arguments.task is None:
-        console.print(explanation_text.list_lost(chosen), soft_wrap=True)
+        for said in (
+            explanation_text.list_lost(chosen),
+            *describe_fault_costs(found, data.history),
+        ):
+            console.print(said, markup=False, soft_wrap=True)
     for number, each in enumerate(chosen):
         if number or arguments.task is None:
             console.print()
@@ -99,7 +105,7 @@ def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
 
 
 def _choose(data: RunData, number: int | None) -> list[Explanation]:
-    """The named task, or those that lost most time."""
+    """The named task, or those that lost most time, the worst first."""
     from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
     tasks = data.tables["tasks"]
@@ -107,12 +113,18 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
     if not ended:
         raise terminal.UsageError("explain: no task of this run has ended")
     if number is None:
-        return explain_latest(data.scenario, data.history, tasks, SHOWN)
+        return explain_latest(data.scenario, data.history, tasks)
     if number not in ended:
         known = {task.number for task in data.history.tasks}
         why = "this task has not ended: " if number in known else ""
         raise terminal.UsageError(f"--task {number}: {why}expected {_list_ranges(ended)}")
     return explain_tasks(data.scenario, data.history, tasks, [number])
+
+
+def _list_worst(found: list[Explanation]) -> list[Explanation]:
+    """The first task, and up to two others that lost a considerable share of their times."""
+    worst, *others = found[:SHOWN]
+    return [worst, *(each for each in others if each.is_notable)]
 
 
 def _list_ranges(numbers: list[int]) -> str:
@@ -142,4 +154,5 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "path": [asdict(step) for step in found.steps],
         "wait": None if found.wait is None else asdict(found.wait),
         "failures": [asdict(each) for each in found.failures],
+        "faults_s": found.costs_s,
     }

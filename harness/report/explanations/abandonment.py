@@ -21,7 +21,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     faults = (each.started.t_ns for each in run.history.faults if each.started.fault == fault)
     begun_ns = min(max(next(faults, started_ns), started_ns), last.t_ns)
     if begun_ns > started_ns:
-        yield Part("before the fault", (begun_ns - started_ns) / 1e9, "", fault)
+        yield Part("before the fault", (begun_ns - started_ns) / 1e9, "", text=f"fault {fault}")
     why = f"{'halted' if halts else 'abandoned'} the task: {run.faults.describe(last.cause, fault)}"
     lost_ns = run.faults.find_silence_end(last.cause, fault, last.t_ns)
     silent_s = min(run.timeout_ns, lost_ns - begun_ns) / 1e9

@@ -24,6 +24,19 @@ from trunkline.harness.scenario.settings import Scenario
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
 
+LEAST_S = 0.001
+"""What kept the controller from hearing of a site for less than this is not named."""
+
+DISTURBED = 0.1
+"""A fault that cost a task more than this share of its expected time is worth a word."""
+
+MOST = 60
+"""Of a run, so many tasks that lost most time are explained."""
+
+
+EXPECTED = (*PLANNED, "before the fault")
+"""The causes that are no reason why a task was late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -39,7 +52,7 @@ class Failure:
     missing: Missing | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
     """Why a task took `duration_s`, where `expected_s` was predicted for its plan.
 
@@ -70,15 +83,47 @@ class Explanation:
         return self.duration_s > (1 + SLOW) * self.expected_s
 
     @property
+    def is_abandoned(self) -> bool:
+        """Whether no member got a result."""
+        return bool(self.task.all(TaskAbandoned))
+
+    @property
+    def costs_s(self) -> dict[int, float]:
+        """The time that each fault cost the task, in seconds, by the number of the fault.
+
+        An abandoned task lost all of its time to the fault behind its end.
+        """
+        found: defaultdict[int, float] = defaultdict(float)
+        for part in self.parts:
+            if part.fault is not None:
+                found[part.fault] += part.seconds
+        for failure in self.failures:
+            if failure.fault is not None:
+                found[failure.fault] += self.duration_s if self.is_abandoned else 0.0
+        if self.wait is not None:
+            if self.wait.fault is not None:
+                found[self.wait.fault] += self.wait.decide_s
+            if self.wait.held is not None and self.wait.held.stop.fault is not None:
+                found[self.wait.held.stop.fault] += self.wait.held.lost_s
+        return dict(found)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether faults cost it a considerable share of its expected time."""
+        return sum(self.costs_s.values()) > DISTURBED * self.expected_s
+
+    @property
     def main_parts(self) -> tuple[Part, ...]:
         """The parts of the main cause of a slow task: all that the same fault caused.
 
-        Of other tasks, and of a main cause that was expected, it is one part.
+        Of a main cause that was expected, and of other tasks without a fault, it is one part.
         """
-        if self.main is None or not self.is_slow or self.main.cause in PLANNED:
+        if self.main is None or self.main.cause in EXPECTED:
             return () if self.main is None else (self.main,)
+        if not self.is_slow and self.main.fault is None:
+            return (self.main,)
         cause = _name_cause(self.main)
-        others = (part for part in self.parts if part.cause not in PLANNED)
+        others = (part for part in self.parts if part.cause not in EXPECTED)
         return tuple(part for part in others if _name_cause(part) == cause)
 
     @property
@@ -88,9 +133,9 @@ class Explanation:
 
     @property
     def is_notable(self) -> bool:
-        """Whether it was slow, failed for a member, or began late because of a fault."""
+        """Whether it was slow, failed for a member, or lost time or began late for a fault."""
         began_late = self.wait is not None and self.wait.is_late
-        return self.is_slow or bool(self.failures) or began_late
+        return self.is_slow or bool(self.failures) or began_late or self.is_disturbed
 
 
 def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Explanation:
@@ -133,7 +178,8 @@ def _add_fault(run: Run, wait: Wait) -> Wait:
     site, ready_ns = wait.heard
     late = run.find_late_word(site, run.controller_site, ready_ns)
     silent = run.find_silence(site, wait.span)
-    causes = [cause for cause in (late, silent) if cause and cause.seconds >= LATE * wait.decide_s]
+    least_s = max(LATE * wait.decide_s, LEAST_S)
+    causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]
     if not causes:
         return wait
     cause = max(causes, key=lambda part: part.seconds)
@@ -212,14 +258,16 @@ def _sort(parts: Iterable[Part]) -> tuple[Part, ...]:
 def _choose_main(found: Explanation) -> Part | None:
     """Of a slow task the cause that took longest and was not expected, else the longest part.
 
-    All that the same fault caused counts as one cause.
+    All that the same fault caused counts as one cause. Of a task that was not slow it is a fault
+    that cost it a considerable share of its time.
     """
     by_cause: defaultdict[str | int, float] = defaultdict(float)
     for part in found.parts:
-        if part.cause not in PLANNED:
+        if part.cause not in EXPECTED and (found.is_slow or part.fault is not None):
             by_cause[_name_cause(part)] += part.seconds
     late_s = found.duration_s - found.expected_s
-    if found.is_slow and sum(by_cause.values()) >= late_s / 2:
+    enough_s = late_s / 2 if found.is_slow else DISTURBED * found.expected_s
+    if by_cause and sum(by_cause.values()) >= enough_s:
         cause = max(by_cause, key=lambda each: by_cause[each])
         return next(part for part in found.parts if _name_cause(part) == cause)
     return next(iter(found.parts), None)
@@ -240,7 +288,7 @@ def explain_tasks(
 
 
 def explain_latest(
-    scenario: Scenario, history: History, tasks: pd.DataFrame, count: int
+    scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
     expected_s, waits = _list_expected(tasks), find_waits(history)

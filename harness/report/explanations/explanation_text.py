@@ -37,7 +37,7 @@ TEXTS = {
     "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
-    "before the fault": "the task ran before the fault began",
+    "before the fault": "the task ran before {text} began",
     "end": "{text}",
     "abandonment": "from the halt until the members had answered that none has the result",
 }
@@ -68,7 +68,9 @@ def summarize(found: Explanation, history: History) -> str:
         due = "" if math.isnan(found.expected_s) else f"; {found.expected_s:.3f} s were expected"
         return f"{took}{due}. {failed or f'{name} did not end.'}"
     why = describe_part(found.main, history)
-    head = "main cause" if found.is_slow else "longest part"
+    head = "longest part"
+    if found.is_slow or found.main.fault is not None:
+        head = "main cause" if found.is_slow else "main delay"
     count = len(found.main_parts)
     longest = f" in {count} parts, the longest of {found.main.seconds:.3f} s" if count > 1 else ""
     summary = (

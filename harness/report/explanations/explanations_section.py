@@ -1,4 +1,4 @@
-"""The section on why tasks were slow (pure)."""
+"""The section on what faults cost, and on why tasks were slow (pure)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
@@ -19,19 +20,27 @@ SHOWN = 5
 """The most tasks that the page explains."""
 
 
-def explain_slow_tasks(found: list[Explanation], history: History) -> list[Child]:
-    """Explain each notable task: its main cause, and where its time went. None without any."""
+def explain_lost_time(found: list[Explanation], history: History) -> list[Child]:
+    """Say what each fault cost, and explain notable tasks; nothing without any.
+
+    Those that failed come first, then those that lost most time.
+    """
+    costs = [tag("li", keep_together(each)) for each in describe_fault_costs(found, history)]
     slow = [each for each in found if each.is_notable]
-    if not slow:
+    if not costs and not slow:
         return []
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
-        "decided when it ended. Those that lost most time come first. ",
+        "decided when it ended. Those that failed come first, then those that lost most time. ",
         tag("code", "trunkline explain RUN --task N"),
         " explains any task.",
     )
-    explained = (tag("div", *_explain(each, history), class_="slow") for each in slow)
-    return [tag("p", *words), *explained]
+    shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]
+    explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
+    return [
+        tag("ul", costs) if costs else None,
+        *([tag("p", *words), *explained] if slow else []),
+    ]
 
 
 def _explain(found: Explanation, history: History) -> Iterator[Html]:

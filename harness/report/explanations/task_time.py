@@ -114,7 +114,12 @@ class Run:
             case "transfer":
                 yield from self._divide_transfer(task, step)
             case "repair":
-                yield self._explain_repair(task, step)
+                repair = self._explain_repair(task, step)
+                before_s = self._measure_before_s(repair.fault, step)
+                if before_s > 0:
+                    text = f"fault {repair.fault}"
+                    yield Part("before the fault", before_s, step.site, text=text)
+                yield replace(repair, seconds=repair.seconds - before_s)
             case "contribution":
                 yield from self._divide_contribution(step)
             case "installation":
@@ -132,6 +137,11 @@ class Run:
         if silent_s > 0:
             how += f", and {silent_s:.3g} s of this are failover.timeout"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
+
+    def _measure_before_s(self, fault: int | None, step: PathStep) -> float:
+        """How long a step had lasted when a fault began, in seconds; 0 if it began before."""
+        begun_ns = (e.started.t_ns for e in self.history.faults if e.started.fault == fault)
+        return max(0.0, min(step.end_ns, next(begun_ns, 0)) - step.start_ns) / 1e9
 
     def _find_repair(
         self, task: Task, end_ns: int
@@ -323,7 +333,8 @@ class Run:
             needed = ", which the repair needed,"
             yield Part("cold start", cold_s, where, first.fault, text=needed)
             return
-        fault = self.faults.find({where, *ends}, HARMS, since_ns, since_ns) if since_ns else None
+        noticed_ns = since_ns - self.faults.detection_ns  # what broke the connection before it
+        fault = self.faults.find({where, *ends}, HARMS, noticed_ns, since_ns) if since_ns else None
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         yield Part("cold start", cold_s, where, fault, text=text)
 

@@ -60,7 +60,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
     parts = [
         Section("summary", "Summary", [frame.write_tiles(_list_tiles(data))]),
         Section("tasks", "Task times", _write_tasks(data)),
-        Section("slow", "Slow and failed tasks", _explain_slow_tasks(data)),
+        Section("lost", "Lost time", _explain_lost_time(data)),
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
@@ -166,12 +166,11 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     )
 
 
-def _explain_slow_tasks(data: RunData) -> list[Child]:
+def _explain_lost_time(data: RunData) -> list[Child]:
     if data.scenario.runs_programs or data.history.is_predicted:
         return []
-    tasks = data.tables["tasks"]
-    found = explain_latest(data.scenario, data.history, tasks, explanations_section.SHOWN)
-    return explanations_section.explain_slow_tasks(found, data.history)
+    found = explain_latest(data.scenario, data.history, data.tables["tasks"])
+    return explanations_section.explain_lost_time(found, data.history)
 
 
 def _changes_rates(data: RunData) -> bool:

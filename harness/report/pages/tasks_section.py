@@ -51,7 +51,7 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
         _draw_bands(rows, upper),
         upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True, x_names=names),
         draw(tasks, expected, completed, upper),
-        _name_failed(tasks[~completed], upper),
+        _name_failed(tasks, completed, upper),
         _draw_ratios(ratio, x, many, took, names, rows) if ratios else None,
     ]
     label = (
@@ -118,14 +118,13 @@ def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
     return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
 
 
-def _name_failed(failed: pd.DataFrame, frame: Frame) -> list[Html]:
+def _name_failed(tasks: pd.DataFrame, completed: NDArray[np.bool_], frame: Frame) -> Iterator[Html]:
     """Write the numbers of tasks without a result above their dots; of many nothing."""
-    known = failed[failed["duration_s"].notna()]
-    return [
-        tag("text", row["task"], x=frame.x(place), y=frame.y(row["duration_s"]) - 8,
-            class_="tick middle")
-        for place, row in (known.iterrows() if len(known) <= LABELLED else ())
-    ]  # fmt: skip
+    durations_s = tasks["duration_s"].to_numpy()
+    failed = np.flatnonzero(~completed & np.isfinite(durations_s)).tolist()
+    for row in failed if len(failed) <= LABELLED else ():
+        place = {"x": frame.x(row), "y": frame.y(durations_s[row]) - 8}
+        yield tag("text", str(tasks["task"].iloc[row]), **place, class_="tick middle")
 
 
 def _draw_single(

@@ -375,12 +375,12 @@ def test_show_predicts_a_run_by_the_fluid_model(tmp_path, capsys):
     assert main.main(["show", str(file), "--fluid"]) == 0
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert shown == [
-        ["task_s", "1.1", "s"],
+        ["task_s", "1.2", "s"],
         ["rounds", "3"],
-        ["window_s", "7", "s"],
-        ["update_s", "2.333", "s"],
+        ["window_s", "6.7", "s"],
+        ["update_s", "2.233", "s"],
         ["rho", "0"],
-        ["samples_per_s", "27.43"],
+        ["samples_per_s", "28.66"],
     ]
     override = ["--set", "timeline=[{at: 1 s, do: kill n1}]"]
     assert main.main(["show", str(file), "--fluid", *override]) == 64

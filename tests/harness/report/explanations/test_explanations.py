@@ -15,6 +15,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.task_time import PLANNED
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
@@ -318,11 +319,17 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     folder, data = runs.home / "stop", runs["stop"]
     assert main.main(["explain", str(folder), "--json"]) == 0
     first, *others = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (first["task"], first["main"]["cause"], len(others)) == (0, "stop", 2)
-    lost_s = [first["lost_s"], *(each["lost_s"] for each in others)]
-    assert lost_s == sorted(lost_s, reverse=True)
+    # Of the other tasks none lost a considerable share of its time.
+    assert (first["task"], first["main"]["cause"], others) == (0, "stop", [])
+    assert sum(first["faults_s"].values()) == pytest.approx(first["main_s"])
     assert main.main(["explain", str(folder)]) == 0
-    assert capsys.readouterr().out.startswith(f"Lost time: task 0 ({lost_s[0]:.3f} s), task ")
+    said = capsys.readouterr().out
+    assert said.startswith(f"Lost time: task 0 ({first['lost_s']:.3f} s). That is time beyond ")
+    assert said.splitlines()[1].startswith("Fault 0 (")
+    assert f", cost tasks {first['faults_s']['0']:.3f} s: task 0 took longer" in said
+    assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
+    lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
+    assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
     assert main.main(["explain", str(runs.home / "cold_start")]) == 0
     assert capsys.readouterr().out.count("all means leave out the first N tasks.") == 1
     assert main.main(["explain", str(folder), "--task", "0"]) == 0
@@ -358,14 +365,17 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     found = explain_all(data)[0]
     assert found.task.all(TaskAbandoned) and found.main is None
     parts = {part.cause: part for part in found.parts}
-    assert {cause: part.fault for cause, part in parts.items()} == {
-        "before the fault": 0, "end": None, "abandonment": None,
-    }  # fmt: skip
+    assert parts.keys() == {"before the fault", "end", "abandonment"}
+    assert parts["before the fault"].text == "fault 0" and found.costs_s == {0: found.duration_s}
+    (cost,) = describe_fault_costs([found], data.history)
+    assert cost.startswith("Fault 0 (isolate n3 blackhole), from 0.231 s to ")
+    assert cost.endswith(f" s, cost tasks {found.duration_s:.3f} s: task 0 was abandoned.")
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
-    text = "from the fault until the controller halted the task: n3 is lost; 2 s of this are"
+    text = "from the fault until the controller halted the task: "
     assert 2.0 < parts["end"].seconds < 2.5
-    assert parts["end"].text == f"{text} failover.timeout"
+    assert parts["end"].text.startswith(text) and "n3" in parts["end"].text
+    assert parts["end"].text.endswith("; 2 s of this are failover.timeout")
     assert f"{found.expected_s:.3f} s were expected. Task 0 was" in summarize(found, data.history)
     assert "Its time in numbers: 3 parts" in write_page(data)
 
@@ -429,14 +439,15 @@ def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
     planned = sum(part.seconds for part in found.parts if part.cause in PLANNED)
     assert [part.fault for part in longer] == [0]
     assert found.main.cause == "repair"
-    assert found.main_s == pytest.approx(found.duration_s - planned, abs=0.1)
+    before = sum(part.seconds for part in found.parts if part.cause == "before the fault")
+    assert found.main_s == pytest.approx(found.duration_s - planned - before, abs=0.1)
     assert planned == pytest.approx(found.expected_s)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
 
 
 def test_the_page_explains_tasks_that_were_slow_and_no_others(runs):
     assert "n3 was stopped (fault 0: pause n3" in write_page(runs["stop"])
-    assert "Slow and failed tasks" not in write_page(runs["rate"])
+    assert "Lost time" not in write_page(runs["rate"])
 
 
 def test_the_page_says_that_estimates_do_not_know_changed_rates(runs):
