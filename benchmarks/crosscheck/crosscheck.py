@@ -345,8 +345,10 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
     if name == "summary":
         titles = ("side", "what", "cases", "median, %", "95th percentile, %", "largest, %")
         groups: dict[tuple[str, str], list[float]] = {}
-        for each in found:
-            groups.setdefault((each.side, each.what), []).append(abs(each.percent))
+        for side in (NS3, KERNEL, None):
+            for each in found:
+                if side in (each.side, None):
+                    groups.setdefault((side or "both", each.what), []).append(abs(each.percent))
         return titles, [[*key, *_summarize(values)] for key, values in groups.items()]
     if name == "worst":
         chosen = sorted(found, key=lambda each: -abs(each.percent))[:WORST]
