@@ -59,7 +59,7 @@ class SiteLost(OfSite):
 class SiteWithdrew(OfSite):
     """This site takes no part in the task: it refused it, or it has done its rounds."""
 
-    WORDS = "{0.site} takes no part any more"
+    WORDS = "{0.site} takes no part in the task"
 
     type: Literal["site_withdrew"] = "site_withdrew"
 

@@ -198,7 +198,7 @@ def test_a_task_is_repaired_when_a_site_refuses_it_before_the_site_counts_as_los
 
     check(wan, scenario)
     reasons = [event["reason"] for event in wan.of("task_rearranged")]
-    assert reasons[0] == "s3 takes no part any more"
+    assert reasons[0] == "s3 takes no part in the task"
 
 
 def test_a_block_moves_to_another_aggregator_when_a_member_loses_the_link_to_its_own():
