@@ -240,11 +240,6 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
     faults = _rows(run_dir / "tables" / "faults.csv")
     if begun_faults := [row for row in faults if row["start_s"] and row["by_hand"] != "True"]:
         yield "faults", _escaped(_describe_faults(begun_faults))
-    if missed := [row for row in faults if not row["start_s"]]:
-        yield (
-            "timeline",
-            _escaped(f"not begun when the run ended: {_describe_faults(missed)}"),
-        )
     workers = _rows(run_dir / "tables" / "workers.csv")
     if workers and not programs:
         yield "time", _describe_workers(workers)

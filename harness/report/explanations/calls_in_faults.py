@@ -97,8 +97,9 @@ class TimeInFaults:
         """A sentence, if calls during faults took a share of this time that is worth one."""
         if self.in_calls_s > LEAST_SHARE * total_s:
             yield (
-                f"Calls during faults, counted until they ended, took {self.in_calls_s:.3f} s of "
-                f"it: {self.longer_s:.3f} s more than the median of such calls without a fault."
+                f"Calls during faults, counted until they ended, took {self.in_calls_s:.3f} s of a "
+                f"program's time, on average: {self.longer_s:.3f} s more than the median of such "
+                "calls without a fault."
             )
 
 

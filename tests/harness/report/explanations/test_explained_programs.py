@@ -191,8 +191,8 @@ def test_the_time_of_calls_during_faults_is_compared_with_the_median_of_others()
     assert found == TimeInFaults(pytest.approx((0.75 + 0.02) / 2), pytest.approx(0.77 / 2))
     assert [*found.describe(100.0)] == []
     assert [*found.describe(1.0)] == [
-        "Calls during faults, counted until they ended, took 0.385 s of it: 0.385 s more than the "
-        "median of such calls without a fault."
+        "Calls during faults, counted until they ended, took 0.385 s of a program's time, on "
+        "average: 0.385 s more than the median of such calls without a fault."
     ]
     (alone,) = [find_time_in_faults(History.of([each for each in history.events
                                                 if each.site != "n2"]), ("n1",), 1)]  # fmt: skip
@@ -226,7 +226,7 @@ def test_where_faults_took_most_of_the_time_delays_are_not_blamed(capsys, timed)
     assert moves[0].endswith("on average, and the largest part, 42 %, moving bytes.")
     assert moves[1].startswith("Rates were not the limit")
     assert said[0].endswith("the largest part, 42 %, in calls that all had begun (moving).")
-    assert said[1].startswith("Calls during faults, counted until they ended, took 0.260 s of it")
+    assert said[1].startswith("Calls during faults, counted until they ended, took 0.260 s of ")
     assert not any(line.startswith("Rates were not") for line in said)
 
 
