@@ -53,7 +53,7 @@ SEE = "(docs/programs.md, Computing)"
 
 FREE = f"Computing took no time in this run {SEE}."
 
-ASK = "If that is wrong, have it judged with expect: (docs/expect.md)."
+ASK = "To have that judged, use expect: (docs/expect.md)."
 
 NAMED = 3
 """The most faults of a kind that are named; the others are counted."""
@@ -63,11 +63,11 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
     if history.run is None:
         return
+    if rules.programs is not None:
+        yield from name_faults_before_failure(history, rules.scenario)
     yield from _name_late_entries(history, rules)
     if history.interrupted:
         return
-    if rules.programs is not None:
-        yield from name_faults_before_failure(history, rules.scenario)
     if rules.programs is not None and rules.scenario.clock == "virtual":
         yield from _say_what_computing_took(history, rules)
     yield from describe_hangs(history, rules.programs or ())

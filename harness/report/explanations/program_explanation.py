@@ -111,7 +111,10 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
         yield "The programs made no call of torch.distributed, so nothing says how they spent time."
     else:
         yield "No call was timed, so nothing says how the programs spent their time."
-        yield "workload.time_calls: true times the calls of torch.distributed (docs/programs.md)."
+        yield (
+            "For programs that use torch.distributed, workload.time_calls: true times its calls "
+            "(docs/programs.md)."
+        )
     sites = {row["site"]: row for row in _list_rows(data.tables["sites"])}
     table = _make_table("program", "started", "ended", "how", "processes", "sent", "received")
     for row in _list_rows(data.tables["programs"]):

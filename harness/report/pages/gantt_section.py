@@ -189,9 +189,10 @@ def _write_caption(history: History, strip: Strip, gap_s: float) -> list[str]:
         words = words if reported else ["The programs reported no steps."]
         if any(event.process is not None for event in history.all(ComputeStarted)):
             words.append(" A site computes while one of its processes does.")
-    words.append(strip.describe("programs were" if history.all(ProgramsStarted) else "agent was"))
+    who = "programs" if history.all(ProgramsStarted) else "agents"
+    words.append(strip.describe("programs were" if who == "programs" else "agent was"))
     if history.end_ns > history.active_end_ns:
-        words.append(f" Not shown: agents exited until {history.end_ns / 1e9:.1f} s.")
+        words.append(f" Not shown: {who} exited until {history.end_ns / 1e9:.1f} s.")
     if gap_s:
         words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words

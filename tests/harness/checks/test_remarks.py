@@ -30,7 +30,7 @@ from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.settings import Stop
 
 S = 1_000_000_000
-ASKS = "If that is wrong, have it judged with expect: (docs/expect.md)."
+ASKS = "To have that judged, use expect: (docs/expect.md)."
 SCENARIO = """
 topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
 workload: {kind: program, command: [sh]}

@@ -107,6 +107,17 @@ def test_the_printed_lines_count_calls(tmp_path: Path) -> None:
     console = Console(width=100, file=StringIO())
     console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
     assert "2 all_reduce (200 ms on average), 1 send" in console.file.getvalue()
+    assert " moving bytes, " in console.file.getvalue()
+
+
+def test_the_printed_time_of_a_run_with_faults_does_not_say_that_bytes_moved(
+    tmp_path: Path,
+) -> None:
+    outage = FaultStarted(200 * MS, "runner", 0, "outage", "outage n1 n2", ("n1 -> n2",))
+    build(tmp_path, [*CALLS[:2], outage, *CALLS[2:]])
+    console = Console(width=200, file=StringIO())
+    console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
+    assert " moving bytes or held up by faults, " in console.file.getvalue()
 
 
 def test_a_page_without_calls_says_so_and_why(tmp_path: Path) -> None:
