@@ -65,7 +65,7 @@ def describe_part(part: Part) -> str:
     """The form of a part in a usage: `SITE`, `both|one-way`, `for TIME`, `rate=RATE`."""
     match part:
         case Ends():
-            return "SITE SITE|all" if part.all else "SITE SITE"
+            return "SITE (SITE|all)" if part.all else "SITE SITE"
         case Name(agents=agents, programs=programs):
             words = ["SITE", *["SITE.ROLE"] * agents, *[CONTROLLER] * (agents and not programs)]
             return "|".join(words)

@@ -337,7 +337,8 @@ class CommandHandler:
         before, since_ns = self._counters, self._counted_ns
         self._count_traffic()
         of_s = (now_ns - since_ns) / 1e9
-        since = f"since the first task ({self.scenario.clock} clock)"
+        begin = "programs began" if self.scenario.runs_programs else "first task"
+        since = f"since the {begin} ({self.scenario.clock} clock)"
         lines = [
             ("time", f"{self._task_time_s():.3f} s {since}"),
             *live_state.describe(
@@ -426,7 +427,7 @@ class CommandHandler:
         self._counted_ns, self._counters = time.monotonic_ns(), self.network.counters()
 
     def _task_time_s(self) -> float:
-        """Seconds since the first task; while the clock stands still, the sum of all steps."""
+        """Seconds since the run's begin; while the clock stands still, the sum of all steps."""
         if self._held_s is not None:
             return self._held_s
         return round((time.monotonic_ns() - self.injector.start_ns) / 1e9, 9)

@@ -327,10 +327,7 @@ def describe(
     of_s: float,
 ) -> list[Line]:
     """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
-    abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
-    tasks, rounds = count_of(state.completed, "task"), count_of(state.rounds, "round")
-    alone = f" and {state.rounds_alone} alone" if state.rounds_alone else ""
-    lines = [("done", f"{tasks}{abandoned}, {rounds}{alone}")]
+    lines = [("done", _describe_done(state))]
     lines += _describe_tasks(state, now_ns)
     lines += _describe_sites(state, now_ns)
     for number, fault in going:
@@ -344,6 +341,18 @@ def describe(
         for given, link, cuts in changed
     ]
     return [*lines, _describe_rates(rates_mbps, of_s)]
+
+
+def _describe_done(state: RunState) -> str:
+    """What is done: programs that have ended and what they reported, or tasks and rounds."""
+    if state.ended is not None:
+        ended = f"{state.ended} of {count_of(len(state.awaited or state.programs), 'program')}"
+        syncs = f", {count_of(state.completed, 'synchronization')}" if state.completed else ""
+        return f"{ended} ended{syncs}"
+    abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
+    tasks, rounds = count_of(state.completed, "task"), count_of(state.rounds, "round")
+    alone = f" and {state.rounds_alone} alone" if state.rounds_alone else ""
+    return f"{tasks}{abandoned}, {rounds}{alone}"
 
 
 def describe_links(

@@ -225,7 +225,8 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
     if calls := _rows(run_dir / "tables" / "calls.csv"):
         yield "calls", _describe_calls(calls)
     if steps := _rows(run_dir / "tables" / "steps.csv"):
-        yield "time", _describe_steps(steps)
+        faults = _rows(run_dir / "tables" / "faults.csv")
+        yield "time", _describe_steps(steps, any(row["start_s"] for row in faults))
     if begun or not programs:
         yield "tasks", ", ".join(words)
     if done:
@@ -240,11 +241,6 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
     faults = _rows(run_dir / "tables" / "faults.csv")
     if begun_faults := [row for row in faults if row["start_s"] and row["by_hand"] != "True"]:
         yield "faults", _escaped(_describe_faults(begun_faults))
-    if missed := [row for row in faults if not row["start_s"]]:
-        yield (
-            "timeline",
-            _escaped(f"not begun when the run ended: {_describe_faults(missed)}"),
-        )
     workers = _rows(run_dir / "tables" / "workers.csv")
     if workers and not programs:
         yield "time", _describe_workers(workers)
@@ -261,12 +257,13 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
         yield "accuracy", f"{float(last['accuracy_percent']):.1f} % after {after}{held}"
 
 
-def _describe_steps(rows: Sequence[Mapping[str, str]]) -> str:
-    """What a program with timed calls did on average."""
+def _describe_steps(rows: Sequence[Mapping[str, str]], faulty: bool) -> str:
+    """What a program with timed calls did on average; faults (`faulty`) may have held up calls."""
     sites = len({row["site"] for row in rows})
     programs = {row["program"] for row in rows}
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
-             "moving_s": "moving bytes", "stopped_s": "stopped", "rest_s": "the rest"}  # fmt: skip
+             "moving_s": "moving bytes or held up by faults" if faulty else "moving bytes",
+             "stopped_s": "stopped", "rest_s": "the rest"}  # fmt: skip
     means_s = {column: sum(_numbers(rows, column)) / len(programs) for column in names}
     parts = (
         f"{short(mean_s, TIME_S)} {names[column]}"

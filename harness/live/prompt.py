@@ -411,6 +411,14 @@ class AttachedShell(Shell):
         """See `Shell`; the end of the lines does not end the run."""
         return line == "EOF" or super().onecmd(line)
 
+    def _ask(self, line: str) -> Message:
+        """Also say when it was done: the prompt does not know the run's time."""
+        said = super()._ask(line)
+        if said["done"] and "t_s" in said:
+            what = "the run was told to end" if line == "exit" else "done"
+            self._show(f"{what} at {said['t_s']:.3f} s\n")
+        return said
+
 
 def _run_front_end(scenario: Scenario, sock: socket.socket, ctrl_c_is_ignored: bool) -> NoReturn:
     """Run the front end in the forked process; never returns. Ignored signals stay ignored."""

@@ -44,8 +44,8 @@ GRACE_S = 15.0
 """What a session on this host gets to clean up after SIGTERM, in seconds, before SIGKILL."""
 
 HOST_CPUID = (
-    "This processor has no CPUID faulting, so it cannot hide RDRAND and RDSEED: programs that use "
-    "them do not repeat (docs/reproducibility.md)."
+    "Programs that use the instructions RDRAND or RDSEED do not repeat on this processor "
+    "(docs/reproducibility.md)."
 )
 
 

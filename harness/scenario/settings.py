@@ -255,6 +255,11 @@ class Scenario:
     overrides: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def begin(self) -> str:
+        """With what the clock of the timeline and of the shell begins."""
+        return "programs" if self.runs_programs else "first task"
+
+    @property
     def runs_programs(self) -> bool:
         """Whether sites run programs, without agents and controller."""
         return self.scheme == PROGRAMS

@@ -103,7 +103,8 @@ def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broke
                 list_hosts(scenario.topology, ipv6=scenario.network.ipv6)
             )
             log.add(run_events.NetworkReady)
-            print_message({"message": "starting the agents"})
+            who = "programs" if scenario.runs_programs else "agents"
+            print_message({"message": f"starting the {who}"})
             taps = {ends: network.tap(*ends) for ends in scenario.capture.ends}
             folder = run_dir / capture.FOLDER
             flows = list_flows(scenario.background)

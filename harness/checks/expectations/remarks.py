@@ -25,6 +25,7 @@ from trunkline.agents.events.run_events import (
     SiteQuiet,
 )
 from trunkline.agents.events.task_events import ContributionTaken, TaskFinished
+from trunkline.harness.checks.expectations.failures import name_faults_before_failure
 from trunkline.harness.checks.frame.fault_checks import find_start_ns
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.config.units import TIME_S, count_of, short
@@ -52,14 +53,21 @@ SEE = "(docs/programs.md, Computing)"
 
 FREE = f"Computing took no time in this run {SEE}."
 
-ASK = "say what you expect with expect: (docs/expect.md)"
+ASK = "To have that judged, use expect: (docs/expect.md)."
+
+NAMED = 3
+"""The most faults of a kind that are named; the others are counted."""
 
 
 def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     """One sentence for each thing that did not move."""
-    if history.run is None or history.interrupted:
+    if history.run is None:
         return
+    if rules.programs is not None:
+        yield from name_faults_before_failure(history, rules.scenario)
     yield from _name_late_entries(history, rules)
+    if history.interrupted:
+        return
     if rules.programs is not None and rules.scenario.clock == "virtual":
         yield from _say_what_computing_took(history, rules)
     yield from describe_hangs(history, rules.programs or ())
@@ -72,7 +80,7 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
     found = list(_find_stalls(history, rules, early))
     yield from found
     if found and not rules.scenario.expect:
-        yield f"If that is not as it should be, {ASK}."
+        yield ASK
 
 
 def _name_late_entries(history: History, rules: Rules) -> Iterator[str]:
@@ -82,10 +90,14 @@ def _name_late_entries(history: History, rules: Rules) -> Iterator[str]:
         return
     stop_s = (history.stop_ns - start_ns) / 1e9
     if late := [each for each in rules.scenario.timeline if each.at_s > stop_s]:
-        first = min(late, key=lambda each: each.at_s)
-        which = count_of(len(late), "fault") + " of the timeline" + ", the first" * (len(late) > 1)
-        at = f"{write(first.fault)}, at {short(first.at_s, TIME_S)}"
-        yield f"{which}, {at}, never came: the run stopped at {stop_s:.3f} s of its timeline."
+        late.sort(key=lambda each: each.at_s)
+        named = [f"{write(e.fault)} at {short(e.at_s, TIME_S)}" for e in late[:NAMED]]
+        named += [f"{len(late) - NAMED} more"] * (len(late) > NAMED)
+        which = count_of(len(late), "fault")
+        yield (
+            f"{which} of the timeline never came, because the run stopped at {stop_s:.3f} s: "
+            f"{'; '.join(named)}."
+        )
 
 
 def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
@@ -103,14 +115,14 @@ def _say_what_computing_took(history: History, rules: Rules) -> Iterator[str]:
             if modelled
             else "that programs reported took computing time"
         )
-        said = f"{count_of(steps.total(), 'step')} {took}; all other code took none."
-        yield f"{said}{without} See docs/programs.md, Computing."
+        counted = count_of(steps.total(), "step")
+        yield f"{counted} {took}.{without} All other code took no time {SEE}."
     elif options.get("compute_s") is None:
         yield FREE
     else:
         yield (
-            "No program reported a step, so none took a time of workload.compute, unless by itself"
-            f" from log/SITE.steps: computing took no time {SEE}."
+            "No program reported a step. So computing took no time, unless programs took their "
+            f"times from log/SITE.steps themselves {SEE}."
         )
 
 
@@ -161,7 +173,7 @@ def _find_stalls(history: History, rules: Rules, named: Collection[str]) -> Iter
     steps = history.all(ComputeStarted, RoundFinished)
     spoke = (steps, history.syncs, history.all(CallStarted))
     if not any(spoke) and not rules.scenario.expect:
-        yield "Programs need not report progress. These did not, so no check judged it."
+        yield "No program reported progress, so no check judged it."
 
 
 def _find_idle_sites(history: History, rules: Rules, named: Collection[str]) -> Iterator[str]:

@@ -9,9 +9,11 @@ import pandas as pd
 
 from trunkline.agents.events.call_events import TimingStopped
 from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.call_tables import list_kinds, summarize
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.fault_strip import Strip
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 
 COLOURS = ("fill-blue", "fill-orange", "fill-multicast", "fill-task", "fill-wait")
@@ -35,10 +37,12 @@ def write_section(
     sites: Sequence[str],
     end_s: float,
     clock: str,
+    faults: Sequence[Disturbance] = (),
 ) -> list[Child]:
     """When each site was in which call, and how long calls took; says whose timing stopped.
 
-    The timeline ends at `end_s`, in seconds; `clock` is the name of the run's clock.
+    Faults are marked as in the Gantt chart, whose hatching this uses. The timeline ends at `end_s`,
+    in seconds; `clock` is the name of the run's clock.
     """
     reasons = [
         tag("p", f"{each.site}, process {each.process}: {each.reason}.")
@@ -65,7 +69,7 @@ def write_section(
     )
     return [
         *reasons,
-        _draw_timeline(calls, list_kinds(calls), sites, end_s, clock),
+        _draw_timeline(calls, list_kinds(calls), sites, end_s, clock, faults),
         tag("p", words),
         make_table(heads, rows, "calls", range(1, len(heads))),
     ]
@@ -81,14 +85,21 @@ _TIMES = ("mean_s", "median_s", "max_s", "sum_s")
 
 
 def _draw_timeline(
-    calls: pd.DataFrame, kinds: Sequence[str], sites: Sequence[str], end_s: float, clock: str
+    calls: pd.DataFrame,
+    kinds: Sequence[str],
+    sites: Sequence[str],
+    end_s: float,
+    clock: str,
+    faults: Sequence[Disturbance],
 ) -> Child:
     """A row per site; bars are calls, in the colour of their kind."""
     ends_s = (calls["start_s"] + calls["duration_s"]).fillna(end_s)
     row = 26.0 if len(sites) <= 20 else 15.0
     left = 14 + LETTER * max(6, *map(len, sites))
-    bottom = 4 + row * len(sites)
     x = Scale(0.0, max(end_s, float(ends_s.max()), 1e-3), left, WIDTH - 8)
+    strip = Strip.of(faults, x)
+    top = strip.height + 4
+    bottom = top + row * len(sites)
     colours = dict(zip(kinds, COLOURS, strict=False))
     spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
     ranks = {site: rank for rank, site in enumerate(sites)}
@@ -97,20 +108,23 @@ def _draw_timeline(
     ):
         spans[colours.get(kind, OTHERS), ranks[site]].append((x(start_s), x(end_s)))
     gap = 0.0
-    bars = dict(_place_bars(spans, row, gap))
+    bars = dict(_place_bars(spans, top, row, gap))
     while sum(map(len, bars.values())) > MAX_BARS and gap < WIDTH:
         gap = gap * 2 or 0.25
-        bars = dict(_place_bars(spans, row, gap))
+        bars = dict(_place_bars(spans, top, row, gap))
     picture = charts.draw_picture(
         bottom + 46,
         f"A row for each of {len(sites)} sites: its calls of torch.distributed over time.",
-        Frame(x, Scale(0, 1, bottom, 4)).draw_axes(f"{clock} time (s)"),
+        Frame(x, Scale(0, 1, bottom, top)).draw_axes(f"{clock} time (s)"),
+        strip.draw_bands(top, bottom),
         [
-            tag("text", site, x=left - 8, y=4 + (rank + 0.5) * row + 4, class_="tick end")
+            tag("text", site, x=left - 8, y=top + (rank + 0.5) * row + 4, class_="tick end")
             for site, rank in ranks.items()
         ],
         # Short calls lie on top of long ones, such as a broadcast that waits for an all-reduce.
         [charts.draw_bars(bars[colour], colour) for colour in (*COLOURS, OTHERS) if colour in bars],
+        strip.draw_in_rows(sites, top, row),
+        strip.draw(),
     )
     legend = [(colour, kind) for kind, colour in colours.items()]
     legend += [(OTHERS, "other calls")] if len(kinds) > len(colours) else []
@@ -119,18 +133,19 @@ def _draw_timeline(
         caption += " A call that never ended is drawn until the end."
     if gap:
         caption += " Bars that are close to each other are drawn as one."
+    caption += strip.describe("programs were")
     return charts.make_figure(picture, caption, charts.make_legend(legend))
 
 
 def _place_bars(
-    spans: dict[tuple[str, int], list[tuple[float, float]]], row: float, gap: float
+    spans: dict[tuple[str, int], list[tuple[float, float]]], top: float, row: float, gap: float
 ) -> Iterator[tuple[str, list[charts.Bar]]]:
     """Each colour, and its bars."""
     for colour in dict.fromkeys(colour for colour, _ in spans):
         yield (
             colour,
             [
-                (start, 4 + (rank + 0.2) * row, _leave_space(end - start), 0.6 * row)
+                (start, top + (rank + 0.2) * row, _leave_space(end - start), 0.6 * row)
                 for (each, rank), of_row in spans.items()
                 if each == colour
                 for start, end in charts.merge(of_row, gap, 0.5)

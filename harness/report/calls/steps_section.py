@@ -17,9 +17,9 @@ SHOWN = 3
 
 
 def write_steps(
-    steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]], hangs: Iterable[str]
+    steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]], more: Iterable[str]
 ) -> list[Child]:
-    """A row for each program, for which ones they waited, and a sentence on each hang."""
+    """A row for each program, for which ones they waited, and `more` sentences: hangs, faults."""
     sums = sum_steps(steps)
     rows = [
         [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
@@ -31,7 +31,7 @@ def write_steps(
         "it, and moves bytes from then on. It is stopped while a fault pauses it, and until it is "
         "started again. tables/steps.csv has each step."
     )
-    sentences = (*describe_before(sums), *describe_stragglers(stragglers), *hangs)
+    sentences = (*describe_before(sums), *describe_stragglers(stragglers), *more)
     said = [tag("p", sentence) for sentence in sentences]
     return [
         tag("p", words),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.calls import Call, list_calls
 from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.workloads.program_roles import site_of
 
 MOST_FAULTS = 10
 """The most faults that are described; the others are counted."""
+
+LEAST_SHARE = 0.01
+"""Calls during faults that took a smaller share of a program's time are not named in its sum."""
 
 HARMLESS = ("churn", "heal", "mend", "resume")
 """They disturb no call: those of churn are faults of their own, and the others undo faults."""
@@ -72,6 +78,72 @@ class CallsInFault:
             "outcomes": dict(Counter(call.outcome for call in self.calls)),
             "last_ended_s": None if last_ns is None else last_ns / 1e9,
         }
+
+
+@dataclass(frozen=True)
+class TimeInFaults:
+    """What faults cost the programs with timed calls, in seconds of one program on average.
+
+    Attributes:
+        in_calls_s: in calls, from the start of a fault until these calls ended.
+        longer_s: how much of this is beyond the median of the calls of the same kind and size
+            that no fault touched; all of it where there is no such call.
+    """
+
+    in_calls_s: float
+    longer_s: float
+
+    def describe(self, total_s: float) -> Iterator[str]:
+        """A sentence, if calls during faults took a share of this time that is worth one."""
+        if self.in_calls_s > LEAST_SHARE * total_s:
+            yield (
+                f"Calls during faults, counted until they ended, took {self.in_calls_s:.3f} s of a "
+                f"program's time, on average: {self.longer_s:.3f} s more than the median of such "
+                "calls without a fault."
+            )
+
+
+def find_time_in_faults(history: History, programs: Iterable[str], rows: int) -> TimeInFaults:
+    """The time of calls during faults and until these calls ended, by rows of programs."""
+    programs = tuple(programs)
+    first_ns = dict[Call, int]()
+    for each in find_calls_in_faults(history):
+        for call in each.calls:
+            since_ns = max(call.started.t_ns, each.fault.started.t_ns)
+            first_ns[call] = min(first_ns.get(call, since_ns), since_ns)
+    usual_ns = defaultdict[tuple[str, int], list[int]](list)
+    for call in list_calls(history):
+        if call not in first_ns and call.finished is not None and not call.finished.failed:
+            took_ns = call.finished.t_ns - call.started.t_ns
+            usual_ns[call.started.name, call.started.bytes].append(took_ns)
+    inside = defaultdict[tuple[str, int], list[Interval]](list)
+    longer = defaultdict[tuple[str, int], list[Interval]](list)
+    for call, since_ns in first_ns.items():
+        who, end_ns = call.key[:2], _find_end(call, history, programs)
+        inside[who].append((since_ns, end_ns))
+        most_ns = round(median(usual_ns.get((call.started.name, call.started.bytes), [0])))
+        longer[who].append((max(since_ns, call.started.t_ns + most_ns), end_ns))
+    sums_ns = (sum(map(_measure, found.values())) for found in (inside, longer))
+    return TimeInFaults(*(sum_ns / 1e9 / max(rows, 1) for sum_ns in sums_ns))
+
+
+def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:
+    """When a call ended; else when its program did."""
+    begun = call.started
+    if call.finished is not None:
+        return call.finished.t_ns
+    own = (name for name in programs if site_of(name) == begun.site)
+    runs = (run for name in own for run in history.programs.runs(name))
+    return max((end for start, end in runs if start <= begun.t_ns <= end), default=history.end_ns)
+
+
+def _measure(spans: Iterable[Interval]) -> int:
+    """How long any of these times lasted; one that ends before it begins counts nothing."""
+    until_ns = sum_ns = 0
+    for start_ns, end_ns in sorted(spans):
+        sum_ns += max(0, end_ns - max(start_ns, until_ns))
+        until_ns = max(until_ns, end_ns)
+    return sum_ns
 
 
 def find_calls_in_faults(history: History) -> list[CallsInFault]:

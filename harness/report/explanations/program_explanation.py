@@ -13,6 +13,7 @@ from rich.table import Table
 
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
+from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
@@ -23,6 +24,7 @@ from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.harness.report.explanations.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
+    find_time_in_faults,
 )
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.pages.programs_section import describe_exit
@@ -40,8 +42,14 @@ def describe(data: RunData) -> Iterator[str | Table]:
     words = {"rest": "neither computing nor in a call", "moving": "moving bytes"}.get(part, part)
     total_s = sums["duration_s"].mean()
     share = 100 * means.max() / total_s if total_s else 0.0
-    yield f"A program spent {total_s:.3f} s on average, and most of it, {share:.0f} %, {words}."
-    if part == "moving":
+    most = "most of it" if share > 50 else "the largest part"
+    faults = find_time_in_faults(data.history, data.scenario.programs, len(sums))
+    are_slow = faults.longer_s >= means.max() / 2  # so the bytes may not have moved at all
+    if part == "moving" and are_slow:
+        words = "in calls that all had begun (moving)"
+    yield f"A program spent {total_s:.3f} s on average, and {most}, {share:.0f} %, {words}."
+    yield from faults.describe(total_s)
+    if part == "moving" and not are_slow:
         yield from describe_rates(data, share)
     yield from describe_before(sums)
     yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
@@ -79,10 +87,13 @@ def to_json(data: RunData) -> dict[str, Any]:
             "sites": _list_rows(data.tables["sites"]),
             "faults": _list_rows(data.tables["faults"]),
         }
-    faults = find_calls_in_faults(data.history)
+    faults, sums = find_calls_in_faults(data.history), sum_steps(data.tables["steps"])
+    lost = find_time_in_faults(data.history, data.scenario.programs, len(sums))
     return {
         "timed": True,
-        "programs": _list_rows(sum_steps(data.tables["steps"])),
+        "programs": _list_rows(sums),
+        "in_faults_s": lost.in_calls_s,
+        "longer_in_faults_s": lost.longer_s,
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
         "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],
         "faults": [each.to_json() for each in faults],
@@ -100,7 +111,10 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
         yield "The programs made no call of torch.distributed, so nothing says how they spent time."
     else:
         yield "No call was timed, so nothing says how the programs spent their time."
-        yield "workload.time_calls: true times the calls of torch.distributed (docs/programs.md)."
+        yield (
+            "For programs that use torch.distributed, workload.time_calls: true times its calls "
+            "(docs/programs.md)."
+        )
     sites = {row["site"]: row for row in _list_rows(data.tables["sites"])}
     table = _make_table("program", "started", "ended", "how", "processes", "sent", "received")
     for row in _list_rows(data.tables["programs"]):
@@ -115,10 +129,16 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
     yield table
     yield "Sent and received are the bytes of all programs of a site, headers included."
     for fault in data.history.faults:
-        until = "" if fault.end_ns is None else f" until {fault.end_ns / 1e9:.3f} s"
-        begun_s = fault.started.t_ns / 1e9
         text = shorten(fault.started.text, LETTERS)
-        yield f"Fault {fault.started.fault} ({text}) began at {begun_s:.3f} s{until}."
+        yield f"Fault {fault.started.fault} ({text}) {_describe_span(fault)}."
+
+
+def _describe_span(fault: Disturbance) -> str:
+    begun = f"{fault.started.t_ns / 1e9:.3f} s"
+    if fault.end_ns is None:
+        return f"began at {begun}, and nothing ended it"
+    ended = f"{fault.end_ns / 1e9:.3f} s"
+    return f"took effect at {begun}" if begun == ended else f"lasted from {begun} to {ended}"
 
 
 def _make_table(*heads: str) -> Table:

@@ -11,7 +11,6 @@ from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.row import Row, column, to_s
-from trunkline.harness.scenario.settings import Scenario
 
 
 class FaultRow(Row, table="faults"):
@@ -60,11 +59,6 @@ def find_timeline_start_ns(history: History) -> int | None:
     """When the timeline's clock began: with the first task or the programs; None if never."""
     begun = (*(task.started for task in history.tasks), *history.all(ProgramsStarted))
     return min((event.t_ns for event in begun), default=None)
-
-
-def name_begin(scenario: Scenario) -> str:
-    """With what the timeline's clock begins."""
-    return "programs" if scenario.runs_programs else "first task"
 
 
 def list_missed(history: History, timeline: Iterable[Entry]) -> Iterator[Entry]:

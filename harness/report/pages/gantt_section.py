@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from trunkline.agents.events.round_events import BranchArrived, ComputeStarted
 from trunkline.agents.events.run_events import ProgramsStarted
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures
-from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.history import History
 from trunkline.harness.report import activity
-from trunkline.harness.report.faults.fault_layout import PAGE_CHARACTERS, Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.fault_strip import PATTERNS, Strip
 from trunkline.harness.report.pages.markup import Html, tag
 from trunkline.workloads.program_roles import Program, site_of
 
@@ -42,32 +42,6 @@ MAX_BARS = 12_000
 MAX_TITLES = 600
 """The most tasks (counted per site) that have a tooltip with number and times."""
 
-MAX_LANES, MAX_NAMED = 12, 80
-"""The most lanes of the strip of faults; with more than MAX_NAMED faults there is no strip."""
-
-LANE = 15.0
-"""The height of a lane in units of the view box."""
-
-LANE_LETTER = 5.9
-"""The width of a letter of a lane's text; a text of capitals and digits is wider."""
-
-HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
-
-PATTERNS = tag(
-    "defs",
-    *(
-        tag(
-            "pattern",
-            tag("path", d=path, class_="line-fault"),
-            id=name,
-            width=6,
-            height=6,
-            patternUnits="userSpaceOnUse",
-        )
-        for name, path in (("dead", "M0 0L6 6M6 0L0 6"), ("paused", "M0 6L6 0"))
-    ),
-)
-
 
 def draw_gantt(
     history: History,
@@ -83,13 +57,9 @@ def draw_gantt(
     window_s = (0.0, max(history.active_end_ns / 1e9, 1e-3))
     left = 14 + LETTER * max(6, *map(len, sites))
     x = Scale(*window_s, left, WIDTH - 8)
-    room = (x.end - x.start) / LANE_LETTER
-    shown = lay_out(history.faults, window_s, room, PAGE_CHARACTERS)
-    many = len(shown) > MAX_NAMED
-    named = [lane for lane in shown if lane.number < MAX_LANES and not many]
-    strip = LANE * (2 + max((lane.number for lane in named), default=-2))
+    strip = Strip.of(history.faults, x)
     row = 26.0 if len(sites) <= 20 else 15.0
-    top = strip + 4
+    top = strip.height + 4
     bottom = top + row * len(sites)
     frame = Frame(x, Scale(0, 1, bottom, top))
     bars, gap_s = _place_bars(history, sites, window_s, x, top, row)
@@ -100,19 +70,19 @@ def draw_gantt(
         PATTERNS,
         _draw_warm_up(x, warm_up_s, top, bottom),
         frame.draw_axes(f"{clock} time (s)"),
-        _draw_bands(history.faults, x, top, bottom),
+        strip.draw_bands(top, bottom),
         [
             tag("text", site, x=left - 8, y=top + (rank + 0.5) * row + 4, class_="tick end")
             for rank, site in enumerate(sites)
         ],
         [charts.draw_bars(bars[kind], CLASSES[kind]) for kind in activity.KINDS],
-        _draw_in_rows(history.faults, sites, x, top, row),
+        strip.draw_in_rows(sites, top, row),
         _draw_numbers(history, sites, x, top, row),
         _draw_failures(history, programs or {}, sites, x, top, row),
-        _draw_strip(named, x),
+        strip.draw(),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
-    words = _write_caption(history, shown, named, gap_s)
+    words = _write_caption(history, strip, gap_s)
     if warm_up_s:
         until = f"{charts.format_value(warm_up_s)} s"
         words.append(f" The violet background until {until} is the warm-up, not in the results.")
@@ -154,42 +124,6 @@ def _draw_warm_up(x: Scale, warm_up_s: float, top: float, bottom: float) -> Html
         return None
     width = x(min(warm_up_s, x.high)) - x.start
     return charts.draw_bars([(x.start, top, width, bottom - top)], "fill-warm-up")
-
-
-def _draw_bands(faults: Sequence[Disturbance], x: Scale, top: float, bottom: float) -> Html:
-    """Draw bands behind the rows at all times with a fault."""
-    spans = [
-        (x(min(start_s, x.high)), x(min(end_s, x.high)))
-        for fault in faults
-        if fault.started.targets
-        for start_s, end_s in [clip_s(fault, (x.low, x.high))]
-    ]
-    shown = charts.merge(spans, 0.01, 0.5)
-    return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
-
-
-def _draw_in_rows(
-    faults: Sequence[Disturbance], sites: Sequence[str], x: Scale, top: float, row: float
-) -> list[Html]:
-    """Hatch dead or stopped agents; draw a line above the rows of a disturbed link's ends."""
-    spans: defaultdict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
-    ranks = {site: rank for rank, site in enumerate(sites)}
-    for fault in faults:
-        start_s, end_s = clip_s(fault, (x.low, x.high))
-        names = {name for target in fault.started.targets for name in target.split(" -> ")}
-        kind = fault.started.verb if fault.started.verb in HATCHES else "link"
-        for site in sorted(names & ranks.keys(), key=ranks.__getitem__):
-            spans[kind, ranks[site]].append((x(min(start_s, x.high)), x(min(end_s, x.high))))
-    lines, found = [], []
-    for (kind, rank), of_row in sorted(spans.items()):
-        y = top + (rank + 0.08) * row
-        for start, end in charts.merge(of_row, 0.5, 0.5):
-            if kind == "link":
-                lines.append((start, y, end - start, 1.8))
-            else:
-                size = {"width": end - start, "height": row * 0.84}
-                found.append(tag("rect", x=start, y=y, fill=HATCHES[kind], **size))
-    return [charts.draw_bars(lines, "fill-fault"), *found]
 
 
 def _draw_numbers(
@@ -238,34 +172,7 @@ def _draw_failures(
     return found
 
 
-def _draw_strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
-    """Draw one bar per fault with its text."""
-    if not shown:
-        return []
-    bars = [
-        (x(lane.start_s), lane.number * LANE + 2, max(1.0, x(lane.end_s) - x(lane.start_s)), 12.0)
-        for lane in shown
-    ]
-    texts = [
-        tag(
-            "text",
-            lane.text,
-            x=x(lane.end_s if lane.left_of_end else lane.start_s) + (-3 if lane.left_of_end else 3),
-            y=lane.number * LANE + 11.5,
-            class_="lane end" if lane.left_of_end else "lane",
-        )
-        for lane in shown
-    ]
-    return [
-        tag("text", "faults", x=x.start - 8, y=12, class_="tick end"),
-        charts.draw_bars(bars, "fill-lane"),
-        *texts,
-    ]
-
-
-def _write_caption(
-    history: History, shown: Sequence[Lane], named: Sequence[Lane], gap_s: float
-) -> list[str]:
+def _write_caption(history: History, strip: Strip, gap_s: float) -> list[str]:
     words = [
         "The upper half of a synchronization shows when contributions moved and were added, the "
         "lower half when results moved. The thin line below a row shows help with tasks of other "
@@ -282,15 +189,10 @@ def _write_caption(
         words = words if reported else ["The programs reported no steps."]
         if any(event.process is not None for event in history.all(ComputeStarted)):
             words.append(" A site computes while one of its processes does.")
-    if shown:
-        words.append(
-            " Bands mark the times of faults. A line above a row: a link of that site was "
-            "disturbed. Hatched: its agent was stopped (one direction) or dead (crossed)."
-        )
-    if len(named) < len(shown):
-        words.append(f" {len(shown) - len(named)} of {len(shown)} faults are not named here.")
+    who = "programs" if history.all(ProgramsStarted) else "agents"
+    words.append(strip.describe("programs were" if who == "programs" else "agent was"))
     if history.end_ns > history.active_end_ns:
-        words.append(f" Not shown: agents exited until {history.end_ns / 1e9:.1f} s.")
+        words.append(f" Not shown: {who} exited until {history.end_ns / 1e9:.1f} s.")
     if gap_s:
         words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words

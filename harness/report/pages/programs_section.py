@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,9 @@ MAX_PROGRAMS = 200
 
 MAX_OUTPUTS = 32
 """The most outputs that the page shows; those of programs that failed come first."""
+
+MAX_NAMES = 8
+"""The most programs with the same output that are named."""
 
 NOISE = re.compile(
     "|".join(
@@ -100,24 +104,40 @@ def write_section(
 
 
 def _write_outputs(programs: pd.DataFrame, outputs: Outputs) -> list[Child]:
-    """The outputs that are not empty: errors of failed programs, and all others in one fold."""
+    """The outputs that are not empty: errors of failed programs, and all others in one fold.
+
+    Programs that wrote the same share a text.
+    """
     failed = set(programs["program"][_find_failed(programs)])
-    order = sorted(outputs, key=lambda key: (key[0] not in failed, key[1] != "err"))
+    same = defaultdict[tuple[bool, str, str], list[str]](list)
+    for (name, stream), text in outputs.items():
+        same[name in failed and stream == "err", stream, text].append(name)
+    ranks = {name: rank for rank, name in enumerate(programs["program"])}
+    order = sorted(
+        same.items(),
+        key=lambda each: (not each[0][0], ranks.get(each[1][0], 0), each[0][1] != "out"),
+    )
     parts: list[Child] = []
     folded: list[Child] = []
-    for name, stream in order[:MAX_OUTPUTS]:
-        title = f"{name}: the end of its {STREAMS[stream]}"
-        text = outputs[name, stream]
-        if name in failed and stream == "err":
+    for (is_error, stream, text), names in order[:MAX_OUTPUTS]:
+        whose = "its" if len(names) == 1 else "their"
+        alike = "" if len(names) == 1 else ", the same for each"
+        title = f"{_list_names(names)}: the end of {whose} {STREAMS[stream]}{alike}"
+        if is_error:
             parts += [tag("h3", title), *_write_errors(text)]
         else:
             folded += [tag("p", title), tag("pre", text, tabindex="0")]
     if folded:
         left = len(order) - MAX_OUTPUTS
-        more = tag("p", f"log/ has {left} more outputs.") if left > 0 else None
+        more = tag("p", f"log/ has {count_of(left, 'more output')}.") if left > 0 else None
         title = "The last lines of each program's output"
         parts.append(frame.fold(title, *folded, more, file="log/"))
     return parts
+
+
+def _list_names(names: Sequence[str]) -> str:
+    left = len(names) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {left} more" if left > 0 else "")
 
 
 def _write_errors(text: str) -> Iterator[Child]:

@@ -21,11 +21,16 @@ MAX_PRINTED = 20
 
 
 def write_section(
-    links: pd.DataFrame, probes: pd.DataFrame | None, counted: bool, clock: str
+    links: pd.DataFrame,
+    probes: pd.DataFrame | None,
+    counted: bool,
+    clock: str,
+    synchronized: bool = False,
 ) -> list[Child]:
     """The links that carried most, as bars and in numbers, with the sites' measurements if any.
 
-    If `counted`, bytes are the interfaces' (`tables.link_table.use_interface_counters`).
+    If `counted`, bytes are the interfaces' (`tables.link_table.use_interface_counters`), and
+    `synchronized` says whether programs reported when they synchronized.
     """
     used = links[links["bytes"] > 0]
     if not len(used):
@@ -33,7 +38,7 @@ def write_section(
     shown = used.sort_values("bytes", ascending=False, kind="stable")[:MAX_LINKS]
     shown = shown.sort_index()
     measured = {} if probes is None else compute_spreads(probes)
-    parts: list[Child] = [_draw_bars(shown, len(used), counted, measured)]
+    parts: list[Child] = [_draw_bars(shown, len(used), counted, measured, synchronized)]
     if probes is not None and len(probes):
         parts += [tag("h3", "Measured by the sites"), draw_probes(probes, clock)]
     file = "tables/links.csv" if len(shown) > MAX_PRINTED else None
@@ -44,7 +49,11 @@ def write_section(
 
 
 def _draw_bars(
-    links: pd.DataFrame, used: int, counted: bool, measured: Mapping[tuple[str, str], Spread]
+    links: pd.DataFrame,
+    used: int,
+    counted: bool,
+    measured: Mapping[tuple[str, str], Spread],
+    synchronized: bool,
 ) -> Html:
     ends = list(zip(links["src"], links["dst"], strict=True))
     names = [f"{src} → {dst}" for src, dst in ends]
@@ -81,8 +90,8 @@ def _draw_bars(
     name, words = (
         (
             "carried",
-            "Bytes that interfaces counted, headers included, over the time in which any site "
-            "synchronized; if no program reported that, over the whole run.",
+            "Bytes that interfaces counted, headers included, over "
+            + ("the time in which any site synchronized." if synchronized else "the whole run."),
         )
         if counted
         else (

@@ -252,7 +252,8 @@ def _draw_network(data: RunData) -> list[Child]:
 
 def _draw_rates(data: RunData) -> list[Child]:
     probes, scenario = data.tables.get("probes"), data.scenario
-    return rates_section.write_section(data.links, probes, scenario.runs_programs, scenario.clock)
+    counted, synchronized = scenario.runs_programs, bool(data.history.syncs)
+    return rates_section.write_section(data.links, probes, counted, scenario.clock, synchronized)
 
 
 def _write_checks(verdict: Verdict) -> list[Child]:

@@ -9,7 +9,7 @@ from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import Target, find_converged_ns, find_reached_ns
-from trunkline.harness.report.faults.fault_table import find_timeline_start_ns, name_begin
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.pages import accuracy_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
@@ -61,7 +61,7 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     if len(found):
         zero_ns = find_timeline_start_ns(data.history) if len(data.tables["faults"]) else None
         drawn = accuracy_section.draw_run(
-            found, _find_target(data), scenario.clock, to_s(zero_ns), name_begin(scenario)
+            found, _find_target(data), scenario.clock, to_s(zero_ns), scenario.begin
         )
         yield Section("accuracy", "Accuracy", [drawn])
 

@@ -9,8 +9,17 @@ from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
-from trunkline.harness.report.calls.step_tables import StepRow, rank_stragglers, tabulate_steps
+from trunkline.harness.report.calls.step_tables import (
+    StepRow,
+    rank_stragglers,
+    sum_steps,
+    tabulate_steps,
+)
 from trunkline.harness.report.calls.steps_section import write_steps
+from trunkline.harness.report.explanations.calls_in_faults import (
+    describe_calls_in_faults,
+    find_time_in_faults,
+)
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
 from trunkline.harness.report.run_data import RunData
@@ -25,13 +34,21 @@ def _has_calls(scenario: Scenario, history: History) -> bool:
 def _write_sections(data: RunData) -> Iterator[Section]:
     found, sites = data.tables["calls"], data.scenario.topology.site_names
     stopped, end_s = data.history.all(TimingStopped), data.history.active_end_ns / 1e9
-    content = calls_section.write_section(found, stopped, sites, end_s, data.scenario.clock)
+    clock, faults = data.scenario.clock, data.history.faults
+    content = calls_section.write_section(found, stopped, sites, end_s, clock, faults)
     yield Section("calls", "Calls", content)
     if len(found):
         programs = data.scenario.programs
         stragglers = rank_stragglers(data.history, programs)
-        hangs = describe_hangs(data.history, programs)
-        content = write_steps(data.tables["steps"], stragglers, hangs)
+        steps = data.tables["steps"]
+        sums = sum_steps(steps)
+        lost = find_time_in_faults(data.history, programs, len(sums))
+        said = (
+            *lost.describe(sums["duration_s"].mean()),
+            *describe_hangs(data.history, programs),
+            *describe_calls_in_faults(data.history),
+        )
+        content = write_steps(steps, stragglers, said)
         yield Section("steps", "Where the time went", content)
 
 

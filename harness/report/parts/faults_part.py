@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trunkline.harness.report.faults.fault_table import FaultRow, name_begin, tabulate_faults
+from trunkline.harness.report.faults.fault_table import FaultRow, tabulate_faults
 from trunkline.harness.report.pages import faults_section
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
@@ -12,7 +12,7 @@ from trunkline.harness.report.run_data import RunData
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:
-    content = faults_section.write_faults(data.tables["faults"], name_begin(data.scenario))
+    content = faults_section.write_faults(data.tables["faults"], data.scenario.begin)
     yield Section("faults", "Faults", content)
 
 

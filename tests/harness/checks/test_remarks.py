@@ -8,8 +8,9 @@ from hand_made import THREE_SITES, change
 from three_sites import Change, added, altered, history, without
 
 from trunkline.agents.events.call_events import CallStarted
-from trunkline.agents.events.causes import TimeUp
+from trunkline.agents.events.causes import Broken, TimeUp
 from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -29,7 +30,7 @@ from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.settings import Stop
 
 S = 1_000_000_000
-ASKS = "If that is not as it should be, say what you expect with expect: (docs/expect.md)."
+ASKS = "To have that judged, use expect: (docs/expect.md)."
 SCENARIO = """
 topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}
 workload: {kind: program, command: [sh]}
@@ -70,9 +71,58 @@ def test_faults_of_the_timeline_that_never_came_are_named() -> None:
     end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
     log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
     assert next(find_remarks(History.of(log), rules)) == (
-        "2 faults of the timeline, the first, kill n1, at 40 s, never came: the run stopped at "
-        "30.000 s of its timeline."
+        "2 faults of the timeline never came, because the run stopped at 30.000 s: kill n1 at "
+        "40 s; outage n1 n2 both blackhole at 50 s."
     )
+
+
+def test_of_many_faults_that_never_came_the_first_are_named() -> None:
+    late = ", ".join(f"{{at: {at_s} s, do: kill n1}}" for at_s in range(40, 45))
+    rules = Rules.of(parse(f"{SCENARIO}timeline: [{late}]", "x.yaml", ("limits.run=60 s",)))
+    end = RunFinished(30 * S, "runner", Broken((), interrupted=True), ())
+    log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
+    (said,) = find_remarks(History.of(log), rules)
+    assert said.startswith("5 faults of the timeline never came, because the run stopped at ")
+    assert said.endswith(": kill n1 at 40 s; kill n1 at 41 s; kill n1 at 42 s; 2 more.")
+
+
+def test_faults_before_a_failure_are_named_with_the_address_of_the_site() -> None:
+    """A program only says that its peer, an address, is gone."""
+    killed = [
+        *STARTED,
+        FaultStarted(2 * S, "runner", 0, "outage", "outage n1 n2 both blackhole", ("n1 -> n2",)),
+        FaultStarted(3 * S, "runner", 1, "setlink", "setlink n1 n2 rate=1Mbit/s", ("n1 -> n2",)),
+        FaultStarted(4 * S, "runner", 2, "kill", "kill n2", ("n2",)),
+        AgentChanged(4 * S, "runner", "n2", "kill", 2),
+        AgentExited(4 * S, "runner", "n2", signal=9, code=0, fault=2, asked=False),
+    ]
+    failed = AgentExited(5 * S, "runner", "n1", code=1, signal=0, asked=False)
+    later = FaultStarted(6 * S, "runner", 3, "kill", "kill n1", ("n1",))
+    begun = [
+        "Fault 0 (outage n1 n2 both blackhole) began at 2.000 s, before n1 failed at 5.000 s.",
+        "Fault 2 (kill n2) began at 4.000 s, before n1 failed at 5.000 s. The address of n2 is "
+        "10.0.0.2.",
+    ]
+    frame = (make_header(RULES.scenario), ProgramsStarted(0, "runner"))
+    end = RunFinished(7 * S, "runner", Broken(("n1 failed",), interrupted=False), ())
+    found = [*find_remarks(History.of((*frame, *killed, failed, later, end)), RULES)]
+    assert found[:2] == begun
+    assert not any("Fault 1" in said or "Fault 3" in said for said in found)
+    whole = [*find_remarks(History.of((*frame, *killed, end)), RULES)]
+    assert not any(said.startswith("Fault") for said in whole)
+
+
+def test_of_many_faults_before_a_failure_the_last_ones_are_named() -> None:
+    faults = [
+        FaultStarted(number * S, "runner", number, "pause", f"pause n{number % 2 + 1}", ("n1",))
+        for number in range(5)
+    ]
+    failed = AgentExited(9 * S, "runner", "n1", code=1, signal=0, asked=False)
+    end = RunFinished(9 * S, "runner", Broken(("n1 failed",), interrupted=False), ())
+    log = (make_header(RULES.scenario), ProgramsStarted(0, "runner"), STARTED[0], *faults, failed)
+    found = [*find_remarks(History.of((*log, end)), RULES)]
+    assert found[0] == "2 other faults began before n1 failed."
+    assert [said[:7] for said in found[1:4]] == ["Fault 2", "Fault 3", "Fault 4"]
 
 
 def test_nothing_is_said_of_a_run_that_moves() -> None:
@@ -95,7 +145,7 @@ def test_steps_that_took_time_are_counted(rules: Rules) -> None:
         True: ("took the times of workload.compute", " n2 had none."),
         False: ("that programs reported took computing time", " n2 reported none."),
     }[rules is MODELLED]
-    said = f"2 steps {took}; all other code took none.{{}} See docs/programs.md, Computing."
+    said = f"2 steps {took}.{{}} All other code took no time (docs/programs.md, Computing)."
     assert first_remark(rules, *steps) == said.format(idle)
     assert first_remark(rules, *steps[:1], ComputeStarted(1, "n2", 0)) == said.format("")
 
@@ -109,13 +159,13 @@ def test_steps_are_progress() -> None:
 
 def test_a_time_of_computing_that_no_step_took_is_noticed() -> None:
     assert first_remark(MODELLED) == (
-        "No program reported a step, so none took a time of workload.compute, unless by itself from"
-        " log/SITE.steps: computing took no time (docs/programs.md, Computing)."
+        "No program reported a step. So computing took no time, unless programs took their times "
+        "from log/SITE.steps themselves (docs/programs.md, Computing)."
     )
 
 
 def test_programs_that_say_nothing_are_asked_what_is_expected() -> None:
-    said = "Programs need not report progress. These did not, so no check judged it."
+    said = "No program reported progress, so no check judged it."
     assert remarks(STARTED) == [said, ASKS]
     expects = change(RULES, expect=(Expectation(tasks=1),))
     assert remarks(STARTED, expects) == []
@@ -151,7 +201,7 @@ def test_only_the_time_in_which_a_program_runs_counts() -> None:
         ProgramStarted(24 * S, "runner", "n1", 1),
     ]
     never = "n2 never started."
-    asks = "Programs need not report progress. These did not, so no check judged it."
+    asks = "No program reported progress, so no check judged it."
     silent = "n1 sent and received no data and reported nothing from 9.0 s to"
     assert remarks([*quiet(1, 30), *lives]) == [never, asks, ASKS]
     assert remarks([*quiet(1, 30), lives[0]]) == [never, f"{silent} 30.0 s.", asks, ASKS]

@@ -118,6 +118,11 @@ def test_every_verb_is_in_the_examples_above_and_has_help():
         assert summary(verb).endswith((".", ";", ":")) or len(summary(verb)) > 20
 
 
+def test_a_usage_says_which_end_may_be_all():
+    assert usage("mend") == "mend SITE (SITE|all)"
+    assert usage("setlink").startswith("setlink SITE (SITE|all) [both|one-way] ")
+
+
 @pytest.mark.parametrize(
     ("text", "same"),
     [

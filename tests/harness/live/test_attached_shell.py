@@ -27,14 +27,15 @@ def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embe
         shown = [process.stdout.readline() for _ in range(3)]
         code, out, err = attach(tmp_path, "outage n1 n2\n\nbogus\nhelp step\nstatus\n")
         assert code == 0
-        assert "trunkline> outage n1 n2\noutage n1 n2 both blackhole\n" in out
+        answer = "outage n1 n2 both blackhole\ndone at 1.000 s\n"
+        assert f"trunkline> outage n1 n2\n{answer}" in out
         assert "trunkline> help step\nLets a virtual clock run" in out
         assert "fault 0   outage n1 n2 both blackhole, active for 0.0 s\n" in out
         assert err == "bogus: unknown: expected a verb (see: help) or a site: n1, n2, n3\n"
         assert process.poll() is None  # the end of the lines is not the end of the run
         code, out, err = attach(tmp_path, "exit\nstatus\n")
         assert code == 0
-        assert out.splitlines()[0] == "trunkline> exit"
+        assert out.splitlines()[:2] == ["trunkline> exit", "the run was told to end at 1.000 s"]
         said, _ = process.communicate("", timeout=120)
     assert process.returncode == 0
     assert shown[0] == "0 s> step 1 s\n"

@@ -14,8 +14,8 @@ import pytest
 from command_line import command
 
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted
-from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.run_events import AgentExited, ProgramsStarted
+from trunkline.agents.events.round_events import ComputeStarted, Ready, SyncFinished
+from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, ProgramStarted
 from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
@@ -507,6 +507,26 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
     assert links["n1 -> n2"] == f"rate 5 Mbit/s, delay 20 ms (as built: rate {built})"
     assert links["n2 -> n1"] == f"rate {topology.link('n2', 'n1').rate_mbps:g} Mbit/s, delay 20 ms"
     assert links["n3 -> n4"].endswith(" Mbit/s, delay 20 ms (blackhole)")
+
+
+def test_status_of_programs_counts_those_that_have_ended():
+    programs = "{command: [sh], sites: [n1]}"
+    text = f"""
+    topology: {{builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 10 ms}}
+    workload: {{kind: program, programs: {{a: {programs}, b: {{command: [sh]}}}}}}
+    stop: {{exit: all}}
+    """
+    state = RunState.of(parse(text, "x.yaml"))
+    for event in (
+        ProgramsStarted(0, "runner"),
+        *(ProgramStarted(0, "runner", who, 0) for who in ("n1.a", "n1.b", "n2.b")),
+        AgentExited(9, "runner", "n1.a", code=0, signal=0, asked=False),
+    ):
+        state.update(event)
+    assert live_state.describe(state, 9, (), (), {}, 1.0)[0] == ("done", "1 of 3 programs ended")
+    state.update(SyncFinished(10, "n2", 4))
+    done = live_state.describe(state, 10, (), (), {}, 1.0)[0]
+    assert done == ("done", "1 of 3 programs ended, 5 synchronizations")
 
 
 @pytest.mark.parametrize(("swallowed", "mbps"), [(5, 0.0), (2, 0.6), (9, 0.0)])

@@ -106,6 +106,14 @@ def test_a_run_that_waits_for_some_programs_shows_how_many_of_those_have_ended()
     assert "2.0 s, programs ended 1 of 2 (client)" in drawn(view)
 
 
+def test_the_times_of_programs_count_from_their_start() -> None:
+    view = View(parse(PROGRAMS, "x.yaml"), lambda: 0.0, held=True)
+    view.state.update(ProgramsStarted(0, "runner"))
+    view.state.update(ProgramStarted(10**9, "runner", "n1.server", 0))
+    view.latest = view.state.progress()
+    assert view.describe().startswith("1.0 s since the programs began; in all 1.0 s, programs ")
+
+
 def test_a_program_that_is_to_be_started_again_has_not_ended() -> None:
     again = "client: {restart: {at_most: 1}, exit: any,"
     view = View(parse(PROGRAMS.replace("client: {", f"{again} "), "x.yaml"), lambda: 0.0)

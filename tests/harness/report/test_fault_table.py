@@ -75,6 +75,17 @@ def test_the_page_shows_both_clocks_and_what_did_not_begin(begin):
     assert text.count("did not begin: the run ended before") == 2
 
 
+def test_one_pair_of_times_is_enough_if_the_programs_began_with_the_run():
+    found = FaultRow.frame(tabulate_faults(FAULTY, TIMELINE))
+    found["start_s"] = found["at_s"].where(found["start_s"].notna()) + 0.0004
+    parts = write_faults(found, "programs")
+    text = re.sub(r"<[^>]+>", "|", "".join(map(str, parts)))
+    assert "All times count from the start of the run, and the programs began with it." in text
+    assert [text.count(f"|{head}|") for head in ("from (s)", "until (s)")] == [1, 1]
+    assert "of the run)" not in text
+    assert text.count("did not begin: the run ended before") == 2
+
+
 def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
     (tmp_path / "tables").mkdir()
     FaultRow.frame(tabulate_faults(FAULTY, ())).to_csv(tmp_path / "tables" / "faults.csv")
@@ -84,15 +95,3 @@ def test_the_terminal_names_faults_and_sites_that_were_alone(tmp_path):
     said = dict(progress._summary(tmp_path, "measured"))
     assert said["faults"] == f"{OUTAGE} at 290 ms (500 ms of the run)"
     assert said["alone"] == "rounds without a controller: kyiv 1"
-
-
-def test_the_terminal_names_the_first_entries_that_did_not_begin(tmp_path):
-    (tmp_path / "tables").mkdir()
-    later = entries(*((at_s, "kill kyiv") for at_s in (80, 90, 99)))
-    FaultRow.frame(tabulate_faults(FAULTY, TIMELINE + later)).to_csv(
-        tmp_path / "tables" / "faults.csv"
-    )
-    assert dict(progress._summary(tmp_path, "measured"))["timeline"] == (
-        f"not begun when the run ended: {OUTAGE} at 60 s; kill kyiv at 70 s; kill kyiv at 80 s; "
-        "2 more"
-    )

@@ -11,6 +11,7 @@ from test_pages import Page
 from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import SyncFinished, SyncStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinkBytes,
@@ -83,6 +84,38 @@ def test_lines_of_pytorch_that_say_nothing_about_a_failure_are_folded(tmp_path: 
     assert "\n".join(said) in made.texts["pre"]
     assert "\n".join(noise) in made.texts["pre"]
     assert "3 lines of PyTorch that say nothing about the failure" in made.texts["summary"]
+
+
+def test_programs_that_wrote_the_same_share_a_text_and_outputs_stand_by_program(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "log").mkdir()
+    for name, text in (("n1.out", "first"), ("n2.out", "second")):
+        (tmp_path / "log" / name).write_text(text)
+    for site in ("n1", "n2"):
+        (tmp_path / "log" / f"{site}.err").write_text("a warning")
+    well = [AgentExited(2 * SECOND, "runner", who, 0, 0, asked=False) for who in ("n1", "n2")]
+    events = [event for event in list_events() if not isinstance(event, AgentExited)]
+    build(tmp_path, [*events[:-2], *well, *events[-2:]])
+    page = Page((tmp_path / "report.html").read_text())
+    assert [text for text in page.texts["p"] if ": the end of " in text] == [
+        "n1: the end of its standard output",
+        "n1, n2: the end of their standard error, the same for each",
+        "n2: the end of its standard output",
+    ]
+    assert page.texts["pre"].count("a warning") == 1
+
+
+def test_the_rates_are_those_of_the_whole_run_if_no_program_synchronized(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    caption = "Bytes that interfaces counted, headers included, over "
+    page = Page((tmp_path / "report.html").read_text())
+    assert f"{caption}the whole run." in page.text("figcaption")
+    spans = [SyncStarted(SECOND, "n1", 0, 9, "mine"), SyncFinished(SECOND + 9, "n1", 0)]
+    events = list_events()
+    build(tmp_path, [*events[:5], *spans, *events[5:]])
+    page = Page((tmp_path / "report.html").read_text())
+    assert f"{caption}the time in which any site synchronized." in page.text("figcaption")
 
 
 def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_path: Path) -> None:

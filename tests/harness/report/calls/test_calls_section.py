@@ -12,6 +12,7 @@ from rich.console import Console
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.event_writing import to_line
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
     NetworkReady,
@@ -106,6 +107,17 @@ def test_the_printed_lines_count_calls(tmp_path: Path) -> None:
     console = Console(width=100, file=StringIO())
     console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
     assert "2 all_reduce (200 ms on average), 1 send" in console.file.getvalue()
+    assert " moving bytes, " in console.file.getvalue()
+
+
+def test_the_printed_time_of_a_run_with_faults_does_not_say_that_bytes_moved(
+    tmp_path: Path,
+) -> None:
+    outage = FaultStarted(200 * MS, "runner", 0, "outage", "outage n1 n2", ("n1 -> n2",))
+    build(tmp_path, [*CALLS[:2], outage, *CALLS[2:]])
+    console = Console(width=200, file=StringIO())
+    console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
+    assert " moving bytes or held up by faults, " in console.file.getvalue()
 
 
 def test_a_page_without_calls_says_so_and_why(tmp_path: Path) -> None:
@@ -144,3 +156,27 @@ def test_many_calls_are_merged_and_the_page_says_so() -> None:
     parts = calls_section.write_section(pd.DataFrame(rows), (), ("n1",), 40.0, "virtual")
     assert "Bars that are close to each other are drawn as one." in str(parts[0])
     assert len(str(parts[0])) < 500_000
+
+
+def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) -> None:
+    outage = FaultStarted(
+        200 * MS, "runner", 0, "outage", "outage n1 n2 for 50 ms", ("n1 -> n2", "n2 -> n1")
+    )
+    pause = FaultStarted(260 * MS, "runner", 1, "pause", "pause n2", ("n2",))
+    begun = [REDUCE, replace(REDUCE, t_ns=120 * MS, site="n2", rank=1), outage]
+    ended = [FaultEnded(250 * MS, "runner", 0), pause, *CALLS[2:]]
+    _, _, page = build(tmp_path, [*begun, *ended])
+    calls = page[page.index('<section id="calls"') : page.index('<section id="steps"')]
+    assert re.findall(r'class="lane[ end]*">([^<]*)<', calls) == [outage.text, pause.text]
+    assert 'class="fill-band"' in calls
+    assert "Hatched: its programs were stopped (one direction) or dead (crossed)." in calls
+    steps = page[page.index('<section id="steps"') :]
+    assert "Calls during faults, counted until they ended, took " in steps
+    assert "During fault 0 (outage n1 n2 for 50 ms), from 0.200 s to 0.250 s, 2 calls" in steps
+
+
+def test_a_caption_explains_only_the_marks_of_its_faults(tmp_path: Path) -> None:
+    outage = FaultStarted(200 * MS, "runner", 0, "outage", "outage n1 n2", ("n1 -> n2",))
+    _, _, page = build(tmp_path, [*CALLS[:2], outage, *CALLS[2:]])
+    assert page.count("A line above a row: a link of that site was disturbed.") == 2
+    assert "Hatched:" not in page

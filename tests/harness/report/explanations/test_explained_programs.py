@@ -13,12 +13,16 @@ from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
-from trunkline.agents.events.run_events import RunFinished
+from trunkline.agents.events.run_events import AgentExited, ProgramStarted, RunFinished
 from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations import program_explanation
-from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
+from trunkline.harness.report.explanations.calls_in_faults import (
+    TimeInFaults,
+    describe_calls_in_faults,
+    find_time_in_faults,
+)
 
 MS = 10**6
 
@@ -51,12 +55,12 @@ def test_programs_without_timed_calls_are_explained_as_far_as_is_known(capsys, u
     said = explain(capsys, str(untimed))
     text = [" ".join(line) for line in said]
     assert text[0] == "No call was timed, so nothing says how the programs spent their time."
-    assert text[1].startswith("workload.time_calls: true times the calls of torch.distributed")
+    assert text[1].startswith("For programs that use torch.distributed, workload.time_calls: true")
     heads = ["program", "started", "ended", "how", "processes", "sent", "received"]
     assert said[2] == heads
     assert text[3] == "n1 0.000 s 1.000 s exit code 0 1 3 MB 0 B"
     assert text[4] == "n2 0.000 s 1.000 s exit code 0 1 0 B 3 MB"
-    assert text[-1] == "Fault 0 (pause n2 for 200 ms) began at 0.600 s until 0.800 s."
+    assert text[-1] == "Fault 0 (pause n2 for 200 ms) lasted from 0.600 s to 0.800 s."
 
 
 def test_what_is_known_without_timed_calls_is_an_object_too(capsys, untimed) -> None:
@@ -76,7 +80,7 @@ def test_programs_that_make_no_call_are_not_told_to_time_calls(capsys, untimed) 
     outputs.build(untimed)
     first, *others = explain(capsys, str(untimed))
     assert " ".join(first[:7]) == "The programs made no call of torch.distributed,"
-    assert not any("workload.time_calls:" in line for line in others)
+    assert not any("workload.time_calls:" in " ".join(line) for line in others)
 
 
 def test_timed_programs_have_a_row_each(capsys, timed) -> None:
@@ -167,6 +171,63 @@ def test_of_many_faults_the_first_ones_are_described() -> None:
     history = History.of(sorted(log, key=lambda event: event.t_ns))
     *_, last = describe_calls_in_faults(history)
     assert last == "Calls were under way during 1 of 2 other faults."
+
+
+def test_the_time_of_calls_during_faults_is_compared_with_the_median_of_others() -> None:
+    """Of each program, from the fault until its calls ended; two at once count once."""
+    log = [
+        *fault(0, 150, 400),
+        *fault(1, 600, 700),
+        *call("n1", 0, 100, 900),
+        *call("n1", 1, 120, 800),
+        *call("n2", 0, 500, 620),
+        *call("n2", 1, 1000, 1010),
+        *call("n2", 2, 1100, 1130),
+        *call("n2", 3, 1200, 1220),
+        RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
+    ]
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    found = find_time_in_faults(history, ("n1", "n2"), 2)
+    assert found == TimeInFaults(pytest.approx((0.75 + 0.02) / 2), pytest.approx(0.77 / 2))
+    assert [*found.describe(100.0)] == []
+    assert [*found.describe(1.0)] == [
+        "Calls during faults, counted until they ended, took 0.385 s of a program's time, on "
+        "average: 0.385 s more than the median of such calls without a fault."
+    ]
+    (alone,) = [find_time_in_faults(History.of([each for each in history.events
+                                                if each.site != "n2"]), ("n1",), 1)]  # fmt: skip
+    assert alone.longer_s == alone.in_calls_s == pytest.approx(0.75)
+
+
+def test_a_call_that_never_ended_lasts_until_its_program_did() -> None:
+    log = [
+        ProgramStarted(0, "runner", "n1", 0),
+        *call("n1", 0, 100, None),
+        *fault(0, 150, None, "kill"),
+        AgentExited(500 * MS, "runner", "n1", 1, 0, asked=False),
+        RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
+    ]
+    found = find_time_in_faults(History.of(log), ("n1",), 1)
+    assert found.in_calls_s == pytest.approx(0.35)
+
+
+def test_where_faults_took_most_of_the_time_delays_are_not_blamed(capsys, timed) -> None:
+    """The programs moved bytes over a link that carried little, in a call that a fault delayed."""
+    log = timed / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"bytes": 3000000', b'"bytes": 30000'))
+    outputs.build(timed)
+    moves = [" ".join(line) for line in explain(capsys, str(timed))]
+    lines = log.read_bytes().splitlines(True)
+    place = next(n for n, line in enumerate(lines) if b'"t_ns": 490000000' in line)
+    began, ended = map(to_line, fault(0, 410, 450))
+    log.write_bytes(b"".join([*lines[:place], began, ended, *lines[place:]]))
+    outputs.build(timed)
+    said = [" ".join(line) for line in explain(capsys, str(timed))]
+    assert moves[0].endswith("on average, and the largest part, 42 %, moving bytes.")
+    assert moves[1].startswith("Rates were not the limit")
+    assert said[0].endswith("the largest part, 42 %, in calls that all had begun (moving).")
+    assert said[1].startswith("Calls during faults, counted until they ended, took 0.260 s of ")
+    assert not any(line.startswith("Rates were not") for line in said)
 
 
 def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
