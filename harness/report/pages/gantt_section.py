@@ -10,7 +10,7 @@ from trunkline.agents.events.run_events import ProgramsStarted
 from trunkline.harness.checks.programs.lifecycle_checks import list_failures
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import activity
-from trunkline.harness.report.faults.fault_layout import PAGE_CHARACTERS, Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -84,7 +84,7 @@ def draw_gantt(
     left = 14 + LETTER * max(6, *map(len, sites))
     x = Scale(*window_s, left, WIDTH - 8)
     room = (x.end - x.start) / LANE_LETTER
-    shown = lay_out(history.faults, window_s, room, PAGE_CHARACTERS)
+    shown = lay_out(history.faults, window_s, room)
     many = len(shown) > MAX_NAMED
     named = [lane for lane in shown if lane.number < MAX_LANES and not many]
     strip = LANE * (2 + max((lane.number for lane in named), default=-2))
@@ -250,9 +250,9 @@ def _draw_strip(shown: Sequence[Lane], x: Scale) -> list[Html]:
         tag(
             "text",
             lane.text,
-            x=x(lane.end_s if lane.left_of_end else lane.start_s) + (-3 if lane.left_of_end else 3),
+            x=x(lane.start_s) + 3 if lane.text_end_s is None else x(lane.text_end_s) - 3,
             y=lane.number * LANE + 11.5,
-            class_="lane end" if lane.left_of_end else "lane",
+            class_="lane" if lane.text_end_s is None else "lane end",
         )
         for lane in shown
     ]
