@@ -94,8 +94,8 @@ def draw_gantt(
     bars = activity.list_bars(history, {site: row for row, site in enumerate(sites)}, window_s)
     with mpl.rc_context(STYLE):
         row_in = 0.36 if len(sites) <= FEW_SITES else 0.19
-        height_in = 1.1 + row_in * len(sites)
-        figure, axes = fault_bands.create_axes((width_in, height_in), history.faults, window_s)
+        size_in = width_in, 1.1 + row_in * len(sites)
+        figure, axes = fault_bands.create_axes(size_in, history.faults, window_s, sites)
         raster = sum(map(len, bars.values())) > VECTORS
         for name, colour in _GANTT.items():
             corners = [[(a, y), (b, y), (b, y + h), (a, y + h)] for a, b, y, h in bars[name]]
@@ -330,6 +330,7 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
     if high > LINEAR_RATIO:
         axes.set_yscale("log")
+        axes.set_ylabel("ratio\n(log. axis)")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())

@@ -1,5 +1,7 @@
 """The figures of a comparison: every trial as a dot, and means with intervals (pure).
 
+The dots of a cell stand beside its mean, in the order of the trials, so that equal values are seen.
+
 Colour and marker show the first varied key, the horizontal axis shows the second, and every
 combination of the other keys has its own panel.
 """
@@ -7,7 +9,7 @@ combination of the other keys has its own panel.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -15,6 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETDOWN
+from numpy.typing import NDArray
 
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
@@ -43,9 +46,14 @@ GROUP = 0.7
 
 FLUID = "model"
 
-DOTS = 0.06
-DOTS_ALONE = 0.15
-"""The distance of trials from their mean on the axis; a single series has more room."""
+EXPECTED, BOUND = "estimate + latency", "lower bound (cut)"
+"""The marks of a task's time, as in the figure of a run's tasks."""
+
+DOTS, SPREAD = 0.34, 0.2
+"""The distance of trials from their mean, and how far they are spread: shares of a series' room."""
+
+MOST_DOTS, MOST_SPREAD = 0.17, 0.12
+"""The most of both, in places of the axis."""
 
 
 def draw(
@@ -55,7 +63,8 @@ def draw(
 
     `trials` and `cells` are the tables of `harness.study.comparison`, `keys` the varied keys. Dots
     are trials that passed; bars are 95 % intervals of their mean, with an arrow where they go on
-    below the axis. A horizontal mark shows the column `fluid_<metric>` of the cells, if any.
+    below the axis. A horizontal mark shows the column `fluid_<metric>` of the cells, if any. The
+    time of tasks also has marks for the expected time and the bound.
     """
     first, second, others = list(keys[:1]), list(keys[1:2]), list(keys[2:])
     places = _list_texts(cells, second or first)
@@ -81,8 +90,8 @@ def draw(
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
-        if not second:  # the axis has the names of the values
-            known = {name: handle for name, handle in known.items() if name == FLUID}
+        marks = {name: known.pop(name) for name in (FLUID, EXPECTED, BOUND) if name in known}
+        known = {**known, **marks} if second else marks  # else the axis has the values' names
         if known:
             title = describe_key(first[0]) if second else None
             figure.legend(
@@ -122,7 +131,7 @@ def _draw_series(
         colour = COLOURS[number % len(COLOURS)]
         passed = trials[(_format_keys(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
         at = np.array([places.index(text) for text in _format_keys(passed, keys[1])]) + offset
-        at -= DOTS_ALONE if alone else DOTS
+        at += _spread_dots(passed, GROUP if alone else GROUP / len(names))
         axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
         means = cells[_format_keys(cells, keys[0]) == name]
         at = np.array([places.index(text) for text in _format_keys(means, keys[1])]) + offset
@@ -135,10 +144,28 @@ def _draw_series(
         cut = at[(half > means[metric]).to_numpy()]  # the axis begins at 0, or above
         arrows = axes.get_xaxis_transform()
         axes.plot(cut, 0 * cut, ls="", marker=CARETDOWN, color=colour, ms=5, transform=arrows)
-        if f"fluid_{metric}" in means:
-            fluid = axes.plot(at, means[f"fluid_{metric}"], "_", color=BLACK, ms=16, mew=1.5)
-            fluid[0].set_label("_" if number else FLUID)
+        for label, values, marker, colour, size in _list_marks(means, metric):
+            (mark,) = axes.plot(at, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
+            mark.set_label("_" if number else label)
     axes.set_xlim(-0.6, len(places) - 0.4)
+
+
+def _spread_dots(trials: pd.DataFrame, room: float) -> NDArray[np.float64]:
+    """The distance of each trial from its mean on the axis; `room` is the series' share of it."""
+    order = trials["trial"].to_numpy(float)
+    share = (order - order.min()) / max(1.0, np.ptp(order)) - 0.5 if len(order) else order
+    return share * min(SPREAD * room, MOST_SPREAD) - min(DOTS * room, MOST_DOTS)
+
+
+def _list_marks(
+    cells: pd.DataFrame, metric: str
+) -> Iterator[tuple[str, pd.Series[float], str, str, float]]:
+    """The marks beside the means: name, values, shape, colour and size."""
+    if f"fluid_{metric}" in cells:
+        yield FLUID, cells[f"fluid_{metric}"], "_", BLACK, 16
+    if metric == "task_s" and {"estimate_s", "latency_s", "bound_s"} <= {*cells}:
+        yield EXPECTED, cells["estimate_s"] + cells["latency_s"], "x", BLACK, 5
+        yield BOUND, cells["bound_s"], "_", GREY, 12
 
 
 def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
@@ -147,6 +174,7 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
     positive = means[means > 0]
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():
         axes.set_yscale("log")
+        axes.set_ylabel(f"{label}\n(logarithmic axis)")
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.margins(y=0.1)

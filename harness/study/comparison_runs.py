@@ -19,7 +19,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ from trunkline.harness.study import (
     comparison_plots,
     comparison_tables,
     expectation_maps,
-    mixed_machines,
     trial_progress,
 )
 from trunkline.harness.study.comparison import EXPECTATIONS
@@ -110,6 +109,7 @@ class Comparison:
         labels: a name for each cell, in their order; empty for the varied values.
         kind: how its trials come about.
         predicted: the numbers that a model predicts of each trial, by its identity.
+        command: the command that carries it out.
     """
 
     name: str
@@ -119,6 +119,7 @@ class Comparison:
     labels: tuple[str, ...] = ()
     kind: Kind = RUNS
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    command: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -414,25 +415,10 @@ def _write_page(
         if run and (output.path / run / "events.jsonl").exists()
     }
     if shown := list(there)[: page.DRAWN]:
-        listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
-        heads, rows = comparison_tables.format_cells(summary, keys)
-        cells = page.Cells(
-            spec.name,
-            heads,
-            rows,
-            spec.keys,
-            len(trials),
-            [
-                *comparison.list_notes(trials),
-                *comparison.list_lacks(summary, names),
-                *(line for lines in listed for line in lines(trials, keys)),
-            ],
-            list(comparison.list_metrics(trials, summary, keys, names)),
-            curves,
-            list(expectation_maps.list_maps(summary, keys)),
-            names,
-            int((trials["verdict"] == "missing").sum()),
+        cells = comparison_tables.make_cells(
+            spec.name, spec.keys, spec.command, trials, summary, keys
         )
+        cells = replace(cells, curves=curves)
         outputs.compare([there[name] for name in shown], page_file, cells, shown)
 
 

@@ -12,12 +12,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from trunkline.harness.report.pages.comparison.comparison_page import Cells
 from trunkline.harness.report.pages.comparison.maps_section import format_share
 from trunkline.harness.report.pages.comparison.means_section import (
     format_interval,
     format_number,
     format_ratio,
 )
+from trunkline.harness.study import comparison, expectation_maps, mixed_machines
 from trunkline.harness.study.comparison import (
     COUNTED,
     MET,
@@ -67,6 +69,38 @@ def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], l
         [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
     ]
     return [*keys, "trials", *(title for title, _ in columns)], rows
+
+
+def make_cells(
+    name: str,
+    varied: Sequence[str],
+    command: str,
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: Sequence[str],
+) -> Cells:
+    """What the page shows of all trials; `varied` are all keys, `keys` those that are shown."""
+    heads, rows = format_cells(cells, keys)
+    names = comparison.name_cells(cells, keys)
+    listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
+    remarks = [
+        *comparison.list_notes(trials),
+        *comparison.list_lacks(cells, names),
+        *(line for lines in listed for line in lines(trials, keys)),
+    ]
+    return Cells(
+        name,
+        heads,
+        rows,
+        varied,
+        len(trials),
+        remarks,
+        list(comparison.list_metrics(trials, cells, keys, names)),
+        maps=list(expectation_maps.list_maps(cells, keys)),
+        names=names,
+        missing=int((trials["verdict"] == "missing").sum()),
+        command=command,
+    )
 
 
 def _format_verdicts(row: Mapping[Any, Any]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trunkline.harness.commands import sweeps, terminal
+from trunkline.harness.config.paths import SCENARIOS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,6 +116,24 @@ def make_plan(
         raise terminal.UsageError(str(error)) from None
 
 
+def describe_command(start: Sequence[str], arguments: argparse.Namespace, trials: int) -> str:
+    """The command that carries out these trials, without options that change no result.
+
+    `start` is the command, and what it is about. A scenario of the installation has its name.
+    """
+    verb, what = start
+    words = ["trunkline", verb, Path(what).stem if Path(what).parent == SCENARIOS else what]
+    for option in ("set", "vary", "beside", "label"):
+        for value in getattr(arguments, option, ()):
+            words += [f"--{option}", value]
+    seed = getattr(arguments, "seed", None)
+    words += ["--seed", str(seed)] if seed is not None else []
+    words += ["--trials", str(trials)]
+    words += ["--beside-prediction"] if getattr(arguments, "beside_prediction", False) else []
+    words += ["--out", arguments.out] if arguments.out else []
+    return shlex.join(words)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing trials and compare the cells."""
     from trunkline.harness.runs import finished_runs
@@ -125,7 +145,8 @@ def run(arguments: argparse.Namespace) -> int:
         sweeps.refuse_real_time(arguments)
     cells = len({trial.cell for trial in spec.trials})
     terminal.check_labels(arguments.label, cells, "variant")
-    spec = replace(spec, labels=tuple(arguments.label))
+    command = describe_command(["compare", arguments.file], arguments, arguments.trials)
+    spec = replace(spec, labels=tuple(arguments.label), command=command)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
         return _list(spec, folder)

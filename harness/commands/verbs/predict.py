@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from trunkline.harness.commands import terminal
@@ -72,6 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _compare(arguments: argparse.Namespace) -> int:
     from trunkline.harness.study.prediction import predictions
 
-    spec = compare.make_plan(arguments, arguments.trials or 3, kind=predictions.PREDICTIONS)
+    trials = arguments.trials or 3
+    spec = compare.make_plan(arguments, trials, kind=predictions.PREDICTIONS)
+    command = compare.describe_command(["predict", arguments.file], arguments, trials)
+    spec = replace(spec, command=command)
     folder = Path(arguments.out or Path("comparisons") / f"{spec.name}-predicted")
     return compare.show(spec, compare.carry_out(spec, folder, arguments), folder, arguments.quiet)

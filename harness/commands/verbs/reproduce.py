@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,6 +149,8 @@ def _plan(figure: Figure | ModelFigure, arguments: argparse.Namespace) -> Callab
             )
     except grid.GridError as error:
         raise terminal.UsageError(str(error)) from None
+    start = ["reproduce", arguments.figure]
+    spec = replace(spec, command=comparing.describe_command(start, arguments, arguments.trials))
     return partial(_reproduce, figure, spec, arguments)
 
 

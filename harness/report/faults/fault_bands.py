@@ -15,8 +15,7 @@ from matplotlib.patches import Rectangle
 
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.faults.fault_layout import (
-    WIDTH_CHARACTERS,
-    WIDTH_IN,
+    CHARACTERS_PER_IN,
     Lane,
     clip_s,
     find_rows_during,
@@ -30,15 +29,28 @@ LANE_IN = 0.15
 BEHIND = 0.10
 """The opacity of a band: overlapping faults look darker."""
 
+FAULTS = "faults"
+"""The name of the strip."""
+
+NAME_LETTER_IN, MARGIN_IN = 0.065, 0.1
+"""The width of a letter of a row's name, and what else is beside a chart, in inches."""
+
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
 
 def create_axes(
-    size_in: tuple[float, float], faults: Sequence[Disturbance], window_s: tuple[float, float]
+    size_in: tuple[float, float],
+    faults: Sequence[Disturbance],
+    window_s: tuple[float, float],
+    names: Sequence[str] = (),
 ) -> tuple[Figure, Axes]:
-    """Create a figure of this width and height, plus a strip of faults if the window has any."""
+    """Create a figure of this width and height, plus a strip of faults if the window has any.
+
+    `names` are those of its rows, which stand beside the strip.
+    """
     width_in, height_in = size_in
-    shown = lay_out(faults, window_s, WIDTH_CHARACTERS * width_in / WIDTH_IN)
+    beside_in = MARGIN_IN + NAME_LETTER_IN * max(map(len, [FAULTS, *names]))
+    shown = lay_out(faults, window_s, CHARACTERS_PER_IN * max(1.0, width_in - beside_in))
     if not shown:
         figure = Figure(figsize=size_in, layout="constrained")
         return figure, figure.add_subplot()
@@ -89,11 +101,13 @@ def _draw_strip(axes: Axes, shown: Sequence[Lane]) -> None:
         size = (lane.end_s - lane.start_s, 0.84)
         corner = (lane.start_s, lane.number - 0.42)
         axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
-        place, side = (lane.end_s, "right") if lane.left_of_end else (lane.start_s, "left")
+        place, side = lane.start_s, "left"
+        if lane.text_end_s is not None:
+            place, side = lane.text_end_s, "right"
         where = place, lane.number, f" {lane.text} "
         axes.text(*where, size=6, va="center_baseline", ha=side, parse_math=False)
     axes.set_ylim(max((lane.number for lane in shown), default=0) + 0.6, -0.6)
-    axes.set_yticks([0], ["faults"])
+    axes.set_yticks([0], [FAULTS])
     axes.tick_params(length=0, labelbottom=False)
     axes.spines[:].set_visible(False)
 

@@ -12,8 +12,8 @@ import pandas as pd
 from trunkline.harness.config.document import make_printable
 from trunkline.harness.record.history import Disturbance
 
-CHARACTERS, PAGE_CHARACTERS = 44, 64
-"""The longest text of a fault in a figure, and on a page."""
+CHARACTERS = 64
+"""The longest text of a fault in a figure or on a page."""
 
 LETTERS = 200
 """The longest text of a fault in words."""
@@ -24,53 +24,56 @@ LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 WIDTH_IN = 7.16
 """The default width of figures in inches: both columns of a paper's page."""
 
-WIDTH_CHARACTERS = 160
-"""The number of characters of the strip's font that fit into a chart of that width."""
+CHARACTERS_PER_IN = 22.5
+"""The number of characters of the strip's font in an inch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
     """A fault's place in the strip. A fault that nothing ended has the window's end as `end_s`.
 
-    The text stands right of `start_s`, or left of `end_s` if it would not fit there.
+    The text begins at `start_s`. Where it would not fit, it ends at `text_end_s` instead: the
+    fault's end, or the window's.
     """
 
     number: int
     text: str
     start_s: float
     end_s: float
-    left_of_end: bool
+    text_end_s: float | None
 
 
 def lay_out(
     faults: Sequence[Disturbance],
     window_s: tuple[float, float],
-    room: float = WIDTH_CHARACTERS,
+    room: float,
     longest: int = CHARACTERS,
 ) -> tuple[Lane, ...]:
     """Place the faults of a window in lanes, so that neither bars nor texts overlap.
 
-    The strip has `room` for this many characters. A text of more than `longest`, or of half of the
-    room, is cut.
+    The strip has `room` for this many characters. A longer text is cut, or one of more than
+    `longest`.
     """
     taken_s: list[float] = []
     found = []
     character_s = (window_s[1] - window_s[0]) / room
-    most = max(2, min(longest, int(room / 2) - 2))
     for fault in faults:
         start_s, end_s = (
             min(max(time_s, window_s[0]), window_s[1]) for time_s in clip_s(fault, window_s)
         )
         if start_s == end_s and start_s in window_s:
             continue
-        text = shorten(fault.started.text, most)
+        text = shorten(fault.started.text, max(2, min(longest, int(room) - 2)))
         text_s = (len(text) + 2) * character_s
-        left_of_end = start_s + text_s > window_s[1]
-        from_s, to_s = min(start_s, end_s - text_s * left_of_end), max(end_s, start_s + text_s)
+        from_s, to_s, text_end_s = start_s, max(end_s, start_s + text_s), None
+        if to_s > window_s[1]:
+            to_s = window_s[1]
+            text_end_s = end_s if end_s - text_s >= window_s[0] else to_s
+            from_s = min(start_s, text_end_s - text_s)
         free = (n for n, until_s in enumerate(taken_s) if until_s <= from_s)
         number = next(free, len(taken_s))
-        taken_s[number : number + 1] = [window_s[1] if left_of_end else to_s]
-        found.append(Lane(number, text, start_s, end_s, left_of_end))
+        taken_s[number : number + 1] = [to_s]
+        found.append(Lane(number, text, start_s, end_s, text_end_s))
     return tuple(found)
 
 

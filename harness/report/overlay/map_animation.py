@@ -42,6 +42,9 @@ STEPS, FRAME_MS, LAST_MS = 120, 100, 2000
 WIDTH, HEIGHT = 960, 540
 """The size of a frame in pixels."""
 
+FAULT_LETTERS = 44
+"""The longest text of a fault; up to three share a line."""
+
 LETTERS = 12.5
 """The size of the names of sites in pixels."""
 
@@ -224,7 +227,7 @@ def _list_faults(history: History, loads: Loads, step: int) -> str:
     """The faults that are active in a step, in words."""
     start_ns, end_ns = (edge * loads.step_s * 1e9 for edge in (step, step + 1))
     active = [
-        shorten(fault.started.text)
+        shorten(fault.started.text, FAULT_LETTERS)
         for fault in history.faults
         if fault.started.t_ns < end_ns
         and (fault.end_ns is None or fault.end_ns > start_ns)

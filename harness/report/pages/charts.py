@@ -24,6 +24,9 @@ LETTER = 7.0
 LOG_RATIO = 20.0
 """Values with a larger ratio of largest to smallest get a logarithmic axis."""
 
+LOGARITHMIC = ", logarithmic axis"
+"""What is added to the label of such an axis."""
+
 Bar = tuple[float, float, float, float]
 """(x, y, width, height) in units of the view box."""
 
@@ -85,8 +88,12 @@ class Frame:
         """Draw grid lines, numbers and labels. An axis without a label has no numbers.
 
         With `whole_x` and `whole_y`, that axis has ticks at whole numbers only. With `x_names`,
-        these stand at 0, 1, 2, ... in place of numbers.
+        these stand at 0, 1, 2, ... in place of numbers. The label of a logarithmic axis says so.
         """
+        x_label, y_label = (
+            f"{label}{LOGARITHMIC}" if label and scale.log else label
+            for scale, label in ((self.x, x_label), (self.y, y_label))
+        )
         left, right = self.x.start, self.x.end
         bottom, top = self.y.start, self.y.end
         y_ticks = self.y.ticks(max(2, round((bottom - top) / 40))) if y_label else ()

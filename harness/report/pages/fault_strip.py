@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.faults.fault_layout import PAGE_CHARACTERS, Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -57,7 +57,7 @@ class Strip:
     def of(faults: Sequence[Disturbance], x: Scale) -> Strip:
         """Place the faults in lanes."""
         room = (x.end - x.start) / LANE_LETTER
-        shown = lay_out(faults, (x.low, x.high), room, PAGE_CHARACTERS)
+        shown = lay_out(faults, (x.low, x.high), room)
         few = len(shown) <= MAX_NAMED
         return Strip(faults, x, shown, [each for each in shown if each.number < MAX_LANES and few])
 
@@ -84,9 +84,9 @@ class Strip:
             tag(
                 "text",
                 lane.text,
-                x=x(lane.end_s) - 3 if lane.left_of_end else x(lane.start_s) + 3,
+                x=x(lane.start_s) + 3 if lane.text_end_s is None else x(lane.text_end_s) - 3,
                 y=lane.number * LANE + 11.5,
-                class_="lane end" if lane.left_of_end else "lane",
+                class_="lane" if lane.text_end_s is None else "lane end",
             )
             for lane in self.named
         ]

@@ -26,6 +26,9 @@ _WHOLE = re.compile(
 _MARKS = frozenset(",;:.)")
 """What stays with the word before it."""
 
+LONG_WORD = 40
+"""A word with more letters may be broken."""
+
 
 class Html(str):
     """Text that is markup already."""
@@ -81,6 +84,14 @@ def keep_together(text: str) -> Html:
             end += 1
         parts.append(tag("span", text[found.start() : end], class_="whole"))
     return join([*parts, text[end:]])
+
+
+def keep_words(text: str) -> Html:
+    """Escape a text; no line breaks within a word, unless it is long: a command keeps `--set`."""
+    shown: list[Child] = []
+    for word in text.split(" "):
+        shown += [" ", word if len(word) > LONG_WORD else tag("span", word, class_="whole")]
+    return join(shown[1:])
 
 
 def number(value: float) -> str:

@@ -52,7 +52,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
     scenario = data.scenario
     lead = [
         tag("p", scenario.description, class_="lead") if scenario.description else None,
-        tag("p", ", ".join(_list_facts(data)), class_="facts"),
+        tag("p", ", ".join(list_facts(data)), class_="facts"),
         _write_verdict(
             data.verdict, manual_actions.describe_run(data.history), scenario.runs_programs
         ),
@@ -80,7 +80,8 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
     return frame.write_page(scenario.name, lead, parts, end)
 
 
-def _list_facts(data: RunData) -> Iterator[str]:
+def list_facts(data: RunData) -> Iterator[str]:
+    """What ran where, in a few words each."""
     scenario = data.scenario
     yield f"{len(scenario.topology.sites)} sites, {len(scenario.topology.links)} directed links"
     if scenario.runs_programs:
@@ -311,12 +312,12 @@ def _write_scenario(data: RunData) -> list[Child]:
     summary = "With every default and every link filled in"
     file = "resolved.yaml" if len(data.resolved) > MAX_PRINTED_LETTERS else None
     return [
-        *((tag("p", "The original file:"), _write_text(data.given)) if data.given else ()),
-        frame.fold(summary, _write_text(data.resolved), file=file),
+        *((tag("p", "The original file:"), write_text(data.given)) if data.given else ()),
+        frame.fold(summary, write_text(data.resolved), file=file),
     ]
 
 
-def _write_text(text: str) -> Html:
+def write_text(text: str) -> Html:
     """A file's content, or a note if it is too long for a page."""
     if len(text) > MAX_LETTERS:
         words = (

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import math
 import random
@@ -672,6 +673,56 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
     assert "1: CREW" in made.texts["th"]
     assert f"fail: {NASTY}" in made.text("li")
+
+
+def test_a_comparison_says_what_it_compares_and_by_which_command(tmp_path: Path) -> None:
+    page(tmp_path, LOG.read_text(), SCENARIO.read_text())
+    command = "trunkline compare three.yaml --set 'timeline=[]' --vary scheme.plan=crew,ring"
+    long = "[{at: 5 s, do: outage oslo rome for 6 s}, {at: 14 s, do: pause kiev for 3 s}]"
+    heads = ["timeline", "trials", "rounds per worker"]
+    cells = Cells("three", heads, [["[]", "1", "9"], [long, "1", "8"]], ["timeline"], 2)
+    cells = replace(cells, command=command)
+    outputs.compare([tmp_path], tmp_path / "page.html", cells, ["[]"])
+    text = (tmp_path / "page.html").read_text()
+    made = Page(text)
+    assert re.sub("<[^>]*>", "", text).count(html.escape(command)) == 1
+    assert '<span class="whole">--set</span>' in text  # in one piece
+    assert "a model of 1 MB" in made.text("p")
+    assert "3 sites, 6 directed links" in made.text("p")
+    assert "seed" not in made.text("p")
+    assert SCENARIO.read_text() in made.texts["pre"]
+    assert "this is when the last task begins" in made.text("p")
+    assert f'<span title="{long}">{long[:39]}…</span>' in text
+
+
+def test_what_differs_between_runs_is_not_said_of_all(tmp_path: Path) -> None:
+    compared(tmp_path, ("seed: 1", "seed: 2\nclock: real"))
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for folder in folders:
+        shutil.copy(folder / "resolved.yaml", folder / "scenario.yaml")
+    cells = Cells("three", ["clock", "trials"], [["virtual", "1"], ["real", "1"]], ["clock"], 2)
+    outputs.compare(folders, tmp_path / "page.html", cells, ["virtual", "real"])
+    made = Page((tmp_path / "page.html").read_text())
+    (said,) = (words for words in made.texts["p"] if words.startswith("All runs: "))
+    assert "policy preduce" in said
+    assert "clock" not in said
+    files = [words for words in made.texts["summary"] if words.startswith("The file of run ")]
+    assert len(files) == 2
+
+
+def test_a_logarithmic_axis_of_a_page_says_so() -> None:
+    for most, more in ((2.0, ""), (90.0, ", logarithmic axis")):
+        means = [Mean("crew", 1.0, 0.9, 1.1, (1.0,)), Mean("ring", most, most, most, (most,))]
+        made = "".join(map(str, write_section([Metric("task time (s)", means)])))
+        assert f">mean task time (s){more}<" in made
+
+
+def test_a_map_has_colours_on_paper() -> None:
+    printed = frame.STYLE.rpartition("@media print")[2]
+    for outcome in ("pass", "unknown", "fail"):
+        colour = re.search(rf"\.map \.is-{outcome} {{ background: (#\w+); }}", printed)
+        assert colour is not None
+        assert colour[1] != "#fff"
 
 
 def test_a_variant_has_one_colour_in_all_pictures_and_marks_beside_its_mean(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import NO_TARGET, Target
 from trunkline.harness.report import plots
-from trunkline.harness.report.faults import fault_layout
+from trunkline.harness.report.faults import fault_bands, fault_layout
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.link_table import LinkRow, tabulate_links
@@ -140,7 +140,8 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
 
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
     slow = TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0)))
-    assert plots.draw_task_times(slow).axes[1].get_yscale() == "log"
+    ratios = plots.draw_task_times(slow).axes[1]
+    assert (ratios.get_yscale(), ratios.get_ylabel()) == ("log", "ratio\n(log. axis)")
     assert plots.draw_task_times(tasks()).axes[1].get_yscale() == "linear"
 
 
@@ -272,7 +273,7 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
 )
 def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
     kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
-    assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0))] == [shown]
+    assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0), 160)] == [shown]
 
 
 @given(
@@ -292,14 +293,37 @@ def test_texts_of_faults_neither_overlap_nor_leave_the_chart(
         for start_s, length_s, letters in sorted(spans)
     ]
     lanes: dict[int, list[tuple[float, float]]] = {}
-    for lane in fault_layout.lay_out(faults, (0.0, 10.0), room, fault_layout.PAGE_CHARACTERS):
+    for lane in fault_layout.lay_out(faults, (0.0, 10.0), room):
         text_s = len(lane.text) * 10 / room
-        start_s = lane.end_s - text_s if lane.left_of_end else lane.start_s
+        start_s = lane.start_s if lane.text_end_s is None else lane.text_end_s - text_s
         assert start_s >= 0
         assert start_s + text_s <= 10
         lanes.setdefault(lane.number, []).append((start_s, start_s + text_s))
     for found in lanes.values():
         assert all(one[1] <= two[0] + 1e-9 for one, two in itertools.pairwise(sorted(found)))
+
+
+@pytest.mark.parametrize(("start_s", "end_s", "ends_s"), [(15, 20, 53), (1, 4, None), (48, 52, 52)])
+def test_a_narrow_figure_has_the_whole_text_of_a_fault(
+    start_s: float, end_s: float, ends_s: float | None
+) -> None:
+    text = "setlink madrid lisbon both rate=2Mbit/s for 5 s"
+    kill = FAULTY.faults[0]
+    started = replace(kill.started, t_ns=round(start_s * 1e9), text=text)
+    fault = replace(kill, started=started, end_ns=round(end_s * 1e9))
+    (lane,) = fault_layout.lay_out([fault], (0.0, 53.0), 65)
+    assert (lane.text, lane.text_end_s) == (text, ends_s)
+
+
+def test_long_names_of_sites_leave_less_room_for_faults() -> None:
+    started = replace(FAULTY.faults[0].started, text="x" * 60)
+    fault = replace(FAULTY.faults[0], started=started)
+    shown = []
+    for names in (("rome",), ("the third data centre of Rome",)):
+        figure, _ = fault_bands.create_axes((3.4, 2.0), [fault], (0.0, 10.0), names)
+        shown.append(figure.axes[0].texts[0].get_text())
+    assert shown[0].strip() == "x" * 60
+    assert shown[1].strip().endswith("x…")
 
 
 def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:

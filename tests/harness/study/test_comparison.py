@@ -296,6 +296,39 @@ def test_an_interval_that_the_axis_of_a_figure_cuts_ends_in_an_arrow(trials):
     assert axes.get_ylim()[0] == 0.0
 
 
+def test_equal_trials_are_seen_beside_each_other(trials):
+    trials["task_s"] = 1.0
+    for keys, shown in ((KEYS[:1], trials[trials["scheme.p"] == "5"]), (KEYS, trials)):
+        figure = comparison_plots.draw(shown, summarize(shown, keys), keys, "task_s", "s")
+        dots, mean = figure.axes[0].lines[:2]
+        assert [*dots.get_ydata()] == [1.0] * 2 * len(keys)
+        assert len({*dots.get_xdata()}) == len(dots.get_xdata())
+        assert max(dots.get_xdata()[:2]) < min(mean.get_xdata())  # beside the mean, not on it
+
+
+def test_the_figure_of_task_times_marks_what_is_expected_and_the_bound(trials):
+    cells = summarize(trials, KEYS[:1]).assign(estimate_s=0.5, latency_s=0.1, bound_s=0.25)
+    figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
+    marks = {line.get_label(): [*line.get_ydata()] for line in figure.axes[0].lines}
+    assert (marks["estimate + latency"], marks["lower bound (cut)"]) == ([0.6], [0.25])
+    (legend,) = figure.legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["estimate + latency", "lower bound (cut)"]
+    figure = comparison_plots.draw(trials, cells, KEYS[:1], "rounds", "rounds per worker")
+    assert not figure.legends
+
+
+def test_a_logarithmic_axis_of_a_figure_says_so(trials):
+    cells = summarize(trials, KEYS[:1])
+    for means, scale, label in (
+        ([1.0, 2.0], "linear", "task time (s)"),
+        ([1.0, 20.0], "log", "task time (s)\n(logarithmic axis)"),
+    ):
+        cells["task_s"] = means
+        axes = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)").axes[0]
+        assert (axes.get_yscale(), axes.get_ylabel()) == (scale, label)
+
+
 def test_cells_have_names_in_words_and_means_of_what_differs(trials):
     cells = summarize(trials, KEYS)
     names = comparison.name_cells(cells, KEYS)
@@ -319,7 +352,7 @@ def test_a_figure_names_values_as_a_reader_would(trials):
     cells = summarize(trials, KEYS).assign(fluid_task_s=1.0)
     figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "model", "crew, split: even", "ring"
+        "crew, split: even", "ring", "model"
     ]  # fmt: skip
 
 

@@ -22,7 +22,8 @@ from trunkline.harness.report.pages.comparison.differences import (
     write_section,
 )
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, join, keep_words, make_table, tag
+from trunkline.harness.report.pages.run_page import list_facts, write_text
 from trunkline.harness.report.run_data import RunData
 
 DRAWN = 16
@@ -30,6 +31,18 @@ DRAWN = 16
 
 POINTS = 400
 """The approximate number of points that are drawn of a longer line."""
+
+
+NAME = 280.0
+"""The room for the name of a variant in a table or a legend, in units of the view box."""
+
+ROUNDS = join(
+    [
+        "Rounds per worker count until the run was told to stop. With ",
+        tag("code", "stop.tasks"),
+        ", this is when the last task begins, so its round does not count.",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,7 @@ class Cells:
         maps: where the expectations were met.
         names: the names of the cells, whose places decide their colours.
         missing: the number of trials that have not ended.
+        command: what made it, and makes it again.
     """
 
     name: str
@@ -61,6 +75,7 @@ class Cells:
     maps: Sequence[maps_section.Map] = ()
     names: Sequence[str] = ()
     missing: int = 0
+    command: str = ""
 
 
 def write_page(
@@ -108,6 +123,7 @@ def write_page(
     lead = [
         tag("p", description, class_="lead") if description else None,
         tag("p", what, class_="facts"),
+        *_write_origin(cells, each),
         differences.write_warning(runs, givens, varied),
     ]
     with_curves = bool(cells and cells.curves)
@@ -119,9 +135,42 @@ def write_page(
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
+        Section("scenario", "Scenario", _write_scenarios(each) if cells else []),
     ]
     end = tag("p", "Made by Trunkline: ", tag("code", command), ".")
     return frame.write_page(title, lead, parts, end)
+
+
+def _write_origin(cells: Cells | None, each: Sequence[RunData]) -> list[Child]:
+    """What all runs have in common, and the command."""
+    if cells is None:
+        return []
+    of_runs = [[*list_facts(data), *_describe_model(data)] for data in each]
+    same = [fact for fact in of_runs[0] if all(fact in facts for facts in of_runs)]
+    same = [fact for fact in same if not fact.startswith("seed ")]
+    shown: list[Child] = [tag("p", f"All runs: {', '.join(same)}.", class_="facts")] if same else []
+    if cells.command:
+        code = tag("code", keep_words(cells.command))
+        again = ". It runs only the trials that are missing."
+        shown.append(tag("p", "Command: ", code, again, class_="facts"))
+    return shown
+
+
+def _describe_model(data: RunData) -> Iterator[str]:
+    if not data.scenario.runs_programs:
+        yield f"a model of {short(data.scenario.model_bytes, SIZE_BYTES)}"
+
+
+def _write_scenarios(each: Sequence[RunData]) -> list[Child]:
+    """The files that the runs began with, each once."""
+    files: dict[str, int] = {}
+    for number, data in enumerate(each, 1):
+        if data.given:
+            files.setdefault(data.given, number)
+    return [
+        frame.fold(f"The file of run {number}, before the changes of the command", write_text(text))
+        for text, number in files.items()
+    ]
 
 
 def _name_table(cells: Cells | None, runs: int) -> str:
@@ -146,11 +195,20 @@ def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
     ratios = any(head.startswith("ratio") for head in cells.heads)
     words += "; ratios are to the first value, trial by trial." if ratios else "."
     first = cells.heads.index("trials")
-    shown = _tabulate(cells.heads, cells.rows, "cells", first, range(first, len(cells.heads)))
+    rows = [[*map(_cut_name, row[:first]), *row[first:]] for row in cells.rows]
+    shown = _tabulate(cells.heads, rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
+    if any(head.startswith("rounds") for head in cells.heads):
+        shown.append(tag("p", ROUNDS))
     if cells.remarks:
         shown.append(tag("ul", [tag("li", text) for text in cells.remarks]))
     return shown
+
+
+def _cut_name(name: str) -> Child:
+    """A name that fits into a table; a longer one is whole in its tooltip."""
+    cut = charts.truncate(name, NAME)
+    return name if cut == name else tag("span", cut, title=name)
 
 
 def _tabulate(
@@ -200,7 +258,7 @@ def _name_runs(
     shown = list(labels) or shown
     clocks = {data.scenario.clock for data in runs}
     return [
-        f"{number}: {charts.truncate(text, 280)}{differences.write_marks(data, clocks)}"
+        f"{number}: {charts.truncate(text, NAME)}{differences.write_marks(data, clocks)}"
         for number, (text, data) in enumerate(zip(shown, runs, strict=True), 1)
     ]
 
@@ -209,7 +267,7 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
     """A table with a row for each run."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
-             "rounds", "payload", "last accuracy", "time to the target")  # fmt: skip
+             "rounds per worker", "payload", "last accuracy", "time to the target")  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")

@@ -17,7 +17,8 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
     history = data.history
     task = history.completed[0]
     numbered = [
-        replace(task, started=replace(task.started, task=number, t_ns=number)) for number in range(9)
+        replace(task, started=replace(task.started, task=number, t_ns=number))
+        for number in range(9)
     ]
     slow = [
         Explanation(each, 2.0, 1.0, (), (Part("outage", 0.5, "a -> b", fault=0),), None, None)

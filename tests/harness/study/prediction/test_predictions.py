@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -187,6 +189,10 @@ def test_varied_predictions_are_compared_as_runs_are(three, capsys):
     means = [predictions.predict_numbers(each)["task_s"] for each in ring]
     assert cells["task_s"][1] == pytest.approx(np.mean(means), abs=1e-6)
     page = (folder / "comparison.html").read_text()
+    code = re.search("<code>(.*?)</code>", page)
+    assert code is not None
+    assert re.sub("<[^>]*>", "", code[1]) == shlex.join(["trunkline", *command])
+    assert "All runs: 3 sites, 6 directed links, policy preduce, predicted by" in page
     assert "not runs; nothing is judged" in page
     assert "Predicted by the fluid model, not run: 2 variants, 4 trials." in page
     assert "predicted / expected" in page and "trunkline predict" in page
