@@ -88,18 +88,20 @@ class TimeInFaults:
         in_calls_s: in calls, from the start of a fault until these calls ended.
         longer_s: how much of this is beyond the median of the calls of the same kind and size
             that no fault touched; all of it where there is no such call.
+        compared: whether there is such a call for each call.
     """
 
     in_calls_s: float
     longer_s: float
+    compared: bool = True
 
     def describe(self, total_s: float) -> Iterator[str]:
         """A sentence, if calls during faults took a share of this time that is worth one."""
         if self.in_calls_s > LEAST_SHARE * total_s:
+            more = f": {self.longer_s:.3f} s more than the median of such calls without a fault"
             yield (
                 f"Calls during faults, counted until they ended, took {self.in_calls_s:.3f} s of a "
-                f"program's time, on average: {self.longer_s:.3f} s more than the median of such "
-                "calls without a fault."
+                f"program's time, on average{more if self.compared else ''}."
             )
 
 
@@ -118,13 +120,17 @@ def find_time_in_faults(history: History, programs: Iterable[str], rows: int) ->
             usual_ns[call.started.name, call.started.bytes].append(took_ns)
     inside = defaultdict[tuple[str, int], list[Interval]](list)
     longer = defaultdict[tuple[str, int], list[Interval]](list)
+    compared = True
     for call, since_ns in first_ns.items():
         who, end_ns = call.key[:2], _find_end(call, history, programs)
         inside[who].append((since_ns, end_ns))
-        most_ns = round(median(usual_ns.get((call.started.name, call.started.bytes), [0])))
+        usual = usual_ns.get((call.started.name, call.started.bytes))
+        most_ns = round(median(usual)) if usual else 0
+        compared = compared and bool(usual)
         longer[who].append((max(since_ns, call.started.t_ns + most_ns), end_ns))
     sums_ns = (sum(map(_measure, found.values())) for found in (inside, longer))
-    return TimeInFaults(*(sum_ns / 1e9 / max(rows, 1) for sum_ns in sums_ns))
+    in_calls_s, longer_s = (sum_ns / 1e9 / max(rows, 1) for sum_ns in sums_ns)
+    return TimeInFaults(in_calls_s, longer_s, compared)
 
 
 def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:

@@ -197,6 +197,10 @@ def test_the_time_of_calls_during_faults_is_compared_with_the_median_of_others()
     (alone,) = [find_time_in_faults(History.of([each for each in history.events
                                                 if each.site != "n2"]), ("n1",), 1)]  # fmt: skip
     assert alone.longer_s == alone.in_calls_s == pytest.approx(0.75)
+    assert [*alone.describe(1.0)] == [
+        "Calls during faults, counted until they ended, took 0.750 s of a program's time, on "
+        "average."
+    ]
 
 
 def test_a_call_that_never_ended_lasts_until_its_program_did() -> None:
