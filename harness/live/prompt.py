@@ -412,9 +412,9 @@ class AttachedShell(Shell):
         return line == "EOF" or super().onecmd(line)
 
     def _ask(self, line: str) -> Message:
-        """Also say when it was done: the prompt does not know the run's time."""
+        """Also say when it was done, which `status` does itself: the prompt does not know it."""
         said = super()._ask(line)
-        if said["done"] and "t_s" in said:
+        if said["done"] and "t_s" in said and line != "status":
             what = "the run was told to end" if line == "exit" else "done"
             self._show(f"{what} at {said['t_s']:.3f} s\n")
         return said

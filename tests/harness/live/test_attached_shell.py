@@ -29,6 +29,7 @@ def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embe
         assert code == 0
         answer = "outage n1 n2 both blackhole\ndone at 1.000 s\n"
         assert f"trunkline> outage n1 n2\n{answer}" in out
+        assert out.count("done at ") == 1  # status says the time itself
         assert "trunkline> help step\nLets a virtual clock run" in out
         assert "fault 0   outage n1 n2 both blackhole, active for 0.0 s\n" in out
         assert err == "bogus: unknown: expected a verb (see: help) or a site: n1, n2, n3\n"
