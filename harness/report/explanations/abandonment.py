@@ -18,8 +18,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     abandoned, started_ns = task.all(TaskAbandoned)[-1], task.started.t_ns
     halts = [event for event in task.all(TaskHalted) if event.t_ns <= abandoned.t_ns]
     last = halts[-1] if halts else abandoned
-    faults = (each.started.t_ns for each in run.history.faults if each.started.fault == fault)
-    begun_ns = min(max(next(faults, started_ns), started_ns), last.t_ns)
+    begun_ns = run.faults.find_begin_ns(fault, (started_ns, last.t_ns))
     if begun_ns > started_ns:
         yield Part("before the fault", (begun_ns - started_ns) / 1e9, "", text=f"fault {fault}")
     why = f"{'halted' if halts else 'abandoned'} the task: {run.faults.describe(last.cause, fault)}"

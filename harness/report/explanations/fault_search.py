@@ -112,6 +112,13 @@ class FaultSearch:
                 return then
         return self.find(touching, HARMS, since_ns, span[1], enough)
 
+    def find_begin_ns(self, fault: int | None, span: Interval) -> int:
+        """When a fault began in a span of time; the start of the span if not in it."""
+        begun_ns = (
+            each.started.t_ns for each in self.history.faults if each.started.fault == fault
+        )
+        return min(max(next(begun_ns, span[0]), span[0]), span[1])
+
     def find_silence_end(self, cause: Cause | None, fault: int | None, end_ns: int) -> int:
         """When agents noticed the loss behind a cause by silence, until a time; 0 if they did not.
 

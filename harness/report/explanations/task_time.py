@@ -115,8 +115,8 @@ class Run:
                 yield from self._divide_transfer(task, step)
             case "repair":
                 repair = self._explain_repair(task, step)
-                before_s = self._measure_before_s(repair.fault, step)
-                if before_s > 0:
+                begun_ns = self.faults.find_begin_ns(repair.fault, (step.start_ns, step.end_ns))
+                if before_s := (begun_ns - step.start_ns) / 1e9:
                     text = f"fault {repair.fault}"
                     yield Part("before the fault", before_s, step.site, text=text)
                 yield replace(repair, seconds=repair.seconds - before_s)
@@ -138,11 +138,6 @@ class Run:
             how += f", and {silent_s:.3g} s of this are failover.timeout"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
-    def _measure_before_s(self, fault: int | None, step: PathStep) -> float:
-        """How long a step had lasted when a fault began, in seconds; 0 if it began before."""
-        begun_ns = (e.started.t_ns for e in self.history.faults if e.started.fault == fault)
-        return max(0.0, min(step.end_ns, next(begun_ns, 0)) - step.start_ns) / 1e9
-
     def _find_repair(
         self, task: Task, end_ns: int
     ) -> tuple[TaskHalted | TaskRearranged, int | None]:
@@ -163,8 +158,7 @@ class Run:
         that was busiest until then held it up.
         """
         first, fault = self._find_repair(task, step.end_ns)
-        begun_ns = {each.started.fault: each.started.t_ns for each in self.history.faults}
-        loss_ns = begun_ns.get(fault, 0) if fault is not None else 0
+        loss_ns = self.faults.find_begin_ns(fault, (step.start_ns, step.end_ns))
         spent = isinstance(first.cause, BudgetSpent)
         if spent or not expected_s < (loss_ns - step.start_ns) / 1e9 < step.duration_s:
             yield step
