@@ -710,6 +710,14 @@ def test_what_differs_between_runs_is_not_said_of_all(tmp_path: Path) -> None:
     assert len(files) == 2
 
 
+def test_equal_trials_of_a_page_are_seen_below_each_other() -> None:
+    metrics = [Metric("task time (s)", [Mean("crew", 1.0, 1.0, 1.0, (1.0,) * 5)])]
+    made = "".join(map(str, write_section(metrics)))
+    dots = re.search(r'<path d="([^"]*)" class="dots small', made.rpartition("</ul>")[2])
+    assert dots is not None
+    assert len(set(re.findall(r"M[\d.]+ [\d.]+", dots[1]))) == 5
+
+
 def test_a_logarithmic_axis_of_a_page_says_so() -> None:
     for most, more in ((2.0, ""), (90.0, ", logarithmic axis")):
         means = [Mean("crew", 1.0, 0.9, 1.1, (1.0,)), Mean("ring", most, most, most, (most,))]
