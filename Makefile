@@ -36,6 +36,11 @@ help: ## list these targets
 demo: system kernel ## nine sites train a model over an emulated WAN
 	.venv/bin/trunkline doctor
 	.venv/bin/trunkline run scenarios/quickstart.yaml
+	@printf '%s\n' '' 'What next:' \
+	    '  runs/quickstart/latest/report.html  open this page of the run in a browser' \
+	    '  . .venv/bin/activate                then `trunkline` is a command' \
+	    '  trunkline shell quickstart          the same sites at a prompt: cut a link, kill a site' \
+	    '  docs/tutorial.md                    a network and a plan of your own, and an outage'
 
 .PHONY: test
 # Hundreds of processes import the same modules: without bytecode, each would compile them again.

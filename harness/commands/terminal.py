@@ -77,6 +77,10 @@ def find_scenario(name: str) -> str:
     return name
 
 
+NEWEST = 3
+"""The number of runs that a refusal names."""
+
+
 def find_run(name: str, runs: Path) -> Path:
     """The folder of the named run, or of the latest run in a folder or of a scenario.
 
@@ -109,6 +113,10 @@ def _guess_run(name: str, given: Path, runs: Path) -> str:
     if trials := sorted(each.parent for each in given.glob("runs/*/latest")):
         several = f", and {len(trials) - 1} more" if len(trials) > 1 else ""
         return f"this folder has many: expected one of them, such as {trials[0]}{several}"
+    if inside := [*given.glob("*/events.jsonl")] or [*given.glob("*/latest/events.jsonl")]:
+        newest = sorted(inside, key=lambda log: log.stat().st_mtime, reverse=True)[:NEWEST]
+        shown = ", ".join(str(log.parent) for log in newest)
+        return f"this folder has many: expected one of them; the newest: {shown}"
     near = find_near(name, [each.name for each in runs.iterdir()] if runs.is_dir() else [])
     hint = f"did you mean {near}? " if near else ""
     return (

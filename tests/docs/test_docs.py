@@ -230,6 +230,19 @@ $ other show x.yaml
     assert TYPED.findall("0 s> step 2 s\nsaid\n16.07 s> exit\n") == ["step 2 s", "exit"]
 
 
+def test_the_demo_ends_with_what_to_do_next() -> None:
+    steps = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    said = subprocess.run(
+        steps[steps.rindex("printf") :], shell=True, capture_output=True, text=True, check=True
+    ).stdout
+    assert "\nWhat next:\n" in said
+    assert all((ROOT / page).is_file() for page in re.findall(r"docs/\S+", said))
+    (scenario,) = re.findall(r"trunkline shell (\S+)", said)
+    assert (ROOT / "scenarios" / f"{scenario}.yaml").is_file()
+
+
 def test_the_page_of_ones_own_files_has_every_field_of_a_plans_request() -> None:
     section = OWN.read_text().partition("## What a plan gets")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)

@@ -142,7 +142,9 @@ class _Picture:
         axes.set_axis_off()
         found, _ = place_sites(topology, WIDTH - 220, HEIGHT - 220, 60)
         at = dict(zip(topology.node_names, [(x + 110, y + 100) for x, y in found], strict=True))
-        lines, heads = _draw_links([(at[src], at[dst]) for src, dst in loads.links])
+        lines, heads = _draw_links(
+            [(at[src], at[dst]) for src, dst in loads.links], list(at.values())
+        )
         axes.add_collection(lines)
         axes.add_collection(heads)
         for name in topology.routers:
@@ -186,12 +188,14 @@ class _Picture:
         return Image.fromarray(np.asarray(pixels)).convert("RGB")
 
 
-def _draw_links(ends: Sequence[tuple[Place, Place]]) -> tuple[PathCollection, PolyCollection]:
-    """The lines of links and their arrow heads."""
+def _draw_links(
+    ends: Sequence[tuple[Place, Place]], nodes: Sequence[Place]
+) -> tuple[PathCollection, PolyCollection]:
+    """The lines of links, which pass by other nodes, and their arrow heads."""
     curve = [Path.MOVETO, Path.CURVE3, Path.CURVE3]
     paths, heads = [], []
     for a, b in ends:
-        control, head = bend_link(a, b)
+        control, head = bend_link(a, b, nodes)
         paths.append(Path([a, control, b], curve))
         heads.append(head)
     lines = PathCollection(paths, facecolor="none", zorder=1, capstyle="round")

@@ -212,7 +212,7 @@ def _draw_map(
         tag(
             "g",
             _write_title(link, share),
-            *_draw_link(at[link.src], at[link.dst]),
+            *_draw_link(at[link.src], at[link.dst], places),
             class_=f"link load-{find_level(share)}",
             data_ends=f"{rank(link.src)} {rank(link.dst)}",
         )
@@ -290,10 +290,10 @@ def _write_title(link: Link, share: float) -> Html:
     return tag("title", f"{link.src} → {link.dst}: {share * 100:.0f} %")
 
 
-def _draw_link(a: Place, b: Place) -> tuple[Html, Html]:
-    """The line of a link and its arrow head."""
+def _draw_link(a: Place, b: Place, nodes: Sequence[Place]) -> tuple[Html, Html]:
+    """The line of a link, which passes by other nodes, and its arrow head."""
     (ax, ay), (bx, by) = a, b
-    (cx, cy), corners = bend_link(a, b)
+    (cx, cy), corners = bend_link(a, b, nodes)
     path = f"M{ax:.1f} {ay:.1f}Q{cx:.1f} {cy:.1f} {bx:.1f} {by:.1f}"
     head = f"M{'L'.join(f'{x:.1f} {y:.1f}' for x, y in corners)}z"
     return tag("path", d=path), tag("path", d=head, class_="head")

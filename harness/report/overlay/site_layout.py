@@ -28,6 +28,12 @@ FLAT = 0.02
 ROUNDS = 200
 """The most passes that push apart sites which are too near each other."""
 
+BENDS = (1.0, 1.6, 0.4, 2.0)
+"""How much a link may bend, relative to the usual bend, the preferred first."""
+
+CLEAR = 18.0
+"""The distance between a link and other nodes that is enough, in units of the view box."""
+
 Place = tuple[float, float]
 
 
@@ -78,8 +84,12 @@ def place_sites(
     return _round(circle), "Positions have no meaning: all delays are about equal."
 
 
-def bend_link(a: Place, b: Place) -> tuple[Place, tuple[Place, Place, Place]]:
+def bend_link(
+    a: Place, b: Place, nodes: Sequence[Place] = ()
+) -> tuple[Place, tuple[Place, Place, Place]]:
     """The line of the link from a to b, which bends to the right of its direction.
+
+    It bends so much that it passes by all `nodes`, as far as one of BENDS does.
 
     Returns the control point of its quadratic curve, and the corners of an arrow head past its
     middle.
@@ -87,12 +97,27 @@ def bend_link(a: Place, b: Place) -> tuple[Place, tuple[Place, Place, Place]]:
     (ax, ay), (bx, by) = a, b
     length = math.hypot(bx - ax, by - ay)
     ux, uy = (bx - ax) / length, (by - ay) / length
-    bend = min(0.16 * length, 60.0)
-    cx, cy = (ax + bx) / 2 - uy * bend, (ay + by) / 2 + ux * bend
+    most = min(0.16 * length, 60.0)
+    controls = [
+        ((ax + bx) / 2 - uy * bend * most, (ay + by) / 2 + ux * bend * most) for bend in BENDS
+    ]
+    others = np.array([node for node in nodes if node not in (a, b)])
+    cx, cy = controls[0]
+    if len(others):
+        free = [min(CLEAR, _compute_distance((a, control, b), others)) for control in controls]
+        cx, cy = controls[free.index(max(free))]
     mx, my = (ax + 2 * cx + bx) / 4 + ux * 7, (ay + 2 * cy + by) / 4 + uy * 7
     left = (mx - 13 * ux - 6 * uy, my - 13 * uy + 6 * ux)
     right = (mx - 13 * ux + 6 * uy, my - 13 * uy - 6 * ux)
     return (cx, cy), ((mx, my), left, right)
+
+
+def _compute_distance(curve: tuple[Place, Place, Place], nodes: NDArray[np.float64]) -> float:
+    """The distance between a quadratic curve and the node that is nearest to it."""
+    t = np.linspace(0.0, 1.0, 41)[:, None]
+    a, control, b = map(np.array, curve)
+    points = (1 - t) ** 2 * a + 2 * t * (1 - t) * control + t**2 * b
+    return float(np.hypot(*(points[:, None] - nodes[None]).transpose(2, 0, 1)).min())
 
 
 def find_gateways(topology: Topology) -> dict[str, str]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -724,6 +725,22 @@ def test_a_path_that_is_no_run_is_not_the_run_of_a_scenario_with_its_last_part(
         trial = "comparisons/my/runs/a-seed1"
         assert f"expected one of them, such as {trial}, and 1 more" in str(refused.value)
         assert terminal.find_run(trial, Path("runs")) == Path(trial, "latest")
+
+
+def test_a_folder_of_runs_tells_the_newest(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, age_s in (("a/3", 9), ("a/1", 8), ("a/2", 7), ("a/4", 6), ("b/1", 5)):
+        log = Path("copied", folder, "events.jsonl")
+        log.parent.mkdir(parents=True)
+        log.touch()
+        os.utime(log, (time.time() - age_s,) * 2)
+    newest = "expected one of them; the newest: copied/a/4, copied/a/2, copied/a/1"
+    with pytest.raises(terminal.UsageError, match=f"{newest}$"):
+        terminal.find_run("copied/a", Path("runs"))
+    for scenario in ("a", "b"):
+        Path("copied", scenario, "latest").symlink_to("1")
+    with pytest.raises(terminal.UsageError, match=r"newest: copied/b/latest, copied/a/latest$"):
+        terminal.find_run("copied", Path("runs"))
 
 
 def test_a_name_says_which_run_it_stands_for_and_a_folder_does_not(tmp_path, monkeypatch, capsys):

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from three_sites import LOG, SCENARIO, SITES, TOPOLOGY, added, altered, history
 
@@ -710,11 +710,42 @@ def test_what_differs_between_runs_is_not_said_of_all(tmp_path: Path) -> None:
     assert len(files) == 2
 
 
+def test_equal_trials_of_a_page_are_seen_below_each_other() -> None:
+    metrics = [Metric("task time (s)", [Mean("crew", 1.0, 1.0, 1.0, (1.0,) * 5)])]
+    made = "".join(map(str, write_section(metrics)))
+    dots = re.search(r'<path d="([^"]*)" class="dots small', made.rpartition("</ul>")[2])
+    assert dots is not None
+    assert len(set(re.findall(r"M[\d.]+ [\d.]+", dots[1]))) == 5
+
+
 def test_a_logarithmic_axis_of_a_page_says_so() -> None:
     for most, more in ((2.0, ""), (90.0, ", logarithmic axis")):
         means = [Mean("crew", 1.0, 0.9, 1.1, (1.0,)), Mean("ring", most, most, most, (most,))]
         made = "".join(map(str, write_section([Metric("task time (s)", means)])))
         assert f">mean task time (s){more}<" in made
+
+
+@given(
+    st.floats(0, 2 * math.pi),
+    st.lists(st.tuples(st.floats(0.2, 0.8), st.floats(-20, 20)), max_size=2),
+)
+@example(0.0, [(0.5, 30.0)])
+@example(1.0, [(0.38, 28.0)])
+def test_a_link_passes_by_other_sites(turn: float, beside: list[tuple[float, float]]) -> None:
+    along, right = (
+        np.array([math.cos(turn), math.sin(turn)]),
+        np.array([-math.sin(turn), math.cos(turn)]),
+    )
+    a, b = (100.0, 100.0), tuple(np.array([100.0, 100.0]) + 600 * along)
+    nodes = [tuple(100.0 + 600 * share * along + off * right) for share, off in beside]
+    control, (tip, *rest) = site_layout.bend_link(a, b, [a, b, *nodes])
+    t = np.linspace(0, 1, 200)[:, None]
+    curve = (1 - t) ** 2 * np.array(a) + 2 * t * (1 - t) * np.array(control) + t**2 * np.array(b)
+    assert (np.array(control) - np.array(a)) @ right > 0  # to the right, as all links
+    if len(nodes) < 2:
+        assert all(np.hypot(*(curve - np.array(node)).T).min() > 9 for node in nodes)
+    if not nodes:
+        assert site_layout.bend_link(a, b) == (control, (tip, *rest))
 
 
 def test_a_map_has_colours_on_paper() -> None:

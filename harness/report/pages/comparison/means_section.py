@@ -11,8 +11,11 @@ from trunkline.harness.report.pages.accuracy_section import choose_class
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
-ROW = 60.0
+ROW = 66.0
 """The height of a cell's row in units of the view box: a line of text, and the marks below."""
+
+SPREAD = 9.0
+"""The height over which a cell's trials are spread, in their order: equal ones stay visible."""
 
 LONGEST = 50
 """The most letters of a cell's name in a chart."""
@@ -100,7 +103,11 @@ def draw_means(metric: Metric) -> Html:
         tag("text", name, tag("tspan", text, dx=24), x=28, y=at - 20)
         for name, text, at in zip(names, texts, y, strict=True)
     ]
-    dots = [(x(v), at + 8) for each, at in zip(shown, y, strict=True) for v in each.trials]
+    dots = [
+        (x(value), at + 7 + SPREAD * number / max(1, len(each.trials) - 1))
+        for each, at in zip(shown, y, strict=True)
+        for number, value in enumerate(each.trials)
+    ]
     marks = [
         charts.draw_marks([(x(value), at)], mark, "stroke-ink")
         for each, at in zip(shown, y, strict=True)
