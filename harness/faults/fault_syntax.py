@@ -248,6 +248,9 @@ class _Reader:
             self._name_gateway(a)
         if others and self.words[self.position : self.position + 1] == [a]:
             raise FaultError(f"{a} {a}: the same site twice: {list_choices(others, a)}")
+        b = self.words[self.position] if self.position < len(self.words) else ""
+        if self.topology and others and b in {*self.topology.node_names} - {*others}:
+            raise FaultError(f"{a} {b}: no link joins these two: {list_choices(others, b)}")
         self.values |= {"a": a, "b": self._name((*others, *[ALL] * (part.all and bool(others))))}
 
     def _name_gateway(self, site: str) -> None:

@@ -74,6 +74,9 @@ PAD_IN = 0.02
 NARROW_IN = 5.0
 """Figures up to this width in inches are laid out for one column of a paper's page."""
 
+TICK_LETTER_IN = 0.09
+"""The width of a letter beside an axis, in inches, with some space."""
+
 STEMS = 100
 """Up to this number of tasks, each has a line from its bound to its measured time."""
 
@@ -324,8 +327,10 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_
     axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
     ratio = ratio.dropna()
     axes.set(xlabel=ORDER, ylabel="ratio")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     names = {float(place): str(number) for place, number in enumerate(tasks["task"])}
+    letters = max(map(len, names.values()), default=1)
+    most = int(np.clip(width_in / (TICK_LETTER_IN * (letters + 2)), 2, 9))
+    axes.xaxis.set_major_locator(MaxNLocator(most, integer=True))
     axes.xaxis.set_major_formatter(lambda place, _: names.get(place, ""))
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
     if high > LINEAR_RATIO:

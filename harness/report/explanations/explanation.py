@@ -91,7 +91,8 @@ class Explanation:
     def costs_s(self) -> dict[int, float]:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
-        An abandoned task lost all of its time to the fault behind its end.
+        An abandoned task lost all of its time to the fault behind its end. All faults together cost
+        a task no more than it lost: it may make up for some of their time.
         """
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
@@ -105,7 +106,9 @@ class Explanation:
                 found[self.wait.fault] += self.wait.decide_s
             if self.wait.held is not None and self.wait.held.stop.fault is not None:
                 found[self.wait.held.stop.fault] += self.wait.held.lost_s
-        return dict(found)
+        sum_s = sum(found.values())
+        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
+        return {fault: seconds * share for fault, seconds in found.items()}
 
     @property
     def is_disturbed(self) -> bool:

@@ -39,7 +39,7 @@ TEXTS = {
     "installation": "{where} installed the result",
     "before the fault": "the task ran before {text} began",
     "end": "{text}",
-    "abandonment": "from the halt until the members had answered that none has the result",
+    "abandonment": "from the halt until the controller gave the task up",
 }
 """The causes in words."""
 

@@ -21,7 +21,10 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         for number in range(9)
     ]
     slow = [
-        Explanation(each, 2.0, 1.0, (), (Part("outage", 0.5, "a -> b", fault=0),), None, None)
+        replace(
+            Explanation(each, 2.0, 1.0, (), (Part("outage", 0.5, "a -> b", fault=0),), None, None),
+            lost_s=1.0,
+        )
         for each in numbered
     ]
     given_up = replace(slow[0], failures=(Failure(("rome",), "oslo is lost", 0),))
@@ -41,6 +44,8 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 1.000 s: task 0 was given up by some of its members, and task 3 took longer or "
         "began later."
     )
+    # Faults cost a task no more than it lost.
+    assert describe(replace(slow[2], lost_s=0.2)).startswith("cost tasks 0.200 s: task 2 took ")
     assert describe(*slow) == (
         "cost tasks 4.500 s: tasks 0, 1, 2, 3, 4 and 4 others took longer or began later."
     )

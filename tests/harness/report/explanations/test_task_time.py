@@ -108,7 +108,7 @@ def test_the_time_that_tasks_lost_is_not_below_nothing() -> None:
 
 
 def test_most_of_a_task_that_was_not_slow_is_what_a_fault_cost_it_or_one_part() -> None:
-    usual = explain_parts(5.0)
+    usual = replace(explain_parts(5.0), lost_s=1.0)
     assert usual.main_s == pytest.approx(3.0) and usual.is_disturbed and not usual.is_slow
     assert "The main delay took 3.000 s in 2 parts, the longest" in summarize(usual, history())
     parts = tuple(replace(part, fault=None) for part in usual.parts)
