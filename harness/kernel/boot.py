@@ -49,6 +49,10 @@ from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
 ENVIRONMENT: Mapping[str, str] = {
     "HOME": "/run/tmp",
     "LANG": "C.UTF-8",
+    # The heap keeps large blocks that are freed. As mappings of their own, they would be missed
+    # page by page when they are used again, in no order (`guest._keep_memory_in_order`).
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
     "PYTHONHASHSEED": "0",
     # Mininet compares versions with distutils. setuptools would replace distutils by its own copy
     # and import all of itself. From Python 3.12 on there is no other distutils.

@@ -55,6 +55,7 @@ def main() -> None:
     shutil.rmtree(folder)
     _mount_everything(request["visible"])
     _lift_tcp_limit()
+    _keep_memory_in_order()
     _raise_loopback()
     report = _open_raw("/dev/ttyS1")
     output = _open_raw("/dev/ttyS0")
@@ -122,6 +123,15 @@ def _lift_tcp_limit() -> None:
     """
     pages = str(os.sysconf("SC_PHYS_PAGES"))
     Path("/proc/sys/net/ipv4/tcp_mem").write_text(" ".join([pages] * 3))
+
+
+def _keep_memory_in_order() -> None:
+    """Has pages that are freed return to their large blocks, and not wait in a list.
+
+    From that list they would come in the reverse order. Then the host needs a mapping for each
+    page, and a process cannot have more than vm.max_map_count, 65530 by default: 256 MB.
+    """
+    Path("/proc/sys/vm/percpu_pagelist_high_fraction").write_text("1000000")
 
 
 def _open_raw(line: str) -> int:

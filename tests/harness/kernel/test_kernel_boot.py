@@ -28,6 +28,32 @@ def test_the_program_is_root_inside_and_its_output_and_exit_code_come_out(embedd
     assert (completed.code, completed.output) == (7, "uid 0\n")
 
 
+CHURN = """
+import mmap, sys
+import numpy as np
+size = 60 << 20
+for _ in range(3):
+    if sys.argv[1] == "arrays":
+        blocks = [np.ones(size // 4, dtype=np.float32) for _ in range(6)]
+    else:
+        own = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        blocks = [mmap.mmap(-1, size, flags=own) for _ in range(6)]
+        for block in blocks:
+            for page in range(0, size, 4096):
+                block[page] = 1
+            block.close()
+    blocks.clear()
+print("done")
+"""
+
+
+@pytest.mark.parametrize("kind", ["arrays", "mappings"])
+def test_memory_that_is_freed_and_taken_again_needs_few_of_the_host_s_mappings(embedded, kind):
+    # 360 MB have 92,160 pages; a process has at most 65,530 mappings by default.
+    completed = embedded.script(CHURN, kind)
+    assert (completed.code, completed.output) == (0, "done\n")
+
+
 def test_a_program_that_a_signal_ended_counts_as_128_and_its_number(embedded):
     completed = embedded.script("import os; os.kill(os.getpid(), 9)")
     assert completed.code == 128 + signal.SIGKILL
