@@ -34,6 +34,7 @@ import ns3_description
 
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import Received, Sent
+from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report import outputs
 from trunkline.harness.runs import runner
@@ -108,6 +109,11 @@ class Result:
     drops: int
 
     @property
+    def is_sound(self) -> bool:
+        """Whether the run did not fail."""
+        return self.verdict != "fail"
+
+    @property
     def cold_s(self) -> float:
         """The time of the first task."""
         return self.tasks_s[0]
@@ -131,10 +137,13 @@ def read_cases(text: str, folder: Path) -> list[Case]:
     """Read the table of cases: NAME FILE SEEDS ns3|kernel|both CHANGE ... on each line."""
     cases = []
     for line in text.splitlines():
-        words = shlex.split(line, comments=True)
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise ValueError(f"{line!r}: {error}") from error
         if not words:
             continue
-        seeds = re.fullmatch(r"(\d+)(?:/(\d+))?", words[2]) if len(words) > 3 else None
+        seeds = re.fullmatch(r"([1-9]\d*)(?:/([1-9]\d*))?", words[2]) if len(words) > 3 else None
         if seeds is None or words[3] not in WHERE:
             raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|kernel|both KEY=VALUE ...")
         name, file, _, where, *changes = words
@@ -144,6 +153,19 @@ def read_cases(text: str, folder: Path) -> list[Case]:
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"cases: {', '.join(sorted(repeated))}: given twice")
     return cases
+
+
+def list_problems(cases: Iterable[Case]) -> Iterator[str]:
+    """What is wrong with the scenarios of cases, by their names."""
+    for case in cases:
+        try:
+            for side in {BASELINES[each] for each in case.sides} | {*case.sides}:
+                case.load(1, side)
+            if NS3 in case.sides:
+                made = ns3_description.describe(case.load(1, NS3))
+                made.write({}, [*ns3_description.list_faults(made)])
+        except (ScenarioErrors, OSError, ns3_description.CannotDescribeError) as error:
+            yield f"{case.name}: {error}"
 
 
 def read_history(history: History, verdict: str, *, moving: bool) -> Result:
@@ -202,9 +224,9 @@ class Store:
         path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **asdict(result)}))
 
     def results(self, case: Case, side: str) -> dict[int, Result]:
-        """The results of all seeds that there are."""
+        """The results of all seeds that there are, without failed runs."""
         found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case, side))
-        return {seed: each for seed, each in found if each is not None and each.tasks_s}
+        return {seed: each for seed, each in found if each and each.tasks_s and each.is_sound}
 
     def _path(self, case: Case, seed: int, side: str) -> Path:
         return self.folder / case.name / f"{side}-{seed}.json"
@@ -220,20 +242,23 @@ def seeds_of(case: Case, side: str) -> range:
     return range(1, (case.on_kernel if side in (KERNEL, OURS) else case.seeds) + 1)
 
 
+def list_missing(
+    cases: Iterable[Case], store: Store, sides: Iterable[str]
+) -> Iterator[tuple[Case, int, str]]:
+    """What these sides have not measured."""
+    for side in sides:
+        those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
+        for case in cases:
+            for seed in seeds_of(case, side) if those & {*case.sides} else ():
+                if store.read(case, seed, side) is None:
+                    yield case, seed, side
+
+
 def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
     """Measure what is missing, and say what cannot be measured here."""
     for side in sides:
-        those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
-        wanted = [case for case in cases if those & {*case.sides}]
-        missing = sorted(
-            (
-                (c, seed)
-                for c in wanted
-                for seed in seeds_of(c, side)
-                if store.read(c, seed, side) is None
-            ),
-            key=lambda job: job[1],
-        )
+        found = ((case, seed) for case, seed, _ in list_missing(cases, store, (side,)))
+        missing = sorted(found, key=lambda job: job[1])
         try:
             if side == KERNEL:
                 _measure_in_machines(missing, store, jobs)
@@ -287,7 +312,10 @@ def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store, mach
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A case on another side beside Trunkline: both means, and the difference in percent."""
+    """A case on another side beside Trunkline: both means, and the difference in percent.
+
+    `singles` are the differences of its seeds.
+    """
 
     case: Case
     side: str
@@ -296,6 +324,7 @@ class Difference:
     other: str
     percent: float
     half: float
+    singles: tuple[float, ...]
 
     def write(self) -> list[str]:
         """A row of a table."""
@@ -317,17 +346,21 @@ def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterat
             if pairs := [(ours[seed], others[seed]) for seed in ours if seed in others]:
                 count = min(len(each.tasks_s) for pair in pairs for each in pair)
                 firsts = [(first.first(count), second.first(count)) for first, second in pairs]
+                doubt = "" if all(each.verdict == "pass" for _, each in pairs) else " (unknown)"
                 for what, value in QUANTITIES.items():
                     values = [(value(first), value(second)) for first, second in firsts]
-                    yield _compare(case, side, what, values)
+                    yield _compare(case, side, what, values, doubt)
 
 
-def _compare(case: Case, side: str, what: str, values: Sequence[tuple[float, float]]) -> Difference:
-    """The mean of the seeds' differences, and its interval."""
-    percents = confidence_interval([100 * (other / ours - 1) for ours, other in values])
+def _compare(
+    case: Case, side: str, what: str, values: Sequence[tuple[float, float]], doubt: str
+) -> Difference:
+    """The mean of the seeds' differences, and its interval; `doubt` stands behind the other's."""
+    singles = tuple(100 * (other / ours - 1) for ours, other in values)
+    percents = confidence_interval(singles)
     half = 0.0 if math.isnan(percents.high) else percents.high - percents.mean
     mine, theirs = (f"{statistics.fmean(each):.3f}" for each in zip(*values, strict=True))
-    return Difference(case, side, what, mine, theirs, percents.mean, half)
+    return Difference(case, side, what, mine, theirs + doubt, percents.mean, half, singles)
 
 
 def _write(result: Result | str) -> str:
@@ -343,13 +376,16 @@ TITLES = ("case", "side", "what", "Trunkline, s", "the other, s", "difference, %
 def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[list[str]]]:
     """The titles and the rows of a table."""
     if name == "summary":
-        titles = ("side", "what", "cases", "median, %", "95th percentile, %", "largest, %")
-        groups: dict[tuple[str, str], list[float]] = {}
+        titles = (
+            "side", "what", "cases", "median, %", "95th percentile, %", "largest, %",
+            "of single seeds: median, %", "95th percentile, %",
+        )  # fmt: skip
+        groups: dict[tuple[str, str], list[Difference]] = {}
         for side in (NS3, KERNEL, None):
             for each in found:
                 if side in (each.side, None):
-                    groups.setdefault((side or "both", each.what), []).append(abs(each.percent))
-        return titles, [[*key, *_summarize(values)] for key, values in groups.items()]
+                    groups.setdefault((side or "both", each.what), []).append(each)
+        return titles, [[*key, *_summarize(those)] for key, those in groups.items()]
     if name == "worst":
         chosen = sorted(found, key=lambda each: -abs(each.percent))[:WORST]
         return TITLES, [each.write() for each in chosen]
@@ -375,11 +411,18 @@ def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], lis
     return ("case", "seeds", "Trunkline, %", "Debian's kernel, %"), rows
 
 
-def _summarize(values: Sequence[float]) -> list[str]:
+def _summarize(found: Sequence[Difference]) -> list[str]:
+    cases = [abs(each.percent) for each in found]
+    singles = [abs(percent) for each in found for percent in each.singles]
+    numbers = *_rank(cases), max(cases), *_rank(singles)
+    return [str(len(cases)), *(f"{each:.1f}" for each in numbers)]
+
+
+def _rank(values: Sequence[float]) -> tuple[float, float]:
+    """The median and the 95th percentile."""
     ranked = sorted(values)
     high = ranked[min(len(ranked) - 1, math.ceil(0.95 * len(ranked)) - 1)]
-    numbers = statistics.median(ranked), high, ranked[-1]
-    return [str(len(ranked)), *(f"{each:.1f}" for each in numbers)]
+    return statistics.median(ranked), high
 
 
 def _say(text: str) -> None:
@@ -396,12 +439,21 @@ def main() -> None:
     parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL, "losses"))
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
-    cases = read_cases(arguments.cases.read_text(), arguments.cases.parent)
+    try:
+        cases = read_cases(arguments.cases.read_text(), arguments.cases.parent)
+    except (ValueError, OSError) as error:
+        parser.error(f"{arguments.cases}: {error}")
     chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
     store = Store(FOLDER)
     if arguments.table is None:
-        measure(chosen, store, arguments.sides.split(","), arguments.jobs)
-        return
+        if problems := [*list_problems(chosen)]:
+            parser.error("\n".join((f"{arguments.cases}:", *problems)))
+        sides = arguments.sides.split(",")
+        measure(chosen, store, sides, arguments.jobs)
+        missing = [*list_missing(chosen, store, sides)]
+        for case, seed, side in missing:
+            _say(f"{side} {case.name} {seed}: no result; the same command tries again")
+        sys.exit(bool(missing))
     if arguments.table == "losses":
         titles, rows = draw_losses(chosen, store)
     else:

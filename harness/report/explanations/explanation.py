@@ -91,8 +91,9 @@ class Explanation:
     def costs_s(self) -> dict[int, float]:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
-        An abandoned task lost all of its time to the fault behind its end. All faults together cost
-        a task no more than it lost: it may make up for some of their time.
+        An abandoned task lost all of its time to the fault behind its end, and one that members gave
+        up the time until they did. All faults together cost a task no more than it lost: it may make
+        up for some of their time.
         """
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
@@ -100,7 +101,7 @@ class Explanation:
                 found[part.fault] += part.seconds
         for failure in self.failures:
             if failure.fault is not None:
-                found[failure.fault] += self.duration_s if self.is_abandoned else 0.0
+                found[failure.fault] += self.duration_s if self.is_abandoned else self.lost_s
         if self.wait is not None:
             if self.wait.fault is not None:
                 found[self.wait.fault] += self.wait.decide_s

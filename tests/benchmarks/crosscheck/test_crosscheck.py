@@ -1,5 +1,6 @@
 """The table of cases, the results that are kept, and what their tables show."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import crosscheck
@@ -109,9 +110,33 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
         store.write(case, 1, NS3, make(1.0 + number / 100))
     found = [*compare(cases, store, (NS3,))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
-    summary = ["first task", "20", "10.5", "19.0", "20.0"]
+    summary = ["first task", "20", "10.5", "19.0", "20.0", "10.5", "19.0"]
     rows = draw("summary", found)[1]
     assert (rows[0], rows[2]) == (["ns-3", *summary], ["both", *summary])
+
+
+def test_a_failed_run_is_not_compared_and_an_unknown_one_is_marked(tmp_path):
+    store = Store(tmp_path)
+    twice = replace(PAIR, seeds=2)
+    for seed, verdict in ((1, "unknown"), (2, "fail")):
+        store.write(twice, seed, crosscheck.UNPACED, make(2.0, 1.0))
+        store.write(twice, seed, NS3, replace(make(2.2, 1.0), verdict=verdict))
+    first, _ = compare([twice], store, (NS3,))
+    assert (first.other, len(first.singles)) == ("2.200 (unknown)", 1)
+
+
+def test_what_is_wrong_with_cases_is_said_before_anything_is_measured(tmp_path):
+    good = Case("good", PAIR.file, 1, 1, (NS3,), ())
+    key = Case("key", PAIR.file, 1, 1, (KERNEL,), ("topology.nosuch=3",))
+    gone = Case("gone", tmp_path / "gone.yaml", 1, 1, (NS3,), ())
+    jitter = Case("jitter", PAIR.file, 1, 1, (NS3,), ("topology.jitter=1 ms",))
+    said = [*crosscheck.list_problems([good, key, gone, jitter])]
+    assert [each.partition(":")[0] for each in said] == ["key", "gone", "jitter"]
+    assert "nosuch" in said[0] and "gone.yaml" in said[1]
+    for line in ("a pair.yaml 0 ns3", "a pair.yaml one ns3", "a pair.yaml 1 ns3 'x", "a pair.yaml"):
+        with pytest.raises(ValueError, match=r"a pair\.yaml"):
+            read_cases(line, tmp_path)
+    assert [*crosscheck.list_missing([good], Store(tmp_path), (NS3,))] == [(good, 1, NS3)]
 
 
 def test_lost_packets_are_shares_of_all_that_were_sent(tmp_path):

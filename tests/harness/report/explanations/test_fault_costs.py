@@ -41,7 +41,7 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 1.000 s: tasks 1 and 2 took longer or began later."
     )
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.000 s: task 0 was given up by some of its members, and task 3 took longer or "
+        "cost tasks 1.500 s: task 0 was given up by some of its members, and task 3 took longer or "
         "began later."
     )
     # Faults cost a task no more than it lost.
