@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from matplotlib.markers import CARETDOWN
 from rich.console import Console
 
-from trunkline.harness.report.pages.comparison.means_section import format_interval, format_ratio
+from trunkline.harness.report.pages.comparison.means_section import (
+    format_interval,
+    format_number,
+    format_ratio,
+)
 from trunkline.harness.report.plots import render
 from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison import (
@@ -413,3 +417,10 @@ def test_what_passes_without_task_times_beside_others_is_explained_once(trials):
     cells = summarize(trials, KEYS)
     (rounds,) = comparison.list_metrics(trials, cells, KEYS, ["a", "b", "c", "d"])
     assert [mean.passed for mean in rounds.means] == [2, 2, 2, 1]
+
+
+def test_a_number_has_three_digits_and_no_exponent_from_a_thousand_on() -> None:
+    written = {
+        value: format_number(value) for value in (2.65, 99.95, 999.4, 999.6, 1307.2, 12345.6)
+    }
+    assert [*written.values()] == ["2.65", "100", "999", "1000", "1307", "12346"]

@@ -186,7 +186,7 @@ def format_ratio(ratio: float, low: float, high: float, trials: int = FEW) -> st
 
 def format_number(value: float) -> str:
     """A number with three significant digits; from 1000 on whole."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
 
 
 def _find_exponent(value: float) -> int:
