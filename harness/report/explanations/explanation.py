@@ -91,9 +91,9 @@ class Explanation:
     def costs_s(self) -> dict[int, float]:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
-        An abandoned task lost all of its time to the fault behind its end, and one that members gave
-        up the time until they did. All faults together cost a task no more than it lost: it may make
-        up for some of their time.
+        An abandoned task lost all of its time to the fault behind its end, and one that members
+        gave up the time until they did. All faults together cost a task no more than it lost: it
+        may make up for some of their time.
         """
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:

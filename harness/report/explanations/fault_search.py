@@ -70,12 +70,13 @@ class FaultSearch:
         start_ns: int,
         end_ns: int,
         enough: Enough = _anything,
+        since_ns: int | None = None,
     ) -> int | None:
         """The fault of these kinds that acted on such agents or links (`a -> b`) in that time.
 
         One that stops an agent precedes one that cuts a link, and that one a change of values; then
-        the one that acted longest in that time, and the latest. One that changed
-        nothing but delays counts if it was `enough` for one of them.
+        the one that acted longest in that time, or since `since_ns`, and the latest. One that
+        changed nothing but delays counts if it was `enough` for one of them.
         """
         found = []
         for number, each in enumerate(self.history.faults):
@@ -85,7 +86,8 @@ class FaultSearch:
                     continue
                 rank = 2 * (verb in STOPS) + (verb in CUTS)
                 ended_ns = end_ns if each.end_ns is None else each.end_ns
-                acted_ns = min(ended_ns, end_ns) - max(each.started.t_ns, start_ns)
+                from_ns = start_ns if since_ns is None else since_ns
+                acted_ns = min(ended_ns, end_ns) - max(each.started.t_ns, from_ns)
                 found.append((rank, acted_ns, number, each.started.fault))
         return max(found)[-1] if found else None
 
@@ -107,7 +109,8 @@ class FaultSearch:
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
         touching = self._list_touching(loss, sites)
         if lost_ns is not None:
-            then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, enough)
+            # Of several, the one that was there for most of the silence.
+            then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, enough, since_ns)
             if then is not None:
                 return then
         return self.find(touching, HARMS, since_ns, span[1], enough)

@@ -68,6 +68,13 @@ def test_a_site_is_lost_by_a_cut_of_its_way_and_not_by_one_of_another_link() -> 
     assert search(other, way).find_behind(SiteLost("fr"), (), SPAN) == 1
 
 
+def test_of_cuts_at_once_the_one_that_was_there_for_most_of_the_silence_is_behind_a_loss() -> None:
+    first = fault(0, "outage fr de for 3 s", *both("fr", "de"), at_ms=1300, end_ms=4300)
+    second = fault(1, "outage fr de for 3 s", *both("fr", "de"), at_ms=1900, end_ms=4900)
+    lost: list[Event] = [LinkLost(2000 * MS, "de", "fr", "fr was silent for 0.5 s")]
+    assert search(first, second, lost).find_behind(LinkBroke(("fr", "de")), (), SPAN) == 0
+
+
 def test_the_way_of_a_site_leads_through_routers() -> None:
     cut = fault(0, "outage fr hub for 1 s", *both("fr", "hub"), at_ms=1500, end_ms=2500)
     found = search(cut, topology=STAR)
