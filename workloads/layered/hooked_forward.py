@@ -6,7 +6,8 @@ changed: it runs in a thread of its own, which is in step with the thread that c
 When the module calls a branch of a base, the input of all of its branches is known: so they can be
 computed in any order, before the module calls them. Gradients are the same to the bit in each
 order, because each branch has a view of the input of its own. Autograd goes back through nodes in
-the reverse order of their creation, and the views are created in the order of the branches.
+the reverse order of their creation, and the views are created in the order of the branches. This
+does not hold for branches that draw random numbers, as dropout does.
 """
 
 from __future__ import annotations
