@@ -12,7 +12,7 @@ from trunkline.harness.config.units import count_of
 from trunkline.harness.record.calls import Call, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.workloads.program_roles import site_of
 
 MOST_FAULTS = 10
@@ -40,16 +40,15 @@ class CallsInFault:
 
     def describe(self) -> str:
         """A sentence."""
-        started, fault_end_ns = self.fault.started, self.fault.end_ns
+        started = self.fault.started
         fault = f"{started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
             return f"Fault {fault} touched no call: none was under way."
-        until = "on" if fault_end_ns is None else f"to {fault_end_ns / 1e9:.3f} s"
         names = Counter(call.started.name for call in self.calls)
         which = ", ".join(f"{count_of(n, 'call')} of {name}" for name, n in names.most_common())
         which += f" at {count_of(len({call.started.site for call in self.calls}), 'site')}"
         were = "was" if len(self.calls) == 1 else "were"
-        span = f"from {started.t_ns / 1e9:.3f} s {until}"
+        span = describe_span(self.fault)
         return f"During fault {fault}, {span}, {which} {were} under way; {self._describe_ends()}."
 
     def _describe_ends(self) -> str:

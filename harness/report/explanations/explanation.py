@@ -150,8 +150,8 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         first = run.split_repair(task, steps[0], (1 + SLOW) * expected_s)
         steps = (*first, *steps[1:])
     parts = _merge(part for step in steps for part in run.divide(task, step))
-    failures = tuple(_list_failures(run, task))
-    if task.all(TaskAbandoned):
+    failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
+    if is_abandoned:
         parts = _sort(divide_abandoned(run, task, failures[0].fault))
     wait = None if wait is None else _add_fault(run, wait)
     made = Explanation(
@@ -165,7 +165,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         failures,
         _measure_lost_s(task, expected_s, wait),
     )
-    return made if task.all(TaskAbandoned) else replace(made, main=_choose_main(made))
+    return made if is_abandoned else replace(made, main=_choose_main(made))
 
 
 def _add_fault(run: Run, wait: Wait) -> Wait:

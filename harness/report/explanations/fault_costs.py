@@ -8,7 +8,7 @@ from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
@@ -32,10 +32,8 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
 
 
 def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
-    number, begun_s = fault.started.fault, fault.started.t_ns / 1e9
-    until = "on" if fault.end_ns is None else f"to {fault.end_ns / 1e9:.3f} s"
+    number, span = fault.started.fault, describe_span(fault)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
-    span = f"from {begun_s:.3f} s {until}"
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
     failed = [each for each in costs_s if any(f.fault == number for f in each.failures)]
     late = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]

@@ -122,17 +122,19 @@ class FaultSearch:
         )
         return min(max(next(begun_ns, span[0]), span[0]), span[1])
 
-    def find_silence_end(self, cause: Cause | None, fault: int | None, end_ns: int) -> int:
-        """When agents noticed the loss behind a cause by silence, until a time; 0 if they did not.
+    def find_silence_s(self, cause: Cause | None, fault: int | None, span: Interval) -> float:
+        """How much of the time until a loss was noticed was `failover.timeout`, in seconds.
 
-        The connections of an agent that ends break at once.
+        It is 0 if agents did not notice the loss behind the cause by silence: the connections of an
+        agent that ends break at once.
         """
         silencing = {
             each.started.fault for each in self.history.faults if each.started.verb not in ENDS
         }
         loss = cause.after if isinstance(cause, NoCandidate) else cause
-        lost_ns = max(self._list_losses(loss, (), end_ns), default=0)
-        return lost_ns if fault in silencing else 0
+        lost_ns = max(self._list_losses(loss, (), span[1]), default=0)
+        timeout_ns = self.detection_ns // NOTICED_TIMEOUTS
+        return max(0, min(timeout_ns, lost_ns - span[0])) / 1e9 if fault in silencing else 0.0
 
     def _list_losses(
         self, cause: Cause | None, sites: Collection[str], end_ns: int

@@ -132,9 +132,7 @@ class Run:
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
-        lost_ns = self.faults.find_silence_end(first.cause, fault, first.t_ns)
-        silent_s = min(self.timeout_ns, lost_ns - step.start_ns) / 1e9
-        if silent_s > 0:
+        if silent_s := self.faults.find_silence_s(first.cause, fault, (step.start_ns, first.t_ns)):
             how += f", and {silent_s:.3g} s of this are failover.timeout"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 

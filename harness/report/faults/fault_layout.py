@@ -83,6 +83,12 @@ def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, fl
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
 
 
+def describe_span(fault: Disturbance) -> str:
+    """When a fault acted, in words: `from 3.360 s to 8.360 s`, or `from 3.360 s on`."""
+    until = "on" if fault.end_ns is None else f"to {fault.end_ns / 1e9:.3f} s"
+    return f"from {fault.started.t_ns / 1e9:.3f} s {until}"
+
+
 def find_rows_during(fault: Disturbance, tasks: pd.DataFrame) -> list[int]:
     """The rows of the tasks that ran during a fault; none if it has no target."""
     if not fault.started.targets:
