@@ -43,8 +43,15 @@ clock: real
 """
 
 
-def run(scenarios: Mapping[str, Scenario], out: Path, timeout_s: float = LIMIT_S) -> None:
+def run(
+    scenarios: Mapping[str, Scenario],
+    out: Path,
+    timeout_s: float = LIMIT_S,
+    instruction_ns: int = 1,
+) -> None:
     """Run scenarios in one machine; each gets a folder of its name in `out`, which is empty.
+
+    An instruction takes `instruction_ns` there, a power of two.
 
     Raises NotHereError of `emulated_machine`, and RuntimeError if the machine gives no result.
     """
@@ -63,7 +70,9 @@ def run(scenarios: Mapping[str, Scenario], out: Path, timeout_s: float = LIMIT_S
         guest=GUEST,
         names=" ".join(["warm", *scenarios]),
     )
-    code, output = emulated_machine.run(machine, PROCESSOR, command, out, timeout_s, exact=True)
+    code, output = emulated_machine.run(
+        machine, PROCESSOR, command, out, timeout_s, instruction_ns=instruction_ns
+    )
     if code:
         raise RuntimeError(f"the runs ended with code {code}:\n{output[-4000:]}")
 

@@ -22,6 +22,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -36,6 +37,7 @@ from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.run_folder import describe_version
 from trunkline.harness.report import outputs
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load, resolve
@@ -50,18 +52,28 @@ KERNEL_TASKS = 4
 """Debian's kernel carries out the first tasks of a case only, because they take long there."""
 
 OURS, UNPACED, NS3, KERNEL = "trunkline", "trunkline unpaced", "ns-3", "kernel"
+HALF_SPEED = "kernel at half speed"
 CHANGES: Mapping[str, tuple[str, ...]] = {
     OURS: (),
     UNPACED: ("network.pacing=false",),
     NS3: ("network.pacing=false",),
     KERNEL: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
+    HALF_SPEED: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
 }
 """What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
 
-BASELINES = {NS3: UNPACED, KERNEL: OURS}
+BASELINES = {NS3: UNPACED, KERNEL: OURS, HALF_SPEED: OURS}
 """The runs of ours that another side is compared with."""
 
-WHERE = {"ns3": (NS3,), "kernel": (KERNEL,), "both": (NS3, KERNEL)}
+INSTRUCTION_NS = {KERNEL: 1, HALF_SPEED: 2}
+"""The sides that are emulated machines, and how long an instruction takes there."""
+
+WHERE = {
+    "ns3": (NS3,),
+    "kernel": (KERNEL,),
+    "both": (NS3, KERNEL),
+    "speeds": (NS3, KERNEL, HALF_SPEED),
+}
 """What a line of the table of cases says -> the sides."""
 
 WORST = 10
@@ -101,12 +113,14 @@ class Result:
         tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
             first byte that is sent to the last one that arrives: its processor is slow.
         packets: the packets that were carried, and `drops` those that were lost.
+        version: that of the Trunkline that ran or described it.
     """
 
     verdict: str
     tasks_s: tuple[float, ...]
     packets: int
     drops: int
+    version: str = ""
 
     @property
     def is_sound(self) -> bool:
@@ -134,7 +148,7 @@ class Result:
 
 
 def read_cases(text: str, folder: Path) -> list[Case]:
-    """Read the table of cases: NAME FILE SEEDS ns3|kernel|both CHANGE ... on each line."""
+    """Read the table of cases: NAME FILE SEEDS ns3|kernel|both|speeds CHANGE ... on each line."""
     cases = []
     for line in text.splitlines():
         try:
@@ -145,7 +159,8 @@ def read_cases(text: str, folder: Path) -> list[Case]:
             continue
         seeds = re.fullmatch(r"([1-9]\d*)(?:/([1-9]\d*))?", words[2]) if len(words) > 3 else None
         if seeds is None or words[3] not in WHERE:
-            raise ValueError(f"{line!r}: expected NAME FILE SEEDS ns3|kernel|both KEY=VALUE ...")
+            known = "|".join(WHERE)
+            raise ValueError(f"{line!r}: expected NAME FILE SEEDS {known} KEY=VALUE ...")
         name, file, _, where, *changes = words
         counts = int(seeds[1]), int(seeds[2] or seeds[1])
         cases.append(Case(name, folder / file, *counts, WHERE[where], tuple(changes)))
@@ -203,9 +218,14 @@ def carry_out(side: str, case: Case, seed: int) -> Result | str:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The results on the disk, each with the mark of what made it."""
+    """The results on the disk, each with the mark of what made it.
+
+    `version` is that of this Trunkline. With `is_strict`, only its results are read.
+    """
 
     folder: Path
+    version: str = ""
+    is_strict: bool = False
 
     def read(self, case: Case, seed: int, side: str) -> Result | None:
         """A result; None if there is none of the present scenario."""
@@ -215,13 +235,15 @@ class Store:
         found = json.loads(path.read_text())
         if found.pop("of") != _mark(case.load(seed, side), side):
             return None
-        return Result(**{**found, "tasks_s": tuple(found["tasks_s"])})
+        result = Result(**{**found, "tasks_s": tuple(found["tasks_s"])})
+        return result if not self.is_strict or result.version == self.version else None
 
     def write(self, case: Case, seed: int, side: str, result: Result) -> None:
         """Keep a result."""
         path = self._path(case, seed, side)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **asdict(result)}))
+        kept = asdict(replace(result, version=self.version))
+        path.write_text(json.dumps({"of": _mark(case.load(seed, side), side), **kept}))
 
     def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are, without failed runs."""
@@ -239,7 +261,7 @@ def _mark(scenario: Scenario, side: str) -> str:
 
 def seeds_of(case: Case, side: str) -> range:
     """The seeds of a case on a side."""
-    return range(1, (case.on_kernel if side in (KERNEL, OURS) else case.seeds) + 1)
+    return range(1, (case.seeds if side in (NS3, UNPACED) else case.on_kernel) + 1)
 
 
 def list_missing(
@@ -254,14 +276,25 @@ def list_missing(
                     yield case, seed, side
 
 
+def count_versions(cases: Iterable[Case], store: Store, sides: Sequence[str]) -> Mapping[str, int]:
+    """How many results each version of Trunkline made."""
+    return Counter(
+        result.version
+        for case in cases
+        for side in sides
+        for seed in seeds_of(case, side)
+        if (result := store.read(case, seed, side)) is not None
+    )
+
+
 def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
     """Measure what is missing, and say what cannot be measured here."""
     for side in sides:
         found = ((case, seed) for case, seed, _ in list_missing(cases, store, (side,)))
         missing = sorted(found, key=lambda job: job[1])
         try:
-            if side == KERNEL:
-                _measure_in_machines(missing, store, jobs)
+            if side in INSTRUCTION_NS:
+                _measure_in_machines(missing, store, side, jobs)
             else:
                 _measure_each(missing, store, side, jobs)
         except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
@@ -282,26 +315,28 @@ def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str, 
             _say(f"{side} {case.name} {seed}: {_write(result)}")
 
 
-def _measure_in_machines(missing: Sequence[tuple[Case, int]], store: Store, machines: int) -> None:
+def _measure_in_machines(
+    missing: Sequence[tuple[Case, int]], store: Store, side: str, machines: int
+) -> None:
     """Run these in several machines at once, each with its share of them."""
 
     def one(jobs: Sequence[tuple[Case, int]], number: int) -> None:
         out = FOLDER / f"machine-{number}"
         shutil.rmtree(out, ignore_errors=True)
-        named = {f"{case.name}_{seed}": case.load(seed, KERNEL) for case, seed in jobs}
+        named = {f"{case.name}_{seed}": case.load(seed, side) for case, seed in jobs}
         try:
-            against_kernel.run(named, out, MACHINE_S)
+            against_kernel.run(named, out, MACHINE_S, INSTRUCTION_NS[side])
         except RuntimeError as error:
-            _say(f"{KERNEL}: {error}")
+            _say(f"{side}: {error}")
         for (case, seed), name in zip(jobs, named, strict=True):
             if not (out / name / "events.jsonl").exists():
-                _say(f"{KERNEL} {name}: no result")
+                _say(f"{side} {name}: no result")
                 continue
             data = outputs.read(out / name)
             result = read_history(data.history, data.verdict.outcome, moving=True)
             if result.tasks_s:
-                store.write(case, seed, KERNEL, result)
-            _say(f"{KERNEL} {name}: {_write(result)}")
+                store.write(case, seed, side, result)
+            _say(f"{side} {name}: {_write(result)}")
 
     shares = [share for n in range(machines) if (share := missing[n::machines])]
     if shares:
@@ -436,7 +471,10 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
     parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
-    parser.add_argument("--table", choices=("summary", "worst", NS3, KERNEL, "losses"))
+    parser.add_argument(
+        "--again", action="store_true", help="also what another version of Trunkline measured"
+    )
+    parser.add_argument("--table", choices=("summary", "worst", "losses", *BASELINES))
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
     try:
@@ -444,7 +482,7 @@ def main() -> None:
     except (ValueError, OSError) as error:
         parser.error(f"{arguments.cases}: {error}")
     chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
-    store = Store(FOLDER)
+    store = Store(FOLDER, " ".join(filter(None, describe_version().values())), arguments.again)
     if arguments.table is None:
         if problems := [*list_problems(chosen)]:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
@@ -453,11 +491,14 @@ def main() -> None:
         missing = [*list_missing(chosen, store, sides)]
         for case, seed, side in missing:
             _say(f"{side} {case.name} {seed}: no result; the same command tries again")
+        for version, count in count_versions(chosen, store, sides).items():
+            _say(f"results by Trunkline {version or '(not kept)'}: {count}")
         sys.exit(bool(missing))
     if arguments.table == "losses":
         titles, rows = draw_losses(chosen, store)
     else:
-        titles, rows = draw(arguments.table, [*compare(chosen, store, (NS3, KERNEL))])
+        compared = (HALF_SPEED,) if arguments.table == HALF_SPEED else (NS3, KERNEL)
+        titles, rows = draw(arguments.table, [*compare(chosen, store, compared)])
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 

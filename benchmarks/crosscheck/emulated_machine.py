@@ -9,10 +9,10 @@ QEMU emulates the processor instruction by instruction (TCG), so it is another o
 takes 10 to 50 times as long as here. KVM would pass our own processor through. One emulated
 processor suffices, because the kernel and the processes of a guest take turns.
 
-With `exact` time, the machine's clock counts its instructions, one each nanosecond, and jumps to
-the next timer while its processor waits. So its real time does not depend on this machine's load:
-it is that of a machine with 1000 million instructions per second. While the machine waits for a
-file of this machine, its clock jumps, too, so nothing that is timed may read one.
+With `instruction_ns`, the machine's clock counts its instructions, and jumps to the next timer
+while its processor waits. So its real time does not depend on this machine's load: with 1 ns, it is
+that of a machine with 1000 million instructions per second. While the machine waits for a file of
+this machine, its clock jumps, too, so nothing that is timed may read one.
 
     python benchmarks/crosscheck/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
 """
@@ -103,7 +103,7 @@ def run(
     results: Path,
     timeout_s: float,
     *,
-    exact: bool = False,
+    instruction_ns: int | None = None,
 ) -> tuple[int, str]:
     """Run a shell command with another processor; its exit code and output.
 
@@ -113,7 +113,8 @@ def run(
         command: what /bin/sh does there, as root.
         results: an empty folder of this machine, which is /tmp/results there.
         timeout_s: the real time in seconds after which the machine is ended.
-        exact: whether its clock counts instructions (see above).
+        instruction_ns: the nanoseconds that its clock counts for an instruction, a power of two
+            (see above). By default, its clock is that of this machine.
 
     Raises:
         RuntimeError: the machine ended without a result; the message has the last lines of its
@@ -127,9 +128,11 @@ def run(
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
     words += [
         "-append",
-        "console=ttyS0 panic=-1" + (" tsc=reliable mitigations=off" if exact else ""),
+        "console=ttyS0 panic=-1" + (" tsc=reliable mitigations=off" if instruction_ns else ""),
     ]
-    words += ["-icount", "shift=0,sleep=off", "-rtc", "base=utc,clock=vm"] if exact else []
+    if instruction_ns:
+        shift = instruction_ns.bit_length() - 1
+        words += ["-icount", f"shift={shift},sleep=off", "-rtc", "base=utc,clock=vm"]
     for tag, path, read_only in shares:
         words += [
             "-virtfs",

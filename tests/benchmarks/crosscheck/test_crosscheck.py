@@ -6,6 +6,7 @@ from pathlib import Path
 import crosscheck
 import pytest
 from crosscheck import (
+    HALF_SPEED,
     KERNEL,
     NS3,
     OURS,
@@ -14,8 +15,10 @@ from crosscheck import (
     Result,
     Store,
     compare,
+    count_versions,
     draw,
     draw_losses,
+    list_missing,
     read_cases,
     seeds_of,
 )
@@ -43,6 +46,24 @@ def test_a_case_can_have_fewer_seeds_on_the_slow_kernel():
     (case,) = read_cases("fast pair.yaml 3/1 both\n", Path("f"))
     found = [[*seeds_of(case, side)] for side in (NS3, UNPACED, KERNEL, OURS)]
     assert found == [[1, 2, 3], [1, 2, 3], [1], [1]]
+
+
+def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
+    (case,) = read_cases("fast pair.yaml 3/2 speeds\n", Path("f"))
+    assert case.sides == (NS3, KERNEL, HALF_SPEED)
+    assert [*seeds_of(case, HALF_SPEED)] == [1, 2]
+
+
+def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path):
+    Store(tmp_path, "0.1 old").write(PAIR, 1, KERNEL, make(2.0))
+    new = Store(tmp_path, "0.1 new")
+    assert new.read(PAIR, 1, KERNEL) == replace(make(2.0), version="0.1 old")
+    assert count_versions([PAIR], new, [KERNEL, OURS]) == {"0.1 old": 1}
+    strict = replace(new, is_strict=True)
+    assert [*list_missing([PAIR], new, [KERNEL])] == []
+    assert [*list_missing([PAIR], strict, [KERNEL])] == [(PAIR, 1, KERNEL)]
+    strict.write(PAIR, 1, KERNEL, make(2.0))
+    assert [*list_missing([PAIR], strict, [KERNEL])] == []
 
 
 @pytest.mark.parametrize(
