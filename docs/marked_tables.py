@@ -21,8 +21,8 @@ and so is `corner`, the title of the labels.
 QUANTITY is `[fluid] COLUMN [ratio | speed-up | ms]`: a column of tables/cells.csv or, with `fluid`,
 of tables/fluid.csv; its ratio to the first cell, or the inverse; milliseconds for a column in s.
 
-The table of a script is what it prints: without rows and columns. A table that no command makes has
-`by hand: REASON`, and may have the commands that its numbers are from; `made` is its last change.
+The table of a script is what it prints: without rows and columns. A table that nothing measures or
+computes has `specification: WHAT` instead of a command; `made` is its last change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Marker(BaseModel, extra="forbid"):
 
     name: Annotated[str, Field(pattern="^[a-z0-9-]+$")]
     commands: tuple[str, ...]
-    by_hand: str = Field("", alias="by hand")
+    specification: str = ""
     corner: str = ""
     show: Show = ""
     rows: dict[str, Line] = {}
