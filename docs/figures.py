@@ -161,14 +161,16 @@ def check_commands(marker: Marker) -> None:
 def read_command(command: str) -> tuple[Path, Collection[str]]:
     """The folder of a comparison's results, and their columns. Raises MarkerError."""
     arguments, verb = parse(command), shlex.split(command)[1]
-    measured = {"trials", *comparison.VERDICTS, *RunRow.columns()}
+    measured = {"trials", comparison.MET, *comparison.VERDICTS, *RunRow.columns()}
     if verb == "compare" and (ROOT / arguments.file).is_file():
         return ROOT / (arguments.out or f"comparisons/{Path(arguments.file).stem}"), measured
     known = papers.find_figures()
     if verb != "reproduce" or arguments.figure not in known:
         raise MarkerError(f"{command}: expected compare SCENARIO, or reproduce {', '.join(known)}")
-    has_model = isinstance(known[arguments.figure], papers.ModelFigure) and arguments.fluid
-    fluid = comparison.METRICS if has_model else reproduction.METRICS
+    figure = known[arguments.figure]
+    is_model = isinstance(figure, papers.ModelFigure)
+    has_own = arguments.fluid if is_model else figure.predict is not None
+    fluid = comparison.METRICS if has_own else reproduction.METRICS
     columns = {f"fluid {column}" for column in fluid} | (set() if arguments.fluid else measured)
     return ROOT / (arguments.out or f"reproductions/{arguments.figure}"), columns
 

@@ -46,6 +46,8 @@ TABLE = re.compile(
     r"|(?P<bad>^<!-- table:[^\n]*)",
     re.MULTILINE | re.DOTALL,
 )
+COUNTS = ("trials", "met", "pass")
+"""Quantities that are whole numbers: `met` counts the trials that met all expectations."""
 Show = Annotated[str, Field(pattern=r"^((fluid )?\w+( ratio| speed-up| ms)?)?$")]
 Result = tuple[Sequence[str], Mapping[str, float]]
 """The values of a cell's keys, and its numbers: `x`, `x_low`, `x_ratio`, `fluid x` and so on."""
@@ -191,8 +193,8 @@ def format_quantity(show: str, numbers: Mapping[str, float]) -> str:
     if math.isnan(mean):
         return ""
     half = (high - low) / 2
-    if name == column and not max(abs(mean), half) > TINY:
-        return "0"
+    if name in COUNTS or (name == column and not max(abs(mean), half) > TINY):
+        return f"{mean:.0f}"
     known = half > TINY * abs(mean)
     # An interval has two digits, its mean as many decimals and at most four digits, else three.
     places = max(0, 2 - _find_power(mean))

@@ -113,6 +113,7 @@ def test_the_check_passes_other_tables_and_reads_every_page(
         ("x", 0.99996, math.nan, math.nan, "1.00"),
         ("x", 15.5, 15.5 - 1e-15, 15.5 + 1e-15, "15.5"),
         ("x", 1e-17, math.nan, math.nan, "0"),
+        ("met", 1.0, math.nan, math.nan, "1"),
         ("x", math.nan, math.nan, math.nan, ""),
         ("x ms", 0.0662, math.nan, math.nan, "66.2"),
         ("x_percent", 94.444, math.nan, math.nan, "94.4"),
@@ -123,7 +124,7 @@ def test_the_check_passes_other_tables_and_reads_every_page(
     ],
 )
 def test_a_cell_has_the_digits_that_its_interval_leaves(show, mean, low, high, text) -> None:
-    name = "x_percent" if show == "x_percent" else "x_ratio" if show[-1] in "op" else "x"
+    name = "x_ratio" if show.endswith((" ratio", " speed-up")) else show.removesuffix(" ms")
     numbers = {name: mean, f"{name}_low": low, f"{name}_high": high}
     assert format_quantity(show, numbers) == text
 
