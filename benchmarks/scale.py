@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,27 @@ STAR = Path(__file__).resolve().parents[1] / "scenarios" / "thousand.yaml"
 PERIOD_S = 0.5
 LOOKS = 4
 """Memory, which costs more to read than times, is read at every fourth look."""
+
+TITLES = {
+    "sites": "sites",
+    "links": "links",
+    "form": "agents in a process",
+    "network_s": "network up, real s",
+    "ready_s": "ready, real s",
+    "whole_s": "whole run, real s",
+    "ready_cpu_s": "ready, processor s",
+    "whole_cpu_s": "whole run, processor s",
+    "kernel_cpu_s": "kernel",
+    "session_cpu_s": "session",
+    "agents_cpu_s": "agents",
+    "judging_cpu_s": "judging",
+    "page_cpu_s": "page",
+    "memory_mb": "memory, MB",
+    "virtual_s": "virtual s",
+    "cpu_per_virtual_s": "processor s per virtual s",
+    "load": "load",
+}
+"""The heads of the columns, by the fields of a row."""
 
 PROCESS_MB = 25
 """What an agent with a process of its own takes."""
@@ -151,20 +172,22 @@ def main() -> None:
     parser.add_argument("--sites", type=int, nargs="+", default=sizes)
     parser.add_argument("--forms", nargs="+", choices=("1", "all"), default=["1", "all"])
     parser.add_argument("--rounds", type=int, help="rounds of each run")
+    parser.add_argument("--columns", nargs="+", choices=TITLES, default=[*TITLES])
     parser.add_argument("--plot", type=Path, help="where to draw the rows")
     arguments = parser.parse_args()
-    names = [*Row.__dataclass_fields__]
-    say(f"| {' | '.join(names)} |\n|{' --- |' * len(names)}")
+    heads = [TITLES[name] for name in arguments.columns]
+    say(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     rows = []
     for sites in arguments.sites:
         for form in arguments.forms:
             if form == "1" and sites * PROCESS_MB > find_memory_mb():
-                say(f"| {sites} | | 1 | needs {sites * PROCESS_MB / 1e3:.3g} GB |")
+                say(f"{sites} sites with a process each need {sites * PROCESS_MB / 1e3:.3g} GB")
                 continue
             changes = list_changes(arguments.shape, sites, form, arguments.rounds)
             row = measure(arguments.shape, form, changes)
             rows.append(row)
-            say(f"| {' | '.join(map(describe, asdict(row).values()))} |")
+            cells = (describe(getattr(row, name)) for name in arguments.columns)
+            say(f"| {' | '.join(cells)} |")
             if arguments.plot:
                 draw(rows, arguments.plot)
 

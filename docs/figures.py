@@ -6,7 +6,8 @@
 
 `marked_tables.py` says how a page names the command of a table. It is carried out in this checkout,
 so an interrupted comparison continues. `--check` fails if a table of numbers has no comment, or if
-the comment cannot be read or names a command, file or column that does not exist.
+the comment cannot be read, names a command, file or column that does not exist, or has a cell that
+does not select one result of the commands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from marked_tables import Marker, MarkerError, Result, find_column, find_tables
 
 from trunkline.harness.commands import main as command_line
 from trunkline.harness.report.tables.run_table import RunRow
-from trunkline.harness.study import comparison, papers, reproduction
+from trunkline.harness.study import comparison, grid, papers, reproduction
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = {"python": "", "trunkline": f"-m {command_line.__name__}"}
@@ -56,7 +57,7 @@ def make(page: Path, name: str | None = None) -> None:
     """Make one table of a page, or all that commands make. Raises MarkerError."""
     names = []
     for marker, old in list(find_tables(page.read_text())):
-        if marker is None or marker.by_hand:
+        if marker is None or marker.specification:
             continue
         names.append(marker.name)
         if name in (None, marker.name):
@@ -131,12 +132,17 @@ def check(page: Path) -> None:
         check_commands(marker)
         if marker.rows:
             marked_tables.check_labels(marker, rows)
+            results = [each for run in enumerate(marker.commands, 1) for each in list_results(*run)]
+            for row, column, of, _ in marker.list_cells():
+                marked_tables.select(f"{marker.name}: {row}, {column}", of, results)
 
 
 def check_commands(marker: Marker) -> None:
     """Raise MarkerError unless the commands, files and columns of a table exist."""
-    if not (marker.by_hand or marker.rows or len(marker.commands) == 1):
-        raise MarkerError(f"{marker.name}: expected by hand: REASON, a script, or rows and columns")
+    script = len(marker.commands) == 1 and not marker.specification
+    if not (script or (marker.rows if marker.commands else marker.specification)):
+        expected = "expected a script, commands with rows and columns, or specification: WHAT"
+        raise MarkerError(f"{marker.name}: {expected}")
     for command in marker.commands:
         program, *words = shlex.split(command)
         if program not in ("sudo", "python", "trunkline"):
@@ -155,16 +161,31 @@ def check_commands(marker: Marker) -> None:
 def read_command(command: str) -> tuple[Path, Collection[str]]:
     """The folder of a comparison's results, and their columns. Raises MarkerError."""
     arguments, verb = parse(command), shlex.split(command)[1]
-    measured = {"trials", *comparison.VERDICTS, *RunRow.columns()}
+    measured = {"trials", comparison.MET, *comparison.VERDICTS, *RunRow.columns()}
     if verb == "compare" and (ROOT / arguments.file).is_file():
         return ROOT / (arguments.out or f"comparisons/{Path(arguments.file).stem}"), measured
     known = papers.find_figures()
     if verb != "reproduce" or arguments.figure not in known:
         raise MarkerError(f"{command}: expected compare SCENARIO, or reproduce {', '.join(known)}")
-    has_model = isinstance(known[arguments.figure], papers.ModelFigure) and arguments.fluid
-    fluid = comparison.METRICS if has_model else reproduction.METRICS
+    figure = known[arguments.figure]
+    is_model = isinstance(figure, papers.ModelFigure)
+    has_own = arguments.fluid if is_model else figure.predict is not None
+    fluid = comparison.METRICS if has_own else reproduction.METRICS
     columns = {f"fluid {column}" for column in fluid} | (set() if arguments.fluid else measured)
     return ROOT / (arguments.out or f"reproductions/{arguments.figure}"), columns
+
+
+def list_results(number: int, command: str) -> Iterator[Result]:
+    """The results that a comparison will have, without numbers. Raises MarkerError."""
+    arguments = parse(command)
+    axes = {axis.key: axis for axis in grid.read_axes(arguments.vary)}
+    if "figure" in arguments:
+        figure = papers.find_figures()[arguments.figure]
+        if isinstance(figure, papers.ModelFigure) and not arguments.fluid:
+            figure = figure.measured
+        axes = {axis.key: axis for axis in grid.read_axes(figure.vary)} | axes
+    for cell in grid.combine(tuple(axes.values())):
+        yield (*(value for _, value in cell.values), f"run {number}"), {}
 
 
 def parse(command: str) -> argparse.Namespace:

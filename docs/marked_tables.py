@@ -21,8 +21,8 @@ and so is `corner`, the title of the labels.
 QUANTITY is `[fluid] COLUMN [ratio | speed-up | ms]`: a column of tables/cells.csv or, with `fluid`,
 of tables/fluid.csv; its ratio to the first cell, or the inverse; milliseconds for a column in s.
 
-The table of a script is what it prints: without rows and columns. A table that no command makes has
-`by hand: REASON`, and may have the commands that its numbers are from; `made` is its last change.
+The table of a script is what it prints: without rows and columns. A table that nothing measures or
+computes has `specification: WHAT` instead of a command; `made` is its last change.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ TABLE = re.compile(
     r"|(?P<bad>^<!-- table:[^\n]*)",
     re.MULTILINE | re.DOTALL,
 )
+COUNTS = ("trials", "met", "pass")
+"""Quantities that are whole numbers: `met` counts the trials that met all expectations."""
 Show = Annotated[str, Field(pattern=r"^((fluid )?\w+( ratio| speed-up| ms)?)?$")]
 Result = tuple[Sequence[str], Mapping[str, float]]
 """The values of a cell's keys, and its numbers: `x`, `x_low`, `x_ratio`, `fluid x` and so on."""
@@ -77,7 +79,7 @@ class Marker(BaseModel, extra="forbid"):
 
     name: Annotated[str, Field(pattern="^[a-z0-9-]+$")]
     commands: tuple[str, ...]
-    by_hand: str = Field("", alias="by hand")
+    specification: str = ""
     corner: str = ""
     show: Show = ""
     rows: dict[str, Line] = {}
@@ -191,8 +193,8 @@ def format_quantity(show: str, numbers: Mapping[str, float]) -> str:
     if math.isnan(mean):
         return ""
     half = (high - low) / 2
-    if name == column and not max(abs(mean), half) > TINY:
-        return "0"
+    if name in COUNTS or (name == column and not max(abs(mean), half) > TINY):
+        return f"{mean:.0f}"
     known = half > TINY * abs(mean)
     # An interval has two digits, its mean as many decimals and at most four digits, else three.
     places = max(0, 2 - _find_power(mean))

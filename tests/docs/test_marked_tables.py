@@ -56,12 +56,18 @@ def test_cells_are_chosen_by_row_and_column_and_those_by_hand_stay() -> None:
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        ("<!-- table: a b\nby hand: why\n-->\n| | a |\n| --- | --- |\n", "name: String should"),
-        ("<!-- table: name\nby hand: why\n| | a |\n| --- | --- |\n", "expected --> and a table"),
-        ("<!-- table: name\nby hand: why\n-->\n\ntext\n", "expected --> and a table"),
-        (mark("by hand: why", made=""), "expected `made`"),
-        (2 * mark("by hand: why"), "each name once"),
-        (mark("show: rounds"), "expected by hand: REASON, a script, or rows"),
+        ("<!-- table: a b\nspecification: a\n-->\n| | a |\n| --- | --- |\n", "name: String should"),
+        (
+            "<!-- table: name\nspecification: a\n| | a |\n| --- | --- |\n",
+            "expected --> and a table",
+        ),
+        ("<!-- table: name\nspecification: a\n-->\n\ntext\n", "expected --> and a table"),
+        (mark("specification: a", made=""), "expected `made`"),
+        (2 * mark("specification: what"), "each name once"),
+        (mark("show: rounds"), "expected a script, commands with rows and columns, or spec"),
+        (mark("by hand: why"), "by hand: Extra inputs"),
+        (mark("rows: {b: }\ncolumns: {a: }"), "expected a script, commands with rows and columns"),
+        (mark(STUDY.replace("a: fair", "a: unfair")), "name: b, a: selects 0 results"),
         (mark(f"{STUDY}\ncolour: red"), "colour: Extra inputs"),
         (mark(STUDY.replace("fluid rounds", "2 rounds")), "show: String should match"),
         (mark(STUDY.replace("{b: }", "{b: {plan: crew}}")), "rows.b.plan: Extra inputs"),
@@ -72,7 +78,7 @@ def test_cells_are_chosen_by_row_and_column_and_those_by_hand_stay() -> None:
         (mark(STUDY.replace("--fluid", "--flood")), "wrong arguments"),
         (mark(STUDY.replace("fluid rounds", "rounds")), "show: rounds: .*expected one of"),
         (mark(STUDY.replace("fluid rounds", "fluid speed")), "fluid speed: .*expected one of"),
-        (mark("by hand: why\n$ trunkline compare scenarios/no.yaml"), "no.yaml does not exist"),
+        (mark("$ trunkline compare scenarios/no.yaml"), "no.yaml does not exist"),
         (mark("$ python benchmarks/no.py"), "no.py does not exist"),
         (mark("$ ls"), "expected python FILE"),
         ("| | a |\n| --- | --- |\n| b | 1.2 ± 0.1 |\n", "a table of numbers without a comment"),
@@ -107,6 +113,7 @@ def test_the_check_passes_other_tables_and_reads_every_page(
         ("x", 0.99996, math.nan, math.nan, "1.00"),
         ("x", 15.5, 15.5 - 1e-15, 15.5 + 1e-15, "15.5"),
         ("x", 1e-17, math.nan, math.nan, "0"),
+        ("met", 1.0, math.nan, math.nan, "1"),
         ("x", math.nan, math.nan, math.nan, ""),
         ("x ms", 0.0662, math.nan, math.nan, "66.2"),
         ("x_percent", 94.444, math.nan, math.nan, "94.4"),
@@ -117,7 +124,7 @@ def test_the_check_passes_other_tables_and_reads_every_page(
     ],
 )
 def test_a_cell_has_the_digits_that_its_interval_leaves(show, mean, low, high, text) -> None:
-    name = "x_percent" if show == "x_percent" else "x_ratio" if show[-1] in "op" else "x"
+    name = "x_ratio" if show.endswith((" ratio", " speed-up")) else show.removesuffix(" ms")
     numbers = {name: mean, f"{name}_low": low, f"{name}_high": high}
     assert format_quantity(show, numbers) == text
 

@@ -110,7 +110,7 @@ FIGURES: Mapping[str, Figure] = {
                         for routes in ("hops", "rate")
                     ),
                     *(f"mlnet, routes: {routes}" for routes in ("hops", "rate")),
-                    *("netstorm-lite", "netstorm-std", "netstorm-pro"),
+                    *("tsengine", "netstorm-lite", "netstorm-std", "netstorm-pro"),
                 )
             ),
         ),
