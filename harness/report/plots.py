@@ -17,6 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -76,6 +77,9 @@ NARROW_IN = 5.0
 
 TICK_LETTER_IN = 0.09
 """The width of a letter beside an axis, in inches, with some space."""
+
+LEAST_CROSS = 3.0
+"""The least size of the marks of abandoned tasks, in points: a smaller cross looks like a dot."""
 
 STEMS = 100
 """Up to this number of tasks, each has a line from its bound to its measured time."""
@@ -140,8 +144,8 @@ def draw_task_times(
     `predicted`. `width_in` is in inches, here and below.
     """
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
-        upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
+        size_in = width_in, min(4.4, 1.1 * width_in)
+        figure, upper, lower = fault_bands.create_task_axes(size_in, faults, tasks)
         order = np.arange(len(tasks))
         size = float(np.clip(300 * width_in / WIDTH_IN / max(len(tasks), 1), 1.5, 6))
         expected = tasks["estimate_s"] + tasks["latency_s"]
@@ -160,7 +164,7 @@ def draw_task_times(
                     tasks["duration_s"][rows],
                     marker,
                     color=colour,
-                    ms=0.7 * size,
+                    ms=max(0.7 * size, LEAST_CROSS if marker == "x" else 0.0),
                     ls="",
                     label=label,
                 )
@@ -170,12 +174,14 @@ def draw_task_times(
         _draw_ratios(lower, tasks, took, 0.7 * size, width_in)
         for axes in (upper, lower):
             fault_bands.draw_task_bands(axes, faults, tasks)
-        figure.legend(
+        legend = figure.legend(
             *upper.get_legend_handles_labels(),
             loc="outside upper left",
             ncols=_count_columns(width_in, 1.6),
-            markerscale=6 / size,
         )
+        for mark in legend.legend_handles:
+            if isinstance(mark, Line2D):
+                mark.set_markersize(5.0)
     return figure
 
 

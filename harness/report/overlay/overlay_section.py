@@ -342,7 +342,13 @@ def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str
     height = top + side * len(names) + 8
     label = f"Matrix of the overlay's {len(cells)} links, coloured by load"
     picture = charts.draw_picture(
-        height, label, tag("style", Html(cell_size)), tag("g", cells, id="map-links"), rows, columns
+        height,
+        label,
+        tag("style", Html(cell_size)),
+        tag("g", cells, id="map-links"),
+        rows,
+        columns,
+        width=min(WIDTH, left + side * len(names) + 8),
     )
     return picture, "Rows send, columns receive."
 
