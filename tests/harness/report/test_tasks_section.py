@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import pandas as pd
 import pytest
@@ -83,7 +84,7 @@ def test_long_numbers_of_tasks_do_not_touch_each_other_in_a_narrow_window() -> N
     names = [str(1_000_000 + n) for n in range(200)]
     frame = str(charts.Frame(x, y).draw_axes("task", whole_x=True, x_names=names))
     places = [float(at) for at in re.findall(r'x="([\d.]+)" y="268"', frame)]
-    gaps = [b - a for a, b in zip(places, places[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(places)]
     assert len(places) > 3
     assert min(gaps) > 7 * charts.NARROW_LETTER
 
