@@ -247,14 +247,15 @@ def choose_size(apart: float) -> str:
     return f"--dot:{wide}px;--narrow-dot:{narrow}px"
 
 
-MARKS: Mapping[str, str] = {"cross": "m-4 -4l8 8m0 -8l-8 8", "tick": "m0 -7v14"}
-"""The path of a mark, from its middle on."""
+MARKS: Mapping[str, str] = {"cross": "M-4 -4l8 8m0 -8l-8 8", "tick": "M0 -5v10"}
+"""The path of a mark around its middle."""
 
 
 def draw_marks(points: Iterable[tuple[float, float]], mark: str, class_: str) -> Html:
-    """Draw marks of MARKS as one element."""
-    path = "".join(f"M{number(x)} {number(y)}{MARKS[mark]}" for x, y in points)
-    return tag("path", d=path, class_=f"line {class_}")
+    """Draw marks of MARKS; they are larger in a narrow window."""
+    path = tag("path", d=MARKS[mark], class_=f"line mark {class_}")
+    places = (f"translate({number(x)} {number(y)})" for x, y in points)
+    return tag("g", [tag("g", path, transform=place) for place in places])
 
 
 def format_value(value: float) -> str:
