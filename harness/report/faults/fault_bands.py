@@ -69,23 +69,25 @@ def create_axes(
 
 
 def create_task_axes(
-    size_in: tuple[float, float], faults: Sequence[Disturbance], tasks: pd.DataFrame
-) -> tuple[Figure, Axes, Axes]:
-    """Create a figure of this size with two axes; x is the task's row.
+    size_in: tuple[float, float], faults: Sequence[Disturbance], tasks: pd.DataFrame, ratios: bool
+) -> tuple[Figure, list[Axes]]:
+    """Create a figure of this size with axes for times, and below for `ratios`; x is the row.
 
     Above them is a strip with the numbers of faults, if tasks ran during any.
     """
-    lanes = lay_out_numbers(faults, tasks, CHARACTERS_PER_IN * (size_in[0] - BESIDE_TASKS_IN))
+    width_in, height_in = size_in
+    lanes = lay_out_numbers(faults, tasks, CHARACTERS_PER_IN * (width_in - BESIDE_TASKS_IN))
     shown = [lane for lane in lanes if lane.text_lane < MAX_TASK_LANES]
-    if not shown:
-        figure = Figure(figsize=size_in, layout="constrained")
-        return figure, *figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
-    strip_in = LANE_IN * (1.4 + max(lane.text_lane for lane in shown))
-    figure = Figure(figsize=(size_in[0], size_in[1] + strip_in), layout="constrained")
-    heights = (strip_in, size_in[1] * 3 / 4.4, size_in[1] * 1.4 / 4.4)
-    strip, upper, lower = figure.subplots(3, sharex=True, height_ratios=heights)
-    _draw_strip(strip, shown, FAULT_NUMBER)
-    return figure, upper, lower
+    strip_in = LANE_IN * (1.4 + max((lane.text_lane for lane in shown), default=0))
+    heights_in = [height_in * share for share in ((0.68, 0.32) if ratios else (0.68,))]
+    heights_in = [*[strip_in] * bool(shown), *heights_in]
+    figure = Figure(figsize=(width_in, sum(heights_in)), layout="constrained")
+    grid = figure.subplots(
+        len(heights_in), sharex=True, height_ratios=heights_in, squeeze=False
+    ).ravel()
+    if shown:
+        _draw_strip(grid[0], shown, FAULT_NUMBER)
+    return figure, list(grid[bool(shown) :])
 
 
 def draw_bands(axes: Axes, faults: Sequence[Disturbance]) -> None:

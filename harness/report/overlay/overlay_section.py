@@ -160,6 +160,8 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
     words += [f" {assumed}"]
     words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
     words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
+    hidden = sum(bool(loads.cut[:, n].any()) for n in used[STRIP_LINKS:])
+    words += [f" {hidden} of those not shown were cut by a fault for some time."] * bool(hidden)
     cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,
                  data_left=left, data_right=x.end)  # fmt: skip
     picture = charts.draw_picture(
@@ -172,7 +174,7 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
         cursor,
     )
     return charts.make_figure(
-        picture, words, charts.make_legend(_list_keys("level", bool(loads.cut.any())))
+        picture, words, charts.make_legend(_list_keys("level", bool(cells["cut"])))
     )
 
 

@@ -341,6 +341,19 @@ def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
     assert {found.links[link] for link in links} == {("oslo", "kyiv")}
 
 
+def test_the_strip_of_links_names_a_cut_in_its_legend_only_if_it_shows_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = compute_loads(history(), TOPOLOGY, 46)
+    found.cut[10:13, 0] = True
+    sizes = [1, *[9] * (len(found.links) - 1)]  # the link that was cut carried least
+    for most, shown in ((len(sizes), True), (2, False)):
+        monkeypatch.setattr(overlay_section, "STRIP_LINKS", most)
+        made = str(overlay_section.draw_strip(found, sizes, "virtual", ""))
+        assert ("cut by a fault</li>" in made) == shown
+        assert ("1 of those not shown were cut by a fault" in made) != shown
+
+
 def test_sites_on_the_map_have_the_colour_of_what_they_do() -> None:
     fault = {"fault": 0, "verb": "pause", "text": "pause kyiv", "targets": ["kyiv"]}
     paused = history(

@@ -138,6 +138,30 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     )
 
 
+def test_tasks_of_programs_have_no_panel_of_ratios_and_no_estimate_in_the_legend() -> None:
+    found = tasks().assign(estimate_s=np.nan, latency_s=np.nan)
+    figure = plots.draw_task_times(found, FAULTY.faults[:1])
+    strip, times = figure.axes
+    assert texts(strip) == [" 0 "]
+    assert times.get_xlabel() == "number of the task, in order of start"
+    assert "estimate + latency" not in labels(figure)
+    assert len(plots.draw_task_times(found).axes) == 1
+
+
+def test_the_mark_of_an_abandoned_task_is_a_cross_also_among_many() -> None:
+    many = pd.concat([tasks()] * 60, ignore_index=True)
+    upper = plots.draw_task_times(many, width_in=3.4).axes[0]
+    sizes = {line.get_label(): line.get_markersize() for line in upper.lines}
+    assert sizes["until abandoned"] == plots.LEAST_CROSS
+    assert sizes["measured"] < plots.LEAST_CROSS
+
+
+def test_a_number_that_is_not_0_is_not_written_as_0() -> None:
+    table = LinkRow.frame(tabulate_links(history(), TOPOLOGY))
+    table.loc[0, "utilisation_percent"] = 0.01
+    assert "<0.1" in texts(plots.draw_links(table, SITES).axes[0])
+
+
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
     slow = TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0)))
     ratios = plots.draw_task_times(slow).axes[1]
