@@ -159,9 +159,9 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
     words = [f"The mean load of each step of {charts.format_value(loads.step_s)} s."]
     words += [f" {assumed}"]
     words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
-    words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
     hidden = sum(bool(loads.cut[:, n].any()) for n in used[STRIP_LINKS:])
-    words += [f" {hidden} of those not shown were cut by a fault for some time."] * bool(hidden)
+    words += [f" Of these, a fault cut {hidden} for some time."] * bool(hidden)
+    words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
     cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,
                  data_left=left, data_right=x.end)  # fmt: skip
     picture = charts.draw_picture(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.faults.fault_layout import find_rows_during
 from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
+from trunkline.harness.report.pages.charts import NARROW_LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.fault_strip import Numbers
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
@@ -65,7 +65,7 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
         upper.draw_axes(x_label, "task time (s)", whole_x=True, x_names=names, above=above),
         numbers.draw(24 + above),
         draw(tasks, expected, completed, upper),
-        _name_failed(tasks, completed, upper),
+        _name_failed(tasks, expected, completed, upper),
         _draw_ratios(ratio, x, 300 + above, many, took, names, rows) if ratios else None,
     ]
     words = summarize(tasks, took)
@@ -137,13 +137,20 @@ def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
     return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
 
 
-def _name_failed(tasks: pd.DataFrame, completed: NDArray[np.bool_], frame: Frame) -> Iterator[Html]:
-    """Write the numbers of tasks without a result above their dots; of many nothing."""
+def _name_failed(
+    tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
+) -> Iterator[Html]:
+    """Write the numbers of tasks without a result above or below their dots; of many nothing."""
     durations_s = tasks["duration_s"].to_numpy()
     failed = np.flatnonzero(~completed & np.isfinite(durations_s)).tolist()
+    others = [*_place(expected, frame), *_place(tasks["duration_s"], frame)]
     for row in failed if len(failed) <= LABELLED else ():
-        place = {"x": frame.x(row), "y": frame.y(durations_s[row]) - 8}
-        yield tag("text", str(tasks["task"].iloc[row]), **place, class_="tick over")
+        text, x, y = str(tasks["task"].iloc[row]), frame.x(row), frame.y(durations_s[row])
+        near = [at - y for left, at in others if abs(left - x) < NARROW_LETTER * len(text) / 2 + 6]
+        above, below = (sum(12 < sign * each < 36 for each in near) for sign in (-1, 1))
+        under = below < above and y + 36 < frame.y.start
+        class_ = "tick over under" if under else "tick over"
+        yield tag("text", text, x=x, y=y + (16 if under else -8), class_=class_)
 
 
 def _draw_single(

@@ -351,7 +351,7 @@ def test_the_strip_of_links_names_a_cut_in_its_legend_only_if_it_shows_one(
         monkeypatch.setattr(overlay_section, "STRIP_LINKS", most)
         made = str(overlay_section.draw_strip(found, sizes, "virtual", ""))
         assert ("cut by a fault</li>" in made) == shown
-        assert ("1 of those not shown were cut by a fault" in made) != shown
+        assert ("Of these, a fault cut 1 for some time." in made) != shown
 
 
 def test_sites_on_the_map_have_the_colour_of_what_they_do() -> None:

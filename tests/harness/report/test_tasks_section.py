@@ -59,6 +59,16 @@ def test_the_number_of_a_failed_task_stands_over_its_mark_also_in_a_narrow_windo
     assert float(y) > 24 + 9  # it does not reach what stands above the axis
 
 
+def test_the_number_of_a_failed_task_stands_below_its_mark_if_marks_are_above_it() -> None:
+    found = tasks()
+    failed = int((found["outcome"] != "completed").to_numpy().argmax())
+    found.loc[failed, ["duration_s", "estimate_s", "latency_s"]] = 1.0, 1.05, 0.1
+    figure = str(draw_times(found, "measured"))
+    assert len(re.findall('class="tick over under">', figure)) == 1
+    found.loc[failed, "estimate_s"] = 0.3
+    assert "under" not in str(draw_times(found, "measured"))
+
+
 def test_numbers_of_a_backup_controllers_tasks_are_explained() -> None:
     found = tasks()
     assert "backup controller" not in str(draw_times(found, "measured"))
