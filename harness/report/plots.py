@@ -17,6 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
@@ -76,6 +77,9 @@ NARROW_IN = 5.0
 
 TICK_LETTER_IN = 0.09
 """The width of a letter beside an axis, in inches, with some space."""
+
+LEAST_CROSS = 3.0
+"""The least size of the marks of abandoned tasks, in points: a smaller cross looks like a dot."""
 
 STEMS = 100
 """Up to this number of tasks, each has a line from its bound to its measured time."""
@@ -140,17 +144,21 @@ def draw_task_times(
     `predicted`. `width_in` is in inches, here and below.
     """
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width_in, min(4.4, 1.1 * width_in)), layout="constrained")
-        upper, lower = figure.subplots(2, sharex=True, height_ratios=(3, 1.4))
+        size_in = width_in, min(4.4, 1.1 * width_in)
+        expected = tasks["estimate_s"] + tasks["latency_s"]
+        ratio = (tasks["duration_s"] / expected).where(tasks["outcome"] == "completed")
+        known = bool(ratio.notna().any())
+        figure, grid = fault_bands.create_task_axes(size_in, faults, tasks, known)
+        upper, *below = grid
         order = np.arange(len(tasks))
         size = float(np.clip(300 * width_in / WIDTH_IN / max(len(tasks), 1), 1.5, 6))
-        expected = tasks["estimate_s"] + tasks["latency_s"]
         if len(tasks) <= STEMS:
-            upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=size / 2)
+            stem = min(1.6, size / 2)
+            upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=stem)
         upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound (cut)")
-        upper.plot(
-            order, expected, "D", color=ORANGE, ms=size, mfc="none", label="estimate + latency"
-        )
+        if expected.notna().any():
+            words = "estimate + latency"
+            upper.plot(order, expected, "D", color=ORANGE, ms=size, mfc="none", label=words)
         for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
             rows = (tasks["outcome"] == outcome).to_numpy()
             if rows.any():
@@ -160,22 +168,26 @@ def draw_task_times(
                     tasks["duration_s"][rows],
                     marker,
                     color=colour,
-                    ms=0.7 * size,
+                    ms=max(0.7 * size, LEAST_CROSS if marker == "x" else 0.0),
                     ls="",
                     label=label,
                 )
         upper.set(ylabel="task time (s)")
         upper.set_ylim(bottom=0)
         upper.grid(axis="y")
-        _draw_ratios(lower, tasks, took, 0.7 * size, width_in)
-        for axes in (upper, lower):
+        for axes in below:
+            _draw_ratios(axes, ratio.dropna(), took, 0.7 * size, width_in)
+        _label_tasks(grid[-1], tasks, width_in)
+        for axes in grid:
             fault_bands.draw_task_bands(axes, faults, tasks)
-        figure.legend(
+        legend = figure.legend(
             *upper.get_legend_handles_labels(),
             loc="outside upper left",
             ncols=_count_columns(width_in, 1.6),
-            markerscale=6 / size,
         )
+        for mark in legend.legend_handles:
+            if isinstance(mark, Line2D):
+                mark.set_markersize(5.0)
     return figure
 
 
@@ -217,7 +229,7 @@ def draw_accuracy(
             axes.lines[0].set_label("one evaluation" if axes is upper else "_")
             axes.set(ylabel=label)
             if (wanted := target.describe(what)) is not None:
-                axes.axhline(wanted[0], color=RED, lw=1, ls=(0, (5, 3)), label=wanted[1])
+                axes.axhline(wanted[0], color=BLACK, lw=1, ls=(0, (5, 3)), label=wanted[1])
             axes.grid()
             fault_bands.draw_bands(axes, faults)
         known = [*zip(*upper.get_legend_handles_labels(), strict=True)]
@@ -318,20 +330,24 @@ def _label_time(history: History) -> str:
     return f"{clock} time (s)".strip()
 
 
-def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_in: float) -> None:
-    """Draw the time of completed tasks over the expected one, and the band of small differences."""
-    done = (tasks["outcome"] == "completed").to_numpy()
-    ratio = (tasks["duration_s"] / (tasks["estimate_s"] + tasks["latency_s"]))[done]
-    axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
-    axes.axhline(1, color=GREY, lw=0.8)
-    axes.plot(np.arange(len(tasks))[done], ratio, "o", color=BLUE, ms=size)
-    ratio = ratio.dropna()
-    axes.set(xlabel=ORDER, ylabel="ratio")
+def _label_tasks(axes: Axes, tasks: pd.DataFrame, width_in: float) -> None:
+    """Write the numbers of tasks below their rows, as many as there is room for."""
     names = {float(place): str(number) for place, number in enumerate(tasks["task"])}
     letters = max(map(len, names.values()), default=1)
     most = int(np.clip(width_in / (TICK_LETTER_IN * (letters + 2)), 2, 9))
+    axes.set(xlabel=ORDER)
     axes.xaxis.set_major_locator(MaxNLocator(most, integer=True))
     axes.xaxis.set_major_formatter(lambda place, _: names.get(place, ""))
+
+
+def _draw_ratios(
+    axes: Axes, ratio: pd.Series[float], took: str, size: float, width_in: float
+) -> None:
+    """Draw the time of completed tasks over the expected one, and the band of small differences."""
+    axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
+    axes.axhline(1, color=GREY, lw=0.8)
+    axes.plot(ratio.index, ratio, "o", color=BLUE, ms=size)
+    axes.set(ylabel="ratio")
     low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
     if high > LINEAR_RATIO:
         axes.set_yscale("log")
@@ -340,11 +356,10 @@ def _draw_ratios(axes: Axes, tasks: pd.DataFrame, took: str, size: float, width_
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_locator(NullLocator())
     axes.set_ylim(0.95 * low, 1.05 * high if axes.get_yscale() == "linear" else 1.3 * high)
-    if len(ratio):
-        inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
-        words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
-        what, median = f"{took} / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
-        axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
+    inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
+    words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
+    what, median = f"{took} / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
+    axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 
 def _draw_link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:
@@ -419,7 +434,7 @@ def _draw_matrix_numbers(axes: Axes, cells: NDArray[np.float64], top: float) -> 
     for (row, column), value in np.ndenumerate(cells):
         if not np.isnan(value):
             colour = "white" if value < 0.55 * top else BLACK
-            text = _format(value)
+            text = _format(value) if value == 0 or value >= 0.05 else "<0.1"
             axes.text(
                 column,
                 row,

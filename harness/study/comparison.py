@@ -22,7 +22,7 @@ from scipy import special  # to import scipy.stats takes a fifth of a short comm
 
 from trunkline.harness.checks.verdict import PREDICTION
 from trunkline.harness.config.units import count_of
-from trunkline.harness.report.pages.comparison.means_section import Mean, Metric
+from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, format_ratio
 from trunkline.harness.study.grid import NONE, SCENARIO
 from trunkline.harness.study.mixed_machines import MACHINE
 
@@ -100,6 +100,12 @@ MET, MISSED = "met", "missed"
 VARIANT = "variant"
 """The column of the labels that a user gave to the cells."""
 
+REFERENCE = "reference"
+"""The column of cells with the row, from 0, of the cell to which its ratios are."""
+
+WITH_RATIO = ("task_s", "rounds", "target_s", "converged_s", "window_s")
+"""The metrics whose ratios are shown in the terminal and on the page."""
+
 EXPECTATIONS = "expectations"
 """The column that says of a trial whether it is `met` or `missed` (`expectation_maps`)."""
 
@@ -150,10 +156,10 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
     Columns are the keys, `trials`, the number of trials with each verdict, of those that met all
     expectations and of those that missed one (if there are expectations), the mean of every number
-    with `_low` and `_high`, and for each of METRICS `_ratio`, `_ratio_low` and `_ratio_high`. The
-    baseline of a ratio is the cell with the same values, but the first one of the first key that
-    has several; `-` equals any value. With predictions, METRICS also have `_over_prediction`, the
-    measured value over the predicted one.
+    with `_low` and `_high`, REFERENCE if there are keys, and for each of METRICS `_ratio`,
+    `_ratio_low` and `_ratio_high`. The baseline of a ratio is the cell with the same values, but
+    the first one of the first key that has several; `-` equals any value. With predictions, METRICS
+    also have `_over_prediction`, the measured value over the predicted one.
     """
     groups = dict(_group_cells(trials, keys))
     at = next((n for n, key in enumerate(keys) if trials[key].nunique() > 1), 0)
@@ -172,6 +178,7 @@ def summarize(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
                 column, confidence_interval([float(value) for value in passed[column]])
             )
         first = next((v for v in groups if _is_same(_omit(v, at), _omit(values, at))), values)
+        row |= {REFERENCE: list(groups).index(first)} if keys else {}
         against = groups[first][groups[first]["verdict"].isin(COUNTED)]
         for column in METRICS:
             if keys and column in numbers:
@@ -251,6 +258,36 @@ def name_cells(cells: pd.DataFrame, keys: Sequence[str]) -> list[str]:
     ]
 
 
+def describe_reference(cells: pd.DataFrame, keys: Sequence[str]) -> str:
+    """The cell whose ratios are 1, in words; there may be one for each value of other keys.
+
+    Empty if each cell is its own reference, so that there is nothing to compare.
+    """
+    if REFERENCE not in cells or cells[REFERENCE].nunique() == len(cells):
+        return ""
+    places = [int(place) for place in cells[REFERENCE]]
+    names = name_cells(cells, keys)
+    firsts = list(dict.fromkeys(places))
+    if len(firsts) == 1:
+        return names[firsts[0]]
+    texts = format_keys(cells, keys)
+    at = next(n for n, key in enumerate(keys) if cells[key].nunique() > 1)
+    if len(keys) > 1 and len({texts[place][at] for place in firsts}) == 1:
+        others = [key for n, key in enumerate(keys) if n != at and cells[key].nunique() > 1]
+        same = join([describe_key(key) for key in others])
+        return f"{describe_key(keys[at])} {texts[firsts[0]][at]} with the same {same}"
+    of_each = {
+        place: [names[n] for n, other in enumerate(places) if other == place and n != place]
+        for place in firsts
+    }
+    return "; ".join(f"{names[n]} for {join(others)}" for n, others in of_each.items() if others)
+
+
+def join(words: Sequence[str]) -> str:
+    """Words as a list: `a, b and c`."""
+    return " and ".join([*[", ".join(words[:-1])] * (len(words) > 1), *words[-1:]])
+
+
 def list_metrics(
     trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], names: Sequence[str]
 ) -> Iterator[Metric]:
@@ -258,6 +295,7 @@ def list_metrics(
     passed = trials[trials["verdict"].isin(COUNTED)]
     of_cells = dict(_group_cells(passed, keys))
     known = passed.dropna(axis=1, how="all")
+    several = REFERENCE in cells and cells[REFERENCE].nunique() < len(cells)
     for metric in CHARTED:
         if metric not in known or known[metric].nunique() < 2:
             continue
@@ -273,10 +311,17 @@ def list_metrics(
                 float(row.get("estimate_s", np.nan)) + float(row.get("latency_s", np.nan)),
                 float(row.get("bound_s", np.nan)),
             )
-            of_task = marks if metric == "task_s" else ()
+            of_task = marks if metric == "task_s" else (np.nan, np.nan)
+            ratio = _format_ratio(row, metric) if several and metric in WITH_RATIO else ""
             ended = int(row["missing"]) < int(row["trials"])
-            means.append(Mean(name, mean, low, high, values, counted, ended, *of_task))
+            means.append(Mean(name, mean, low, high, values, counted, ended, *of_task, ratio))
         yield Metric(METRICS[metric], means)
+
+
+def _format_ratio(row: Mapping[Any, Any], metric: str) -> str:
+    """The ratio of a cell without its interval, as the table has it; empty if it has none."""
+    ratio, low, high = (row.get(f"{metric}_ratio{end}", np.nan) for end in ("", "_low", "_high"))
+    return "" if np.isnan(ratio) else format_ratio(ratio, low, high).partition(" (")[0]
 
 
 def find_worst(trials: pd.DataFrame) -> str:

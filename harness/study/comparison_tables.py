@@ -26,6 +26,7 @@ from trunkline.harness.study.comparison import (
     MISSED,
     OVER_PREDICTION,
     PREDICTED,
+    REFERENCE,
     VERDICTS,
     format_keys,
 )
@@ -38,6 +39,12 @@ RATIOS: Mapping[str, tuple[str, str]] = {
     "until the stop, s": ("times until the stop", "window_s"),
 }
 """The title of a column of the table -> what the ratio beside it is of, and its metric."""
+
+RATIO = "ratio of "
+"""How the titles of columns of ratios begin."""
+
+PLACE = "place"
+"""The number of a cell's row, from 0, beside its numbers."""
 
 
 def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
@@ -55,7 +62,16 @@ def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
     for row in rows:
         shown.add_row(*(row[n].replace("[", r"\[") for n in left))
     words = "; ".join(f"{heads[n]}: {rows[0][n]}" for n in same)
-    return Group(shown, *([Text(f"the same in all: {words}")] if same else []))
+    lines = [Text(f"the same in all: {words}")] if same else []
+    if reference := _describe_reference(cells, keys, heads):
+        lines.append(Text(f"ratios are taken trial by trial; 1 is {reference}"))
+    return Group(shown, *lines)
+
+
+def _describe_reference(cells: pd.DataFrame, keys: Sequence[str], heads: Sequence[str]) -> str:
+    """The cell whose ratios are 1, in words, if the table has ratios."""
+    has_ratios = any(head.startswith(RATIO) for head in heads)
+    return comparison.describe_reference(cells, keys) if has_ratios else ""
 
 
 def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -66,7 +82,8 @@ def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], l
     columns = [*_list_other_keys(cells, keys), *_choose_columns(cells, keys)]
     named = zip(cells.to_dict("records"), format_keys(cells, keys), strict=True)
     rows = [
-        [*names, _format_verdicts(row), *(text(row) for _, text in columns)] for row, names in named
+        [*names, _format_verdicts(row), *(text({**row, PLACE: n}) for _, text in columns)]
+        for n, (row, names) in enumerate(named)
     ]
     return [*keys, "trials", *(title for title, _ in columns)], rows
 
@@ -100,6 +117,7 @@ def make_cells(
         names=names,
         missing=int((trials["verdict"] == "missing").sum()),
         command=command,
+        reference=_describe_reference(cells, keys, heads),
     )
 
 
@@ -152,7 +170,7 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
         yield title, text
         what, metric = RATIOS.get(title, ("", ""))
         if several and what and cells[f"{metric}_ratio"].notna().any():
-            yield f"ratio of {what}", make_ratio_formatter(metric)
+            yield f"{RATIO}{what}", make_ratio_formatter(metric)
 
 
 def _list_predicted(metric: str, title: str) -> list[tuple[str, str, Writer]]:
@@ -180,7 +198,9 @@ def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}{kind}{end}"] for end in ("", "_low", "_high"))
-        return "-" if np.isnan(mean) else format_ratio(mean, low, high, _count_passed(row))
+        shown = "-" if np.isnan(mean) else format_ratio(mean, low, high, _count_passed(row))
+        is_reference = kind == "_ratio" and row.get(PLACE, -1) == row.get(REFERENCE)
+        return f"{shown} (reference)" if is_reference and shown == "1" else shown
 
     return text
 

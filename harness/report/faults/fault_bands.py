@@ -20,6 +20,7 @@ from trunkline.harness.report.faults.fault_layout import (
     clip_s,
     find_rows_during,
     lay_out,
+    lay_out_numbers,
 )
 
 COLOUR = "#d55e00"
@@ -29,11 +30,17 @@ LANE_IN = 0.15
 BEHIND = 0.10
 """The opacity of a band: overlapping faults look darker."""
 
-FAULTS = "faults"
-"""The name of the strip."""
+FAULTS, FAULT_NUMBER = "faults", "fault"
+"""The names of the strips of faults, and of their numbers."""
 
 NAME_LETTER_IN, MARGIN_IN = 0.065, 0.1
 """The width of a letter of a row's name, and what else is beside a chart, in inches."""
+
+BESIDE_TASKS_IN = 0.6
+"""The width of what is beside the chart of task times, in inches."""
+
+MAX_TASK_LANES = 6
+"""The most lanes of numbers above the chart of task times."""
 
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 
@@ -54,11 +61,33 @@ def create_axes(
     if not shown:
         figure = Figure(figsize=size_in, layout="constrained")
         return figure, figure.add_subplot()
-    strip_in = LANE_IN * (2 + max(lane.number for lane in shown))
+    strip_in = LANE_IN * (2 + max(lane.text_lane for lane in shown))
     figure = Figure(figsize=(width_in, height_in + strip_in), layout="constrained")
     strip, axes = figure.subplots(2, sharex=True, height_ratios=(strip_in, height_in))
     _draw_strip(strip, shown)
     return figure, axes
+
+
+def create_task_axes(
+    size_in: tuple[float, float], faults: Sequence[Disturbance], tasks: pd.DataFrame, ratios: bool
+) -> tuple[Figure, list[Axes]]:
+    """Create a figure of this size with axes for times, and below for `ratios`; x is the row.
+
+    Above them is a strip with the numbers of faults, if tasks ran during any.
+    """
+    width_in, height_in = size_in
+    lanes = lay_out_numbers(faults, tasks, CHARACTERS_PER_IN * (width_in - BESIDE_TASKS_IN))
+    shown = [lane for lane in lanes if lane.text_lane < MAX_TASK_LANES]
+    strip_in = LANE_IN * (1.4 + max((lane.text_lane for lane in shown), default=0))
+    heights_in = [height_in * share for share in ((0.68, 0.32) if ratios else (0.68,))]
+    heights_in = [*[strip_in] * bool(shown), *heights_in]
+    figure = Figure(figsize=(width_in, sum(heights_in)), layout="constrained")
+    grid = figure.subplots(
+        len(heights_in), sharex=True, height_ratios=heights_in, squeeze=False
+    ).ravel()
+    if shown:
+        _draw_strip(grid[0], shown, FAULT_NUMBER)
+    return figure, list(grid[bool(shown) :])
 
 
 def draw_bands(axes: Axes, faults: Sequence[Disturbance]) -> None:
@@ -95,19 +124,16 @@ def draw_in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, i
                 axes.hlines(rows[site] - 0.39, start_s, end_s, color=COLOUR, lw=1.6)
 
 
-def _draw_strip(axes: Axes, shown: Sequence[Lane]) -> None:
+def _draw_strip(axes: Axes, shown: Sequence[Lane], name: str = FAULTS) -> None:
     """Draw one bar per fault with its text."""
     for lane in shown:
         size = (lane.end_s - lane.start_s, 0.84)
         corner = (lane.start_s, lane.number - 0.42)
         axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
-        place, side = lane.start_s, "left"
-        if lane.text_end_s is not None:
-            place, side = lane.text_end_s, "right"
-        where = place, lane.number, f" {lane.text} "
-        axes.text(*where, size=6, va="center_baseline", ha=side, parse_math=False)
-    axes.set_ylim(max((lane.number for lane in shown), default=0) + 0.6, -0.6)
-    axes.set_yticks([0], [FAULTS])
+        where, side = (lane.text_s, lane.text_lane), "right" if lane.text_ends else "left"
+        axes.text(*where, f" {lane.text} ", size=6, va="center_baseline", ha=side, parse_math=False)
+    axes.set_ylim(max((lane.text_lane for lane in shown), default=0) + 0.6, -0.6)
+    axes.set_yticks([0], [name])
     axes.tick_params(length=0, labelbottom=False)
     axes.spines[:].set_visible(False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -30,17 +30,24 @@ CHARACTERS_PER_IN = 22.5
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A fault's place in the strip. A fault that nothing ended has the window's end as `end_s`.
+    """A fault's place in the strip: its bar, and its text in the bar or beside it.
 
-    The text begins at `start_s`. Where it would not fit, it ends at `text_end_s` instead: the
-    fault's end, or the window's.
+    Attributes:
+        number: the lane of the bar.
+        text: the text.
+        start_s, end_s: those of the bar. A fault that nothing ended has the window's end.
+        text_s: where the text begins: at `start_s` in the bar, at `end_s` after it.
+        text_ends: whether the text ends at `text_s` instead: it stands before the bar.
+        text_lane: the lane of the text: that below the bar, if it has no room beside it.
     """
 
     number: int
     text: str
     start_s: float
     end_s: float
-    text_end_s: float | None
+    text_s: float
+    text_ends: bool
+    text_lane: int
 
 
 def lay_out(
@@ -49,32 +56,80 @@ def lay_out(
     room: float,
     longest: int = CHARACTERS,
 ) -> tuple[Lane, ...]:
-    """Place the faults of a window in lanes, so that neither bars nor texts overlap.
+    """Place the faults of a window in lanes, each with its number and its text.
 
-    The strip has `room` for this many characters. A longer text is cut, or one of more than
-    `longest`.
+    A text of more than `longest` characters is cut; see `place_in_lanes`.
     """
-    taken_s: list[float] = []
     found = []
-    character_s = (window_s[1] - window_s[0]) / room
     for fault in faults:
         start_s, end_s = (
             min(max(time_s, window_s[0]), window_s[1]) for time_s in clip_s(fault, window_s)
         )
-        if start_s == end_s and start_s in window_s:
-            continue
-        text = shorten(fault.started.text, max(2, min(longest, int(room) - 2)))
-        text_s = (len(text) + 2) * character_s
-        from_s, to_s, text_end_s = start_s, max(end_s, start_s + text_s), None
-        if to_s > window_s[1]:
-            to_s = window_s[1]
-            text_end_s = end_s if end_s - text_s >= window_s[0] else to_s
-            from_s = min(start_s, text_end_s - text_s)
-        free = (n for n, until_s in enumerate(taken_s) if until_s <= from_s)
-        number = next(free, len(taken_s))
-        taken_s[number : number + 1] = [to_s]
-        found.append(Lane(number, text, start_s, end_s, text_end_s))
+        if start_s < end_s or start_s not in window_s:
+            text = f"{fault.started.fault}: {shorten(fault.started.text, longest)}"
+            found.append((text, start_s, end_s))
+    return place_in_lanes(found, window_s, room)
+
+
+def place_in_lanes(
+    bars: Iterable[tuple[str, float, float]], window: tuple[float, float], room: float
+) -> tuple[Lane, ...]:
+    """Place bars (text, start, end) in lanes, so that neither bars nor texts cross each other.
+
+    The strip has `room` for this many characters; a longer text is cut.
+    """
+    character = (window[1] - window[0]) / room
+    taken: list[float] = []
+    found = []
+    for text, start, end in bars:
+        text = _cut(text, max(2, int(room) - 2))
+        at, ends, spans = _place_text((start, end), (len(text) + 2) * character, window)
+        number = next(
+            n
+            for n in range(len(taken) + 1)
+            if all(_is_free(taken, n + below, span[0]) for below, span in enumerate(spans))
+        )
+        for lane, (_, until) in enumerate(spans, number):
+            taken += [window[0]] * (lane + 1 - len(taken))
+            taken[lane] = until
+        found.append(Lane(number, text, start, end, at, ends, number + len(spans) - 1))
     return tuple(found)
+
+
+def _place_text(
+    bar: tuple[float, float], wide: float, window: tuple[float, float]
+) -> tuple[float, bool, Sequence[tuple[float, float]]]:
+    """Where a text that is so wide begins, or ends; and what is taken, in one lane or two.
+
+    It stands in its bar, after it, before it, or in the lane below.
+    """
+    start, end = bar
+    if start + wide <= end:
+        return start, False, [bar]
+    if end + wide <= window[1]:
+        return end, False, [(start, end + wide)]
+    if start - wide >= window[0]:
+        return start, True, [(start - wide, end)]
+    at = min(start, window[1] - wide)
+    return at, False, [bar, (at, at + wide)]
+
+
+def _is_free(taken: Sequence[float], lane: int, start: float) -> bool:
+    """Whether what the lanes hold ends before this place; a lane that is not there is free."""
+    return lane >= len(taken) or taken[lane] <= start
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def lay_out_numbers(
+    faults: Sequence[Disturbance], tasks: pd.DataFrame, room: float
+) -> tuple[Lane, ...]:
+    """Place the numbers of faults above the tasks that ran during them; places are rows."""
+    found = ((str(fault.started.fault), find_rows_during(fault, tasks)) for fault in faults)
+    bars = [(text, min(rows) - 0.5, max(rows) + 0.5) for text, rows in found if rows]
+    return place_in_lanes(sorted(bars, key=lambda bar: bar[1]), (-0.5, len(tasks) - 0.5), room)
 
 
 def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, float]:
@@ -103,7 +158,7 @@ def shorten(text: str, most: int = CHARACTERS) -> str:
     """A fault's text, cut to fit into a figure, or to `most` characters; all can be printed."""
     text = make_printable(" ".join(text.split()))
     text = LONG_NUMBER.sub(lambda number: _round(float(number[0])), text)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return _cut(text, most)
 
 
 def _round(value: float) -> str:

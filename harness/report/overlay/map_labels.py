@@ -21,11 +21,17 @@ ANCHORS = ("middle", "", "end")
 FEW, SITE, ROUTER = 15, 13.0, 11.5
 """A map of few nodes fits a narrow window, with larger names. The sizes of other names."""
 
+BOLD, PLAIN = 0.67, 0.59
+"""The width of a letter of the names of sites and of others, in sizes: the widest usual font's."""
+
 LARGER = 2.0
 """How much larger names and dots of few nodes are in a narrow window (`style.css`)."""
 
 NEAR = 40.0
 """A gateway that is closer to its site has no name of its own on the map."""
+
+DISTANCES = (5.0, 10.0, 15.0)
+"""How far names stand from the edges of their dots."""
 
 Box = tuple[float, float, float, float]
 
@@ -61,7 +67,7 @@ class Label:
         x, y: the foot of its text.
         anchor: the class of the text's anchor.
         box: what the text covers.
-        side: on which of eight sides of its dot it stands.
+        side: on which of eight sides of its dot it stands, near or further away.
         shift: how much further to the right and down a larger name stands, in a narrow window.
     """
 
@@ -99,11 +105,11 @@ def name_nodes(
     def make(factor: float) -> list[Name]:
         return [
             *(
-                Name(name, at[name], 9 * factor, SITE * factor, 0.62, at[name][1] > height / 2)
+                Name(name, at[name], 9 * factor, SITE * factor, BOLD, at[name][1] > height / 2)
                 for name in topology.site_names
             ),
             *(
-                Name(name, at[name], 5 * factor, ROUTER * factor, 0.56, needed=False)
+                Name(name, at[name], 5 * factor, ROUTER * factor, PLAIN, needed=False)
                 for name in routers
             ),
         ]
@@ -167,8 +173,20 @@ def are_apart(labels: Sequence[Label | None], dots: Sequence[Name]) -> bool:
 
 
 def _list_sides(name: Name) -> list[Label]:
-    """The places of a name around its dot: the usual one first, then the other sides, corners."""
-    (x, y), gap = name.at, name.radius + 5
+    """The places of a name around its dot: the usual one first, then the other sides, corners.
+
+    The same a little further away come last.
+    """
+    return [
+        _label(name, round_ * 8 + side, *place)
+        for round_, away in enumerate(DISTANCES)
+        for side, place in enumerate(_list_places(name, name.radius + away))
+    ]
+
+
+def _list_places(name: Name, gap: float) -> list[tuple[float, float, int]]:
+    """The feet of a text on eight sides of a dot at this distance from its middle; anchors."""
+    x, y = name.at
     rise = 0.35 * name.size  # from the foot of the text to the middle of its letters
     above, below = y - gap, y + gap + 0.75 * name.size
     first, second = (below, above) if name.low else (above, below)
@@ -179,7 +197,7 @@ def _list_sides(name: Name) -> list[Label]:
         for foot in (first, second)
         for side in (across, -across)
     ]
-    return [_label(name, side, *place) for side, place in enumerate(places)]
+    return places
 
 
 def _label(name: Name, side: int, x: float, y: float, anchor: int) -> Label:

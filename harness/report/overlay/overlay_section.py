@@ -159,6 +159,8 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
     words = [f"The mean load of each step of {charts.format_value(loads.step_s)} s."]
     words += [f" {assumed}"]
     words += [f" Not shown: {len(used) - len(shown)} links that carried less."] * (shown != used)
+    hidden = sum(bool(loads.cut[:, n].any()) for n in used[STRIP_LINKS:])
+    words += [f" Of these, a fault cut {hidden} for some time."] * bool(hidden)
     words += [f" Not used at all: {unused} of {len(loads.links)} links."] * bool(unused)
     cursor = tag("path", d=f"M{left:.2f} 0V{bottom:.2f}", class_="cursor", id="cursor", hidden=True,
                  data_left=left, data_right=x.end)  # fmt: skip
@@ -172,7 +174,7 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
         cursor,
     )
     return charts.make_figure(
-        picture, words, charts.make_legend(_list_keys("level", bool(loads.cut.any())))
+        picture, words, charts.make_legend(_list_keys("level", bool(cells["cut"])))
     )
 
 
@@ -342,7 +344,13 @@ def _draw_matrix(topology: Topology, shares: Sequence[float]) -> tuple[Html, str
     height = top + side * len(names) + 8
     label = f"Matrix of the overlay's {len(cells)} links, coloured by load"
     picture = charts.draw_picture(
-        height, label, tag("style", Html(cell_size)), tag("g", cells, id="map-links"), rows, columns
+        height,
+        label,
+        tag("style", Html(cell_size)),
+        tag("g", cells, id="map-links"),
+        rows,
+        columns,
+        width=min(WIDTH, left + side * len(names) + 8),
     )
     return picture, "Rows send, columns receive."
 

@@ -97,11 +97,11 @@ def draw_run(
         words += f" The best one was at {target.converged_s:.4g} s. The run ended because {more}"
         words += " after it had no better accuracy."
     if target.stop.has_target:
-        entries.append(("stroke-fault", "target"))
+        entries.append((TARGET, "target"))
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
     picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts, fits=True)
-    return charts.make_figure(picture, words, charts.make_legend(entries, "dot"))
+    return charts.make_figure(picture, words, charts.make_legend(entries, "dot", {TARGET}))
 
 
 def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) -> Html:
@@ -206,7 +206,7 @@ def describe_models(curves: Sequence[Curve]) -> str:
     return f"Evaluated: {'; '.join(f'{of}, {words}' for of, words in found.items())}."
 
 
-TARGET = "line dashed stroke-fault"
+TARGET = "line dashed stroke-ink"
 """The CSS class of a target."""
 
 CLIP = "accuracy-axes"

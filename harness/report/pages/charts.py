@@ -21,6 +21,15 @@ WIDTH = 960.0
 LETTER = 7.0
 """The approximate width of a letter of a label, in units of the view box."""
 
+LEAST_REM = 50.0
+"""The least width of a picture that can be scrolled, as in the style."""
+
+NARROW_LETTER = 14.0
+"""The same of a chart that is as narrow as a narrow window."""
+
+NARROW, DOT_SHARE = 0.4, 0.85
+"""How much smaller a chart is in a narrow window; the share of their distance that dots take."""
+
 LOG_RATIO = 20.0
 """Values with a larger ratio of largest to smallest get a logarithmic axis."""
 
@@ -84,11 +93,13 @@ class Frame:
         whole_x: bool = False,
         whole_y: bool = False,
         x_names: Sequence[str] = (),
+        above: float = 0.0,
     ) -> Html:
         """Draw grid lines, numbers and labels. An axis without a label has no numbers.
 
         With `whole_x` and `whole_y`, that axis has ticks at whole numbers only. With `x_names`,
         these stand at 0, 1, 2, ... in place of numbers. The label of a logarithmic axis says so.
+        The upper label leaves room for what stands `above` the plotting area.
         """
         x_label, y_label = (
             f"{label}{LOGARITHMIC}" if label and scale.log else label
@@ -103,7 +114,9 @@ class Frame:
             tag("text", format_value(v), x=left - 8, y=self.y(v) + 4, class_="tick end")
             for v in y_ticks
         ]
-        x_ticks = [v for v in self.x.ticks(10) if not whole_x or v == round(v)]
+        room = NARROW_LETTER * (2 + max(map(len, x_names), default=0))
+        most = min(10, int((right - left) / room)) if x_names else 10
+        x_ticks = [v for v in self.x.ticks(most) if not whole_x or v == round(v)]
         if x_names:
             x_ticks = [v for v in x_ticks if 0 <= v < len(x_names)]
         lines += [Html(f"M{number(self.x(v))} {number(bottom)}V{number(top)}") for v in x_ticks]
@@ -118,13 +131,15 @@ class Frame:
             for v in x_ticks
             if x_label
         ]
-        title = tag("text", x_label, x=(left + right) / 2, y=bottom + 38, class_="label middle")
+        middle = (left + right) / 2
+        move = f"--to-left:{number(left - middle)}px"  # in a narrow window, see the style
+        title = tag("text", x_label, x=middle, y=bottom + 38, class_="label middle", style=move)
         return tag(
             "g",
             tag("path", d="".join(lines), class_="grid"),
             names,
             title,
-            tag("text", y_label, x=4, y=top - 10, class_="label") if y_label else None,
+            tag("text", y_label, x=4, y=top - above - 10, class_="label") if y_label else None,
         )
 
 
@@ -144,14 +159,28 @@ def fit_scale(values: Iterable[float], start: float, end: float, zero: bool = Tr
 
 
 def draw_picture(
-    height: float, label: str, *children: Child | Iterable[Child], fits: bool = False
+    height: float,
+    label: str,
+    *children: Child | Iterable[Child],
+    fits: bool = False,
+    width: float = WIDTH,
 ) -> Html:
     """An SVG picture; screen readers read the label.
 
-    A picture that `fits` is as narrow as the window, with larger text; others can be scrolled.
+    A picture that `fits` is as narrow as the window, with larger text; others can be scrolled. One
+    that is not as wide as others has the same scale.
     """
-    box, class_ = f"0 0 {number(WIDTH)} {number(height)}", "fits" if fits else None
-    return tag("svg", *children, viewBox=box, role="img", aria_label=label, class_=class_)
+    share = width / WIDTH
+    size = f"width:{number(100 * share)}%;min-width:{number(LEAST_REM * share)}rem"
+    return tag(
+        "svg",
+        *children,
+        viewBox=f"0 0 {number(width)} {number(height)}",
+        role="img",
+        aria_label=label,
+        class_="fits" if fits else None,
+        style=None if width == WIDTH else size,
+    )
 
 
 def make_figure(image: Html, caption: Child | Sequence[Child], *above: Child) -> Html:
@@ -200,20 +229,33 @@ def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = 
     return tag("path", d=begin + path, class_=class_)
 
 
-def draw_dots(points: Iterable[tuple[float, float]], class_: str) -> Html:
-    """Draw dots as one element: lines of length zero with round ends."""
+def draw_dots(points: Iterable[tuple[float, float]], class_: str, size: str | None = None) -> Html:
+    """Draw dots as one element: lines of length zero with round ends.
+
+    `size` is that of `choose_size`, if not the usual one.
+    """
     path = "".join(f"M{number(x)} {number(y)}h0" for x, y in points)
-    return tag("path", d=path, class_=f"dots {class_}")
+    return tag("path", d=path, class_=f"dots {class_}", style=size)
 
 
-MARKS: Mapping[str, str] = {"cross": "m-4 -4l8 8m0 -8l-8 8", "tick": "m0 -7v14"}
-"""The path of a mark, from its middle on."""
+def choose_size(apart: float) -> str:
+    """The size of dots that are so far apart, in wide and in narrow windows, as a style."""
+    wide, narrow = (
+        number(min(max(DOT_SHARE * each, least), most))
+        for each, least, most in ((apart, 2.5, 7.0), (apart * NARROW, 1.5, 6.0))
+    )
+    return f"--dot:{wide}px;--narrow-dot:{narrow}px"
+
+
+MARKS: Mapping[str, str] = {"cross": "M-4 -4l8 8m0 -8l-8 8", "tick": "M0 -5v10"}
+"""The path of a mark around its middle."""
 
 
 def draw_marks(points: Iterable[tuple[float, float]], mark: str, class_: str) -> Html:
-    """Draw marks of MARKS as one element."""
-    path = "".join(f"M{number(x)} {number(y)}{MARKS[mark]}" for x, y in points)
-    return tag("path", d=path, class_=f"line {class_}")
+    """Draw marks of MARKS; they are larger in a narrow window."""
+    path = tag("path", d=MARKS[mark], class_=f"line mark {class_}")
+    places = (f"translate({number(x)} {number(y)})" for x, y in points)
+    return tag("g", [tag("g", path, transform=place) for place in places])
 
 
 def format_value(value: float) -> str:

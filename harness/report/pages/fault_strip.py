@@ -6,8 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pandas as pd
+
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.faults.fault_layout import Lane, clip_s, lay_out
+from trunkline.harness.report.faults.fault_layout import (
+    Lane,
+    clip_s,
+    find_rows_during,
+    lay_out,
+    lay_out_numbers,
+)
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import Scale
 from trunkline.harness.report.pages.markup import Html, tag
@@ -39,6 +47,75 @@ PATTERNS = tag(
 )
 
 
+NUMBER_LANE, NUMBER_LETTER, MAX_NUMBER_LANES = 22.0, 14.0, 5
+"""The height of a lane of numbers above tasks, the width of a digit in a narrow window, the most
+lanes."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of faults above the tasks that ran during them; `x` is the task's row.
+
+    Attributes:
+        shown: those that have a bar in the strip.
+        left_out: the number of other faults with tasks.
+        without: the numbers of faults during which no task ran.
+    """
+
+    x: Scale
+    shown: Sequence[Lane]
+    left_out: int
+    without: Sequence[int]
+
+    @staticmethod
+    def of(faults: Sequence[Disturbance], tasks: pd.DataFrame, x: Scale) -> Numbers:
+        """Place the numbers in lanes."""
+        lanes = lay_out_numbers(faults, tasks, (x.end - x.start) / NUMBER_LETTER)
+        shown = [lane for lane in lanes if lane.text_lane < MAX_NUMBER_LANES]
+        without = [
+            fault.started.fault
+            for fault in faults
+            if fault.started.targets and not find_rows_during(fault, tasks)
+        ]
+        return Numbers(x, shown, len(lanes) - len(shown), without)
+
+    @property
+    def height(self) -> float:
+        """The height of the strip in units of the view box."""
+        return NUMBER_LANE * (1 + max((lane.text_lane for lane in self.shown), default=-1))
+
+    def draw(self, bottom: float) -> list[Html]:
+        """Draw one bar per fault with its number; the strip ends at `bottom`."""
+        if not self.shown:
+            return []
+        x, top = self.x, bottom - self.height
+        bars = [
+            (x(lane.start_s), top + lane.number * NUMBER_LANE, x(lane.end_s) - x(lane.start_s),
+             NUMBER_LANE - 2)
+            for lane in self.shown
+        ]  # fmt: skip
+        texts = [
+            tag(
+                "text",
+                lane.text,
+                x=x(lane.text_s) + (-4 if lane.text_ends else 4),
+                y=top + lane.text_lane * NUMBER_LANE + 17,
+                class_="end" if lane.text_ends else None,
+            )
+            for lane in self.shown
+        ]
+        name = tag("text", "fault", x=x.start - 8, y=top + 17, class_="tick end")
+        return [name, charts.draw_bars(bars, "fill-lane"), *texts]
+
+    def describe(self) -> str:
+        """What is not shown, for a caption."""
+        words = f" {self.left_out} more faults have no number here." if self.left_out else ""
+        if self.without:
+            numbers = ", ".join(map(str, self.without[:MAX_NAMED]))
+            words += f" No task ran during fault{'s' * (len(self.without) > 1)} {numbers}."
+        return words
+
+
 @dataclass(frozen=True)
 class Strip:
     """The faults of a chart whose axis of time is `x`, in seconds.
@@ -59,12 +136,13 @@ class Strip:
         room = (x.end - x.start) / LANE_LETTER
         shown = lay_out(faults, (x.low, x.high), room)
         few = len(shown) <= MAX_NAMED
-        return Strip(faults, x, shown, [each for each in shown if each.number < MAX_LANES and few])
+        named = [each for each in shown if each.text_lane < MAX_LANES and few]
+        return Strip(faults, x, shown, named)
 
     @property
     def height(self) -> float:
         """The height of the strip in units of the view box."""
-        return LANE * (2 + max((lane.number for lane in self.named), default=-2))
+        return LANE * (2 + max((lane.text_lane for lane in self.named), default=-2))
 
     def draw(self) -> list[Html]:
         """Draw one bar per fault with its text."""
@@ -84,9 +162,9 @@ class Strip:
             tag(
                 "text",
                 lane.text,
-                x=x(lane.start_s) + 3 if lane.text_end_s is None else x(lane.text_end_s) - 3,
-                y=lane.number * LANE + 11.5,
-                class_="lane" if lane.text_end_s is None else "lane end",
+                x=x(lane.text_s) + (-3 if lane.text_ends else 3),
+                y=lane.text_lane * LANE + 11.5,
+                class_="lane end" if lane.text_ends else "lane",
             )
             for lane in self.named
         ]
@@ -126,7 +204,8 @@ class Strip:
         """What the marks mean, for a caption; `who` of a site was stopped. Empty without faults."""
         if not self.shown:
             return ""
-        words = " Bands mark the times of faults."
+        words = " Bands mark the times of faults"
+        words += ", which have their numbers in the table of faults." if self.named else "."
         if any(" -> " in target for fault in self.faults for target in fault.started.targets):
             words += " A line above a row: a link of that site was disturbed."
         if any(fault.started.verb in HATCHES for fault in self.faults):

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.faults.fault_layout import find_rows_during
 from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
+from trunkline.harness.report.pages.charts import NARROW_LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.fault_strip import Numbers
 from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
 SINGLE = 300
@@ -28,6 +29,15 @@ LABELLED = 12
 
 ORDER = "number of the task, in order of start"
 
+ABOVE = "; its number above, as in the table of faults"
+"""What the legend says of bands with the numbers of faults."""
+
+HEADROOM = 1.12
+"""The least of the axis over the times of tasks whose numbers stand above their marks."""
+
+BACKUP = 1_000_000
+"""The number of the first task of a backup controller."""
+
 
 def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = ()) -> Html:
     """Draw times, estimates and bounds by task, and below times over expected ones.
@@ -39,41 +49,50 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     completed = (tasks["outcome"] == "completed").to_numpy()
     known = pd.concat([tasks["duration_s"], expected, tasks["bound_s"]])
     x = Scale(-0.5, max(len(tasks) - 0.5, 0.5), 64, WIDTH - 8)
-    upper = Frame(x, charts.fit_scale(known.dropna(), 250, 24))
+    numbers = Numbers.of(faults, tasks, x)
+    above = numbers.height
+    named_s = tasks["duration_s"].where(~completed).dropna() * HEADROOM
+    upper = Frame(x, charts.fit_scale([*known.dropna(), *named_s], 250 + above, 24 + above))
     many = len(tasks) > SINGLE
     draw = _draw_grouped if many else _draw_single
     ratio = (tasks["duration_s"] / expected).where(completed)
     ratios = ratio.notna().any()
-    height = 462.0 if ratios else 296.0
     names = tasks["task"].map(str).tolist()
     rows = sorted({row for fault in faults for row in find_rows_during(fault, tasks)})
+    x_label = "" if ratios else ORDER
     parts = [
         _draw_bands(rows, upper),
-        upper.draw_axes("" if ratios else ORDER, "task time (s)", whole_x=True, x_names=names),
+        upper.draw_axes(x_label, "task time (s)", whole_x=True, x_names=names, above=above),
+        numbers.draw(24 + above),
         draw(tasks, expected, completed, upper),
-        _name_failed(tasks, completed, upper),
-        _draw_ratios(ratio, x, many, took, names, rows) if ratios else None,
+        _name_failed(tasks, expected, completed, upper),
+        _draw_ratios(ratio, x, 300 + above, many, took, names, rows) if ratios else None,
     ]
+    words = summarize(tasks, took)
     label = (
-        f"{took.capitalize()}, estimated and least possible times of {len(tasks)} tasks. "
-        f"{summarize(tasks, took)}"
+        f"{took.capitalize()}, estimated and least possible times of {len(tasks)} tasks. {words}"
     )
-    entries = [("stroke-blue", took), ("stroke-orange", "estimate + latency")]
-    entries += [("stroke-grey", "lower bound: no plan could be faster")]
-    if not completed.all():
-        entries.append(("stroke-fault", "abandoned or unfinished"))
-    if rows:
-        entries.append(("fill-band", "during a fault"))
-    shown = [entry for entry in entries if entry[0] != "stroke-orange" or expected.notna().any()]
-    note = ""
     if many:
         size = -(-len(tasks) // SINGLE)
-        note = f" Lines are medians of {size} consecutive tasks, areas their range."
+        words += f" Lines are medians of {size} consecutive tasks, areas their range."
+    words += numbers.describe()
+    if (tasks["task"] >= BACKUP).any():
+        words += f" Numbers from {BACKUP} are those of tasks of the backup controller."
+    picture = charts.draw_picture((462 if ratios else 296) + above, label, *parts, fits=True)
+    bands = "during a fault" * bool(rows) + ABOVE * bool(numbers.shown)
+    legend = _write_legend(took, many, bool(expected.notna().any()), bool(completed.all()), bands)
+    return charts.make_figure(picture, words, legend)
+
+
+def _write_legend(took: str, many: bool, estimated: bool, completed: bool, bands: str) -> Html:
+    """What marks mean; `bands` are words on the bands of faults, if there are any."""
+    entries = [("stroke-blue", took)]
+    entries += [("stroke-orange", "estimate + latency")] * estimated
+    entries += [("stroke-grey", "lower bound: no plan could be faster")]
+    entries += [("stroke-fault", "abandoned or unfinished")] * (not completed)
+    entries += [("fill-band", bands)] * bool(bands)
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
-    legend = charts.make_legend(shown, "dot", lines, bars={"fill-band"})
-    return charts.make_figure(
-        charts.draw_picture(height, label, *parts, fits=True), summarize(tasks, took) + note, legend
-    )
+    return charts.make_legend(entries, "dot", lines, bars={"fill-band"})
 
 
 def summarize(tasks: pd.DataFrame, took: str) -> str:
@@ -118,13 +137,20 @@ def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
     return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
 
 
-def _name_failed(tasks: pd.DataFrame, completed: NDArray[np.bool_], frame: Frame) -> Iterator[Html]:
-    """Write the numbers of tasks without a result above their dots; of many nothing."""
+def _name_failed(
+    tasks: pd.DataFrame, expected: pd.Series[float], completed: NDArray[np.bool_], frame: Frame
+) -> Iterator[Html]:
+    """Write the numbers of tasks without a result above or below their dots; of many nothing."""
     durations_s = tasks["duration_s"].to_numpy()
     failed = np.flatnonzero(~completed & np.isfinite(durations_s)).tolist()
+    others = [*_place(expected, frame), *_place(tasks["duration_s"], frame)]
     for row in failed if len(failed) <= LABELLED else ():
-        place = {"x": frame.x(row), "y": frame.y(durations_s[row]) - 8}
-        yield tag("text", str(tasks["task"].iloc[row]), **place, class_="tick middle")
+        text, x, y = str(tasks["task"].iloc[row]), frame.x(row), frame.y(durations_s[row])
+        near = [at - y for left, at in others if abs(left - x) < NARROW_LETTER * len(text) / 2 + 6]
+        above, below = (sum(12 < sign * each < 36 for each in near) for sign in (-1, 1))
+        under = below < above and y + 36 < frame.y.start
+        class_ = "tick over under" if under else "tick over"
+        yield tag("text", text, x=x, y=y + (16 if under else -8), class_=class_)
 
 
 def _draw_single(
@@ -144,13 +170,13 @@ def _draw_single(
         return tag("path", d=path, class_=class_)
 
     measured = tasks["duration_s"]
-
+    size = charts.choose_size(frame.x(1) - frame.x(0))
     return [
         tag("path", d=stems, class_="stem"),
         dashes(tasks["bound_s"], "dash stroke-grey"),
         dashes(expected, "dash stroke-orange"),
-        charts.draw_dots(_place(measured.where(completed), frame), "stroke-blue"),
-        charts.draw_dots(_place(measured.where(~completed), frame), "stroke-fault"),
+        charts.draw_dots(_place(measured.where(completed), frame), "stroke-blue", size),
+        charts.draw_dots(_place(measured.where(~completed), frame), "stroke-fault", size),
     ]
 
 
@@ -188,6 +214,7 @@ def _draw_grouped(
 def _draw_ratios(
     ratio: pd.Series[float],
     x: Scale,
+    top: float,
     many: bool,
     took: str,
     names: Sequence[str],
@@ -200,8 +227,8 @@ def _draw_ratios(
     y = Scale(
         min(low, 1 - TOLERANCE) * 0.95,
         max(high, 1 + TOLERANCE) * (1.1 if log else 1.03),
-        420,
-        300,
+        top + 120,
+        top,
         log,
     )
     frame = Frame(x, y)
@@ -212,7 +239,7 @@ def _draw_ratios(
         charts.draw_bars([band], "fill-wait"),
         frame.draw_axes(ORDER, f"{took} / expected", whole_x=True, x_names=names),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
-        charts.draw_dots(_place(ratio, frame), "small stroke-blue" if many else "stroke-blue"),
+        charts.draw_dots(_place(ratio, frame), "stroke-blue", charts.choose_size(x(1) - x(0))),
     )
 
 

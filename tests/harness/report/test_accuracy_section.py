@@ -29,3 +29,13 @@ def test_a_run_that_converged_says_when_it_was_best():
     drawn = str(draw_run(evaluated, Target(Stop(without_progress=1), None, 2.0), "virtual"))
     said = "best one was at 2 s. The run ended because 1 evaluation after it had no better accuracy"
     assert said in drawn
+
+
+def test_the_target_has_a_line_of_its_own_colour_in_the_chart_and_in_the_legend():
+    """The colour of faults would mean two things."""
+    evaluated = pd.DataFrame({"t_s": [1.0], "of": "average", "accuracy_percent": [60.0]})
+    evaluated = evaluated.assign(loss=1.0)
+    drawn = str(draw_run(evaluated, Target(Stop(accuracy_percent=80.0), None), "virtual"))
+    assert "stroke-fault" not in drawn
+    assert drawn.count('class="line dashed stroke-ink"') == 2
+    assert '<path d="M1 6h16" class="line dashed stroke-ink">' in drawn

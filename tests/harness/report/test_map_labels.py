@@ -1,11 +1,14 @@
 """Names on the map of a run's page."""
 
+import math
 import random
 import re
 from itertools import permutations
 from typing import Any
 
 import pytest
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 from three_sites import history
 
 from trunkline.harness.report.overlay import overlay_section
@@ -76,6 +79,33 @@ def test_names_on_the_map_of_a_real_network_cover_nothing(options: dict[str, Any
     assert are_apart(list(names.labels.values()), [])
     assert names.left_out <= 4
     assert not names.is_small
+
+
+@pytest.mark.parametrize("options", [{}, {"sites": ["chicago", "new-york", "seattle", "miami"]}])
+def test_names_of_a_wide_font_cover_no_dot_on_the_map_of_a_page(
+    options: dict[str, Any],
+) -> None:
+    topology = build(**options)
+    drawn = "".join(
+        map(str, overlay_section.draw_overlay(topology, [0.0] * len(topology.links), None,
+                                              history(), "x"))
+    )  # fmt: skip
+    dots = {(float(x), float(y)): float(r) for x, y, r in re.findall(
+        r'<circle cx="([\d.]+)" cy="([\d.]+)" r="([\d.]+)"', drawn)}  # fmt: skip
+    names = re.findall(
+        r'<text x="([\d.]+)" y="([\d.]+)" class="(place|tick)( \w+)?"[^>]*>([^<]+)<', drawn
+    )
+    assert len(names) > 20
+    for x, y, kind, anchor, text in names:
+        bold = kind == "place"
+        properties = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+        size = 13.0 if bold else 11.5
+        wide = TextPath((0, 0), text, size=size, prop=properties).get_extents().width
+        left = float(x) - {" middle": wide / 2, " end": wide}.get(anchor, 0.0)
+        for (cx, cy), radius in dots.items():
+            beside = max(left - cx, cx - left - wide, 0.0)
+            above = max(float(y) - 0.73 * size - cy, cy - float(y), 0.0)
+            assert math.hypot(beside, above) > radius, text
 
 
 def test_a_narrow_window_has_a_whole_map_if_few_sites_are_far_apart() -> None:

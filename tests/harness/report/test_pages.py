@@ -341,6 +341,19 @@ def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
     assert {found.links[link] for link in links} == {("oslo", "kyiv")}
 
 
+def test_the_strip_of_links_names_a_cut_in_its_legend_only_if_it_shows_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = compute_loads(history(), TOPOLOGY, 46)
+    found.cut[10:13, 0] = True
+    sizes = [1, *[9] * (len(found.links) - 1)]  # the link that was cut carried least
+    for most, shown in ((len(sizes), True), (2, False)):
+        monkeypatch.setattr(overlay_section, "STRIP_LINKS", most)
+        made = str(overlay_section.draw_strip(found, sizes, "virtual", ""))
+        assert ("cut by a fault</li>" in made) == shown
+        assert ("Of these, a fault cut 1 for some time." in made) != shown
+
+
 def test_sites_on_the_map_have_the_colour_of_what_they_do() -> None:
     fault = {"fault": 0, "verb": "pause", "text": "pause kyiv", "targets": ["kyiv"]}
     paused = history(
@@ -716,6 +729,59 @@ def test_equal_trials_of_a_page_are_seen_below_each_other() -> None:
     dots = re.search(r'<path d="([^"]*)" class="dots small', made.rpartition("</ul>")[2])
     assert dots is not None
     assert len(set(re.findall(r"M[\d.]+ [\d.]+", dots[1]))) == 5
+
+
+def test_a_chart_of_means_says_which_variant_s_ratio_is_1() -> None:
+    means = [Mean("crew", 1.0, 0.9, 1.1, (1.0,), ratio="1")]
+    means += [Mean("ring", 2.0, 1.9, 2.1, (2.0,), ratio="2.00")]
+    for reference, said in (("crew", True), ("", False)):
+        made = "".join(map(str, write_section([Metric("task time (s)", means)], False, reference)))
+        assert ("Ratios are taken trial by trial; 1 is crew." in made) == said
+    assert "; ratio 2.00</tspan>" in made
+
+
+def test_marks_of_expected_times_and_bounds_cover_no_mean_and_no_text() -> None:
+    """In a narrow window, they are larger (`style.css`)."""
+    mean = Mean("crew", 1.0, 0.9, 1.1, (1.0,), estimate=1.0, bound=1.0)
+    made = "".join(map(str, write_section([Metric("task time (s)", [mean])])))
+    chart = made.rpartition("</ul>")[2]
+    at = {float(y) for y in re.findall(r'<g transform="translate\([\d.]+ ([\d.]+)\)">', chart)}
+    (dot,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots stroke-blue"', chart)
+    (trial,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots small', chart)
+    (text,) = re.findall(r'<text x="28" y="([\d.]+)">crew', chart)
+    (mark,) = at
+    scale = 1.6
+    assert ".fits .mark { transform: scale(1.6); }" in frame.STYLE
+    assert float(text) + 4 < mark - 5 * scale
+    assert mark + 5 * scale < float(dot) - 7.6  # the radius of a dot of 6 pixels there
+    assert float(dot) + 7.6 < float(trial) + 6 - 3.8
+
+
+def test_a_long_name_of_a_variant_leaves_room_for_its_numbers() -> None:
+    mean = Mean("x" * 90, 1.0, 0.9, 1.1, (1.0, 1.0, 1.0), ratio="1")
+    made = "".join(map(str, write_section([Metric("task time (s)", [mean])])))
+    name, numbers = re.findall(r'<text x="28"[^>]*>(x+…)<tspan[^>]*>([^<]*)<', made)[0]
+    assert numbers == "1.00 ± 0.10; ratio 1"
+    assert (len(name) + len(numbers)) * charts.NARROW_LETTER + 24 + 28 < charts.WIDTH
+
+
+def test_a_matrix_of_links_is_as_wide_as_its_cells() -> None:
+    """Else a shadow says that there is more to scroll, where nothing is."""
+    names = [f"n{n}" for n in range(9)]
+    links = tuple(Link(a, b, 1.0, 1.0) for a in names for b in names if a != b)
+    topology = Topology("t", tuple(map(Site, names)), links)
+    picture, _ = overlay_section._draw_matrix(topology, [0.5] * len(links))
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', str(picture))
+    last = max(float(x) for x in re.findall(r'<rect x="([\d.]+)"', str(picture)))
+    assert last + 36 <= float(width) <= last + 50
+    (least,) = re.findall(r"min-width:([\d.]+)rem", str(picture))
+    assert float(least) * 16 < 380  # all of it is seen in a window of 420 pixels
+
+
+def test_the_shadow_of_what_can_be_scrolled_ends_before_its_edges() -> None:
+    """A line of it would be seen where nothing is hidden, if heights are no whole pixels."""
+    shadows = re.findall(r"var\(--shade\), transparent\) \w+ / (.*?) no-repeat", frame.STYLE)
+    assert shadows == ["1rem calc(100% - 4px)"] * 2
 
 
 def test_a_logarithmic_axis_of_a_page_says_so() -> None:

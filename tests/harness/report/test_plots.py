@@ -138,6 +138,30 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     )
 
 
+def test_tasks_of_programs_have_no_panel_of_ratios_and_no_estimate_in_the_legend() -> None:
+    found = tasks().assign(estimate_s=np.nan, latency_s=np.nan)
+    figure = plots.draw_task_times(found, FAULTY.faults[:1])
+    strip, times = figure.axes
+    assert texts(strip) == [" 0 "]
+    assert times.get_xlabel() == "number of the task, in order of start"
+    assert "estimate + latency" not in labels(figure)
+    assert len(plots.draw_task_times(found).axes) == 1
+
+
+def test_the_mark_of_an_abandoned_task_is_a_cross_also_among_many() -> None:
+    many = pd.concat([tasks()] * 60, ignore_index=True)
+    upper = plots.draw_task_times(many, width_in=3.4).axes[0]
+    sizes = {line.get_label(): line.get_markersize() for line in upper.lines}
+    assert sizes["until abandoned"] == plots.LEAST_CROSS
+    assert sizes["measured"] < plots.LEAST_CROSS
+
+
+def test_a_number_that_is_not_0_is_not_written_as_0() -> None:
+    table = LinkRow.frame(tabulate_links(history(), TOPOLOGY))
+    table.loc[0, "utilisation_percent"] = 0.01
+    assert "<0.1" in texts(plots.draw_links(table, SITES).axes[0])
+
+
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
     slow = TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0)))
     ratios = plots.draw_task_times(slow).axes[1]
@@ -233,7 +257,9 @@ def patches(axes: Axes) -> list[tuple[float, float, float, str | None]]:
 
 def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
     strip, axes = plots.draw_gantt(FAULTY, SITES).axes
-    assert texts(strip) == [" outage oslo rome ", " kill kyiv for 500 ms ", " pause controller "]
+    assert texts(strip) == [
+        " 0: outage oslo rome ", " 1: kill kyiv for 500 ms ", " 2: pause controller ",
+    ]  # fmt: skip
     assert patches(strip) == [
         (0.5, 2.5, -0.42, None), (1.0, 1.5, 0.58, None), (4.5, 4.6, -0.42, None),
     ]  # fmt: skip
@@ -246,7 +272,9 @@ def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
 
 
 def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
-    upper, lower = plots.draw_task_times(tasks(), FAULTY.faults[:1]).axes
+    strip, upper, lower = plots.draw_task_times(tasks(), FAULTY.faults[:1]).axes
+    assert (texts(strip), patches(strip)) == ([" 0 "], [(-0.5, 2.5, -0.42, None)])
+    assert [label.get_text() for label in strip.get_yticklabels()] == ["fault"]
     assert [band[:2] for band in patches(upper)] == [(-0.5, 0.5), (0.5, 1.5), (1.5, 2.5)]
     assert [band[:2] for band in patches(lower)][1:] == [band[:2] for band in patches(upper)]
     for axes in plots.draw_accuracy(
@@ -273,7 +301,7 @@ def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
 )
 def test_a_drawn_number_in_a_fault_s_text_is_rounded(text: str, shown: str) -> None:
     kill = replace(FAULTY.faults[0], started=replace(FAULTY.faults[0].started, text=text))
-    assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0), 160)] == [shown]
+    assert [lane.text for lane in fault_layout.lay_out([kill], (0.0, 10.0), 160)] == [f"0: {shown}"]
 
 
 @given(
@@ -295,40 +323,66 @@ def test_texts_of_faults_neither_overlap_nor_leave_the_chart(
     lanes: dict[int, list[tuple[float, float]]] = {}
     for lane in fault_layout.lay_out(faults, (0.0, 10.0), room):
         text_s = len(lane.text) * 10 / room
-        start_s = lane.start_s if lane.text_end_s is None else lane.text_end_s - text_s
-        assert start_s >= 0
-        assert start_s + text_s <= 10
-        lanes.setdefault(lane.number, []).append((start_s, start_s + text_s))
+        first_s = lane.text_s - text_s if lane.text_ends else lane.text_s
+        text, bar = (first_s, first_s + text_s), (lane.start_s, lane.end_s)
+        assert text[0] >= 0
+        assert text[1] <= 10
+        inside = bar[0] <= text[0] and text[1] <= bar[1]
+        if lane.text_lane == lane.number:  # the text does not cross the edge of the bar
+            assert inside or text[1] <= bar[0] or bar[1] <= text[0]
+            lanes.setdefault(lane.number, []).append((min(*text, *bar), max(*text, *bar)))
+        else:
+            assert lane.text_lane == lane.number + 1
+            lanes.setdefault(lane.number, []).append(bar)
+            lanes.setdefault(lane.text_lane, []).append(text)
     for found in lanes.values():
         assert all(one[1] <= two[0] + 1e-9 for one, two in itertools.pairwise(sorted(found)))
 
 
-@pytest.mark.parametrize(("start_s", "end_s", "ends_s"), [(15, 20, 53), (1, 4, None), (48, 52, 52)])
-def test_a_narrow_figure_has_the_whole_text_of_a_fault(
-    start_s: float, end_s: float, ends_s: float | None
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "place"),
+    [
+        (15, 20, (9, False, 1)),
+        (1, 4, (4, False, 0)),
+        (1, 53, (1, False, 0)),
+        (48, 52, (48, True, 0)),
+    ],
+)
+def test_a_narrow_figure_has_the_whole_text_of_a_fault_in_its_bar_beside_it_or_below(
+    start_s: float, end_s: float, place: tuple[float, bool, int]
 ) -> None:
-    text = "setlink madrid lisbon both rate=2Mbit/s for 5 s"
+    text = "setlink madrid lisbon both rate=2Mbit/s"
     kill = FAULTY.faults[0]
     started = replace(kill.started, t_ns=round(start_s * 1e9), text=text)
     fault = replace(kill, started=started, end_ns=round(end_s * 1e9))
-    (lane,) = fault_layout.lay_out([fault], (0.0, 53.0), 65)
-    assert (lane.text, lane.text_end_s) == (text, ends_s)
+    (lane,) = fault_layout.lay_out([fault], (0.0, 53.0), 53)
+    assert (lane.number, lane.text) == (0, f"0: {text}")
+    assert (round(lane.text_s), lane.text_ends, lane.text_lane) == place
+
+
+def test_numbers_of_faults_stand_above_the_tasks_that_ran_during_them() -> None:
+    late = replace(FAULTY.faults[1], end_ns=None)
+    lanes = fault_layout.lay_out_numbers([late, *FAULTY.faults[:1]], tasks(), 60)
+    assert [(lane.text, lane.start_s, lane.end_s, lane.number) for lane in lanes] == [
+        ("1", -0.5, 2.5, 0), ("0", -0.5, 2.5, 1),
+    ]  # fmt: skip
 
 
 def test_long_names_of_sites_leave_less_room_for_faults() -> None:
-    started = replace(FAULTY.faults[0].started, text="x" * 60)
+    started = replace(FAULTY.faults[0].started, text="x" * 50)
     fault = replace(FAULTY.faults[0], started=started)
     shown = []
     for names in (("rome",), ("the third data centre of Rome",)):
         figure, _ = fault_bands.create_axes((3.4, 2.0), [fault], (0.0, 10.0), names)
         shown.append(figure.axes[0].texts[0].get_text())
-    assert shown[0].strip() == "x" * 60
+    assert shown[0].strip() == f"0: {'x' * 50}"
     assert shown[1].strip().endswith("x…")
 
 
-def test_a_text_that_would_leave_the_chart_ends_with_its_fault() -> None:
+def test_a_text_that_would_leave_the_chart_ends_before_its_fault() -> None:
     strip, _ = plots.draw_gantt(FAULTY, SITES).axes
     assert [text.get_horizontalalignment() for text in strip.texts] == ["left", "left", "right"]
+    assert strip.texts[2].get_position() == (4.5, 0)
 
 
 @pytest.mark.parametrize(
@@ -383,4 +437,4 @@ def test_the_text_of_a_fault_is_no_command_to_a_terminal_and_no_formula() -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plots.render(figure, "png")
-    assert r" kill \x1b]0;x\x07 $\nothing$ " in texts(figure.axes[0])
+    assert r" 9: kill \x1b]0;x\x07 $\nothing$ " in texts(figure.axes[0])

@@ -161,12 +161,36 @@ def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(tri
     assert lines == [
         "scheme.plan scheme.p trials task time, s ratio of task times rounds per worker "
         "ratio of rounds",
-        "crew 5 2 1.5 ± 6.4 (2 trials) 1 8 ± 32 (2 trials) 1",
-        "crew 10 2 3 1 3.33 1",
+        "crew 5 2 1.5 ± 6.4 (2 trials) 1 (reference) 8 ± 32 (2 trials) 1 (reference)",
+        "crew 10 2 3 1 (reference) 3.33 1 (reference)",
         "ring 5 2 6 ± 25 (2 trials) 4 1.9 ± 7.9 (2 trials) 0.25",
         "ring 10 2: 1 pass, 1 fail 6 2 1.67 0.5",
         "the same in all: estimate + latency, s: 1",
+        "ratios are taken trial by trial; 1 is plan crew with the same group size p",
     ]
+
+
+def test_the_cell_whose_ratio_is_1_is_said_in_words(trials):
+    def describe(some, keys=KEYS, labels=()):
+        shown = comparison.name_variants(some, summarize(some, keys), keys, labels, "three")
+        return comparison.describe_reference(*shown[1:])
+
+    assert list(summarize(trials, KEYS)[comparison.REFERENCE]) == [0, 1, 0, 1]
+    assert describe(trials) == "plan crew with the same group size p"
+    assert describe(trials[trials["scheme.p"] == "5"]) == "crew"
+    assert describe(trials, labels=("A", "B", "C", "D")) == "A for C; B for D"
+    assert describe(trials[trials["scheme.plan"] == "crew"]) == "5"
+    assert describe(trials[:2]) == ""
+
+
+def test_the_chart_of_means_has_the_ratios_of_the_table(trials):
+    cells = summarize(trials, KEYS)
+    metrics = comparison.list_metrics(trials, cells, KEYS, comparison.name_cells(cells, KEYS))
+    ratios = {metric.label: [each.ratio for each in metric.means] for metric in metrics}
+    assert ratios["task time (s)"] == ["1", "1", "4", "2"]
+    one = trials[(trials["scheme.plan"] == "crew") & (trials["scheme.p"] == "5")]
+    found = comparison.list_metrics(one, summarize(one, KEYS), KEYS, ["crew"])
+    assert {each.ratio for metric in found for each in metric.means} == {""}
 
 
 def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
@@ -184,6 +208,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
         "ring 5 2 6 ± 25 (2 trials) 4",
         "ring 10 2: 1 pass, 1 fail 6 2",
         "the same in all: timeline: []; estimate + latency, s: 1",
+        "ratios are taken trial by trial; 1 is plan crew with the same group size p",
     ]
     assert comparison.name_variants(trials[:2], cells[:1], keys, (), "three")[2] == keys
 

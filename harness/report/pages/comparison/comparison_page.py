@@ -62,6 +62,7 @@ class Cells:
         names: the names of the cells, whose places decide their colours.
         missing: the number of trials that have not ended.
         command: what made it, and makes it again.
+        reference: the cell whose ratios are 1, in words; empty without ratios.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Cells:
     names: Sequence[str] = ()
     missing: int = 0
     command: str = ""
+    reference: str = ""
 
 
 def write_page(
@@ -116,7 +118,7 @@ def write_page(
         description = each[0].scenario.description or None
         parts = [
             Section("map", "Expectations", maps_section.write_section(cells.maps)),
-            Section("means", "Means", means_section.write_section(cells.metrics, predicted)),
+            Section("means", "Means", _write_means(cells, predicted)),
             Section("cells", "Table of means", _write_cells(cells, predicted)),
             Section("curves", "Accuracy over time", _draw_curves(cells.curves)),
         ]
@@ -189,11 +191,15 @@ def _describe(cells: Cells, shown: int, predicted: bool) -> str:
     return f"{made}{variants}{trials}. After the means, the first trial{whose if variants else ''}."
 
 
+def _write_means(cells: Cells, predicted: bool) -> list[Child]:
+    return means_section.write_section(cells.metrics, predicted, cells.reference)
+
+
 def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
     which = "predictions" if predicted else "trials that passed"
     words = f"Means over the {which}, with half of their 95 % interval"
-    ratios = any(head.startswith("ratio") for head in cells.heads)
-    words += "; ratios are to the first value, trial by trial." if ratios else "."
+    words += f". Ratios are taken trial by trial; 1 is {cells.reference}." * bool(cells.reference)
+    words += "." * (not cells.reference)
     first = cells.heads.index("trials")
     rows = [[*map(_cut_name, row[:first]), *row[first:]] for row in cells.rows]
     shown = _tabulate(cells.heads, rows, "cells", first, range(first, len(cells.heads)))

@@ -11,14 +11,16 @@ from trunkline.harness.report.pages.accuracy_section import choose_class
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
-ROW = 66.0
-"""The height of a cell's row in units of the view box: a line of text, and the marks below."""
+TEXT, MARK, MEAN, TRIALS, BELOW = 24.0, 40.0, 20.0, 11.0, 34.0
+"""In a cell's row, in units of the view box: the foot of its text and the middle of its marks, from
+the top; from there, or from the text without marks, to the mean; from there to the first trial, and
+to the end. In a narrow window marks are larger, and trials lower."""
 
 SPREAD = 9.0
 """The height over which a cell's trials are spread, in their order: equal ones stay visible."""
 
-LONGEST = 50
-"""The most letters of a cell's name in a chart."""
+LETTERS = 64
+"""The letters of a line in a narrow window; a cell's name is cut to leave room for its numbers."""
 
 MAX_ROWS = 60
 """The most cells of a chart; the table has all."""
@@ -53,6 +55,7 @@ class Mean:
     ended: bool = True
     estimate: float = nan
     bound: float = nan
+    ratio: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,13 @@ class Metric:
     means: Sequence[Mean]
 
 
-def write_section(metrics: Sequence[Metric], predicted: bool = False) -> list[Child]:
-    """A legend, and a chart for each metric, of runs or of predictions."""
+def write_section(
+    metrics: Sequence[Metric], predicted: bool = False, reference: str = ""
+) -> list[Child]:
+    """A legend, and a chart for each metric, of runs or of predictions.
+
+    `reference` says which cell's ratio is 1.
+    """
     if not metrics:
         return []
     which = "predictions" if predicted else "trials that passed"
@@ -79,6 +87,8 @@ def write_section(metrics: Sequence[Metric], predicted: bool = False) -> list[Ch
             legends.append(charts.make_legend([("stroke-ink", words)], mark))
     several = any(len(metric.means) > 1 for metric in metrics)
     same = "Each variant has the same colour in all pictures."
+    if reference and any(each.ratio for each in means):
+        same += f" Ratios are taken trial by trial; 1 is {reference}."
     colours = [tag("p", same, class_="facts")] if several else []
     return [*colours, *legends, *map(draw_means, metrics)]
 
@@ -93,24 +103,29 @@ def draw_means(metric: Metric) -> Html:
     least = -inf if any(v < 0 for v in values) else 0.0  # an interval knows of no such limit
     values += [max(each.low, least) for each in shown if isfinite(each.low)]
     marked = [v for each in shown for v in (each.estimate, each.bound)]
-    names = [charts.truncate(each.name, LONGEST * LETTER) for each in shown]
     texts = [_format(each, metric.label) for each in shown]
-    bottom = 6 + ROW * len(shown)
+    names = [
+        charts.truncate(each.name, (LETTERS - 4 - len(text)) * LETTER)
+        for each, text in zip(shown, texts, strict=True)
+    ]
+    to_mean = (MARK if any(map(isfinite, marked)) else TEXT) + MEAN
+    row = to_mean + BELOW
+    bottom = row * len(shown)
     is_log = charts.fit_scale(values, 24, WIDTH - 24).log
     x = charts.fit_scale([*values, *marked, *[0.0] * (not is_log)], 24, WIDTH - 24)
-    y = [6 + ROW * row + 42 for row in range(len(shown))]
+    y = [row * place + to_mean for place in range(len(shown))]
     words = [
-        tag("text", name, tag("tspan", text, dx=24), x=28, y=at - 20)
-        for name, text, at in zip(names, texts, y, strict=True)
+        tag("text", name, tag("tspan", text, dx=24), x=28, y=row * place + TEXT)
+        for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
     dots = [
-        (x(value), at + 7 + SPREAD * number / max(1, len(each.trials) - 1))
+        (x(value), at + TRIALS + SPREAD * number / max(1, len(each.trials) - 1))
         for each, at in zip(shown, y, strict=True)
         for number, value in enumerate(each.trials)
     ]
     marks = [
-        charts.draw_marks([(x(value), at)], mark, "stroke-ink")
-        for each, at in zip(shown, y, strict=True)
+        charts.draw_marks([(x(value), row * place + MARK)], mark, "stroke-ink")
+        for place, each in enumerate(shown)
         for kind, (mark, _) in MARKS.items()
         if isfinite(value := getattr(each, kind))
     ]
@@ -119,7 +134,7 @@ def draw_means(metric: Metric) -> Html:
         f"Mean {metric.label} of {len(shown)} cells with 95 % intervals: "
         + "; ".join(f"{each.name}: {text}" for each, text in zip(shown, texts, strict=True)),
         Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"mean {metric.label}"),
-        charts.draw_dots(dots, "small stroke-grey"),
+        charts.draw_dots(dots, "small stroke-grey trials"),
         marks,
         tag("g", *(_draw_mean(each, row, x, y[row]) for row, each in enumerate(shown))),
         tag("g", *words, class_="means"),
@@ -153,7 +168,8 @@ def _format(each: Mean, label: str) -> str:
         if each.passed:
             return f"no {label.partition(' (')[0]}"
         return "no trial passed" if each.ended else "no trial has ended"
-    return format_interval(each.mean, each.high - each.mean, len(each.trials))
+    ratio = f"; ratio {each.ratio}" if each.ratio else ""
+    return format_interval(each.mean, each.high - each.mean, len(each.trials)) + ratio
 
 
 def format_interval(mean: float, half: float, trials: int = FEW) -> str:

@@ -167,7 +167,10 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     ended = [FaultEnded(250 * MS, "runner", 0), pause, *CALLS[2:]]
     _, _, page = build(tmp_path, [*begun, *ended])
     calls = page[page.index('<section id="calls"') : page.index('<section id="steps"')]
-    assert re.findall(r'class="lane[ end]*">([^<]*)<', calls) == [outage.text, pause.text]
+    assert re.findall(r'class="lane[ end]*">([^<]*)<', calls) == [
+        f"0: {outage.text}",
+        f"1: {pause.text}",
+    ]
     assert 'class="fill-band"' in calls
     assert "Hatched: its programs were stopped (one direction) or dead (crossed)." in calls
     steps = page[page.index('<section id="steps"') :]

@@ -1,0 +1,105 @@
+"""The chart of task times on the page: bands of faults with their numbers, and marks."""
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+from three_sites import added, history
+
+from trunkline.harness.report.pages import charts, tasks_section
+from trunkline.harness.report.pages.tasks_section import draw_times
+from trunkline.harness.report.tables.forecasts import Forecast
+from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
+
+KILL = {"fault": 3, "verb": "kill", "text": "kill kyiv", "targets": ["kyiv"]}
+FAULTS = history(
+    added(300, "runner", "fault_started", **KILL),
+    added(1400, "runner", "fault_ended", fault=3),
+).faults
+
+
+def tasks() -> pd.DataFrame:
+    return TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1)))
+
+
+def find_texts(figure: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", figure)
+
+
+def test_a_band_has_the_number_of_its_fault_above_it_and_the_legend_says_so() -> None:
+    figure = str(draw_times(tasks(), "measured", FAULTS))
+    texts = find_texts(figure)
+    assert texts[texts.index("fault") + 1] == "3"
+    (bar,) = re.findall(r'<path d="M([\d.]+) [^"]*h([\d.]+)[^"]*" class="fill-lane">', figure)
+    (band, _) = re.findall(r'<path d="M([\d.]+) [^"]*h([\d.]+)[^"]*" class="fill-band">', figure)
+    assert bar == band
+    assert "during a fault; its number above, as in the table of faults" in figure
+
+
+def test_without_faults_there_is_no_strip() -> None:
+    figure = str(draw_times(tasks(), "measured"))
+    assert "fault" not in find_texts(figure)
+    assert "during a fault" not in figure
+
+
+def test_a_fault_during_which_no_task_ran_is_named_below() -> None:
+    (fault,) = FAULTS
+    late = replace(fault, started=replace(fault.started, t_ns=10**12), end_ns=None)
+    assert "No task ran during fault 3." in str(draw_times(tasks(), "measured", [late]))
+
+
+def test_the_number_of_a_failed_task_stands_over_its_mark_also_in_a_narrow_window() -> None:
+    """The class `middle` moves texts down there, as those below an axis."""
+    figure = str(draw_times(tasks(), "measured"))
+    (y,) = re.findall(r'<text x="[\d.]+" y="([\d.]+)" class="tick over">\d<', figure)
+    (dot,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots stroke-fault" style', figure)
+    assert float(dot) - float(y) == pytest.approx(8, abs=0.02)
+    assert float(y) > 24 + 9  # it does not reach what stands above the axis
+
+
+def test_the_number_of_a_failed_task_stands_below_its_mark_if_marks_are_above_it() -> None:
+    found = tasks()
+    failed = int((found["outcome"] != "completed").to_numpy().argmax())
+    found.loc[failed, ["duration_s", "estimate_s", "latency_s"]] = 1.0, 1.05, 0.1
+    figure = str(draw_times(found, "measured"))
+    assert len(re.findall('class="tick over under">', figure)) == 1
+    found.loc[failed, "estimate_s"] = 0.3
+    assert "under" not in str(draw_times(found, "measured"))
+
+
+def test_numbers_of_a_backup_controllers_tasks_are_explained() -> None:
+    found = tasks()
+    assert "backup controller" not in str(draw_times(found, "measured"))
+    found["task"] += tasks_section.BACKUP
+    words = "Numbers from 1000000 are those of tasks of the backup controller."
+    assert words in str(draw_times(found, "measured"))
+
+
+@pytest.mark.parametrize(
+    ("apart", "style"),
+    [
+        (100.0, "--dot:7px;--narrow-dot:6px"),
+        (6.0, "--dot:5.1px;--narrow-dot:2.04px"),
+        (1.0, "--dot:2.5px;--narrow-dot:1.5px"),
+    ],
+)
+def test_dots_that_are_close_to_each_other_are_small(apart: float, style: str) -> None:
+    assert charts.choose_size(apart) == style
+
+
+def test_long_numbers_of_tasks_do_not_touch_each_other_in_a_narrow_window() -> None:
+    x, y = charts.Scale(-0.5, 199.5, 64, charts.WIDTH - 8), charts.Scale(0, 1, 250, 24)
+    names = [str(1_000_000 + n) for n in range(200)]
+    frame = str(charts.Frame(x, y).draw_axes("task", whole_x=True, x_names=names))
+    places = [float(at) for at in re.findall(r'x="([\d.]+)" y="268"', frame)]
+    gaps = [b - a for a, b in pairwise(places)]
+    assert len(places) > 3
+    assert min(gaps) > 7 * charts.NARROW_LETTER
+
+
+def test_the_label_of_an_axis_leaves_room_for_what_stands_above_the_chart() -> None:
+    frame = charts.Frame(charts.Scale(0, 1, 64, 900), charts.Scale(0, 1, 250, 46))
+    made = str(frame.draw_axes("", "task time (s)", above=22.0))
+    assert 'y="14" class="label">task time (s)' in made
