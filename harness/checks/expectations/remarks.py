@@ -7,8 +7,9 @@ says what would be progress; without it, these remarks say what looks like none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
+from statistics import median
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.round_events import (
@@ -43,6 +44,12 @@ LEAST_NS = 1_000_000_000
 
 ALONE_SHARE = 1 / 4
 """A site that did this share of its rounds alone, and left before the others, is named."""
+
+FEW_SHARE = 1 / 5
+"""In a run with faults, a site is named that took part in this share of the median of tasks."""
+
+LEAST_TASKS = 5
+"""If the median site took part in fewer tasks, no site took part in few of them."""
 
 STOP_OTHERWISE = (
     "Rounds alone count for stop.rounds: in a run with faults, stop by tasks or time "
@@ -183,9 +190,25 @@ def _find_idle_sites(history: History, rules: Rules, named: Collection[str]) -> 
     elif not history.completed:
         yield f"None of {len(history.tasks)} tasks was completed."
     else:
-        done = {event.site for event in history.all(TaskFinished, ContributionTaken)}
-        for site in sorted({*rules.scenario.workers} - done.union(named)):
-            yield f"{site} had a part in no completed task."
+        took_part = Counter(site for task in history.completed for site in _list_members(task))
+        others = sorted({*rules.scenario.workers}.difference(named))
+        for site in others:
+            if not took_part[site]:
+                yield f"{site} had a part in no completed task."
+        if history.faults:
+            yield from _name_rare(others, [took_part[site] for site in others], history)
+
+
+def _name_rare(sites: Sequence[str], tasks: Sequence[int], history: History) -> Iterator[str]:
+    """Sites that took part in few tasks, with these numbers; of many, the first ones."""
+    usual = median(tasks) if tasks else 0
+    rare = [(n, site) for site, n in zip(sites, tasks, strict=True) if 0 < n <= FEW_SHARE * usual]
+    if usual < LEAST_TASKS or not rare:
+        return
+    of = count_of(len(history.completed), "completed task")
+    named = [f"{site} took part in {n} of {of}" for n, site in sorted(rare)[:NAMED]]
+    named += [f"{count_of(len(rare) - NAMED, 'other site')} in few"] * (len(rare) > NAMED)
+    yield f"{', '.join(named)}; half of the sites took part in {usual:g} or more."
 
 
 def _find_unsynchronized(history: History, programs: Iterable[str]) -> Iterator[str]:
