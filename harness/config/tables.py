@@ -60,17 +60,17 @@ def expand(document: Document, path: KeyPath) -> None:
 def refuse_link_names(document: Document, path: KeyPath) -> bool:
     """Refuse, in one problem, rows that name a link as a timeline does, such as `link: a <-> b`."""
     rows = document.get(path)
-    named = []
+    named: list[tuple[int, str, str, str, dict[str, Any]]] = []
     for number, row in enumerate(rows if isinstance(rows, list) else ()):
         values = row if isinstance(row, dict) else {"link": row}
-        name = values.get("link")
+        name: Any = values.get("link")
         if isinstance(name, str) and (match := LINK_NAME.fullmatch(name)):
-            named.append((number, name, *match.groups(), values))
+            named.append((number, name, match[1], match[2], values))
     if not named:
         return False
-    number, name, a, b, values = named[0]
-    rest = f"rate: {values.get('rate', '50 Mbit/s')}, delay: {values.get('delay', '10 ms')}"
+    index, shown, a, b, given = named[0]
+    rest = f"rate: {given.get('rate', '50 Mbit/s')}, delay: {given.get('delay', '10 ms')}"
     ends = f"{{src: {a}, dst: {b}, {rest}}} and {{src: {b}, dst: {a}, {rest}}}"
     more = f"; {count_of(len(named) - 1, 'other link')} likewise" if len(named) > 1 else ""
-    document.refuse((*path, number), f"expected an entry for each direction, {ends}{more}", name)
+    document.refuse((*path, index), f"expected an entry for each direction, {ends}{more}", shown)
     return True
