@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+
+import pandas as pd
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
-from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 
 LEAST_S = 0.005
@@ -15,6 +19,81 @@ LEAST_S = 0.005
 
 NAMED = 6
 """The most tasks that a sentence names."""
+
+
+CAUSES = {
+    "other tasks": "other tasks on the same links",
+    "cold start": "cold connections",
+    "queueing": "queues and TCP's control of its rate",
+    "background traffic": "background traffic",
+    "loss": "lost packets",
+}
+"""The causes without a fault that are told by themselves."""
+
+FIRST_OF_BACKUP = 1_000_000
+"""The number of the first task that a backup controller starts."""
+
+FAULTS, STARTS, OTHERS = "faults", "late starts by the controller", "other causes"
+OWN = "their own bytes, which took longer than expected"
+ABANDONED = "abandoned tasks without a fault behind it"
+
+MEANING = (
+    "A task loses what it took beyond its expected time, and what its complete group waited before "
+    "it; tasks overlap, so these are sums."
+)
+
+
+def describe_sites(workers: pd.DataFrame) -> Iterator[str]:
+    """A sentence on what a site did on average."""
+    if len(workers):
+        means = (workers[column].mean() for column in ("compute_s", "wait_s", "sync_s"))
+        computed, waited, inside = (f"{0.0 if math.isnan(s) else s:.3f} s" for s in means)
+        yield (
+            f"On average, a site computed for {computed}, waited for a group for {waited}, and was "
+            f"in tasks for {inside}."
+        )
+
+
+def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
+    """What the tasks lost in all, and to what, in numbers that add up."""
+    ended = sum(task.end_ns is not None for task in history.tasks)
+    which = f"The {count_of(ended, 'task')} of this run"
+    if ended > len(found):
+        which = f"The {len(found)} tasks of {ended} that lost most time"
+    late = [each for each in found if each.lost_s > 0]
+    if (total_s := sum(each.lost_s for each in late)) < LEAST_S:
+        yield f"{which} lost no time: none took longer than expected."
+        return
+    by_cause: defaultdict[str, float] = defaultdict(float)
+    for each in late:
+        for cause, seconds in _divide_losses(each):
+            by_cause[cause] += seconds
+    own_s = total_s - sum(by_cause.values())
+    by_cause[OWN] = max(0.0, own_s)
+    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= LEAST_S]
+    words = [f"{seconds:.3f} s to {cause}" for seconds, cause in sorted(told, reverse=True)]
+    other_s = sum(by_cause.values()) - sum(seconds for seconds, _ in told)
+    if other_s >= LEAST_S:
+        words.append(f"{other_s:.3f} s to {OTHERS}")
+    own = ""
+    if own_s <= -LEAST_S:
+        own = f"; but their own bytes took {-own_s:.3f} s less than expected"
+    yield f"{which} lost {total_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
+    if any(each.task.number >= FIRST_OF_BACKUP for each in found):
+        yield f"Tasks from {FIRST_OF_BACKUP} on are those that a backup controller started."
+
+
+def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
+    """What one task lost, by cause; without what its own bytes took beyond what was expected."""
+    faults_s = sum(found.costs_s.values())
+    yield FAULTS, faults_s
+    if found.is_abandoned and not faults_s:
+        yield ABANDONED, found.duration_s
+    for part in () if found.is_abandoned else found.parts:
+        if part.fault is None and part.cause not in EXPECTED:
+            yield CAUSES.get(part.cause, OTHERS), part.seconds
+    if found.wait is not None and found.wait.fault is None:
+        yield STARTS, found.wait.decide_s
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:
