@@ -34,6 +34,7 @@ from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.program_roles import is_of
 
 SILENT_SHARE = 1 / 3
@@ -72,7 +73,7 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
         return
     if rules.programs is not None:
         yield from name_faults_before_failure(history, rules.scenario)
-    yield from _name_late_entries(history, rules)
+    yield from name_late_entries(history, rules.scenario)
     if history.interrupted:
         return
     if rules.programs is not None and rules.scenario.clock == "virtual":
@@ -90,13 +91,13 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
         yield ASK
 
 
-def _name_late_entries(history: History, rules: Rules) -> Iterator[str]:
+def name_late_entries(history: History, scenario: Scenario) -> Iterator[str]:
     """The entries of the timeline that were due after the run had stopped."""
     start_ns = find_start_ns(history)
     if start_ns is None:
         return
     stop_s = (history.stop_ns - start_ns) / 1e9
-    if late := [each for each in rules.scenario.timeline if each.at_s > stop_s]:
+    if late := [each for each in scenario.timeline if each.at_s > stop_s]:
         late.sort(key=lambda each: each.at_s)
         named = [f"{write(e.fault)} at {short(e.at_s, TIME_S)}" for e in late[:NAMED]]
         named += [f"{len(late) - NAMED} more"] * (len(late) > NAMED)

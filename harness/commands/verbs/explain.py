@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print explanations."""
     folder = terminal.find_run(arguments.run, Path(arguments.runs))  # before the long imports
 
+    from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
     from trunkline.harness.report.explanations.fault_costs import (
@@ -80,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             *describe_sites(data.tables["workers"]),
             *describe_losses(found, data.history),
             *describe_fault_costs(found, data.history),
+            *name_late_entries(data.history, data.scenario),
             explanation_text.list_lost(chosen),
         ):
             console.print(said, markup=False, soft_wrap=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.round_events import RoundAlone
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
@@ -16,6 +18,9 @@ from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span,
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
+
+TOLD_S = 0.0005
+"""A cause that took less from all tasks is none."""
 
 NAMED = 6
 """The most tasks that a sentence names."""
@@ -61,7 +66,7 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     if ended > len(found):
         which = f"The {len(found)} tasks of {ended} that lost most time"
     late = [each for each in found if each.lost_s > 0]
-    if (total_s := sum(each.lost_s for each in late)) < LEAST_S:
+    if (total_s := sum(each.lost_s for each in late)) < TOLD_S:
         yield f"{which} lost no time: none took longer than expected."
         return
     by_cause: defaultdict[str, float] = defaultdict(float)
@@ -70,13 +75,13 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
             by_cause[cause] += seconds
     own_s = total_s - sum(by_cause.values())
     by_cause[OWN] = max(0.0, own_s)
-    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= LEAST_S]
+    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= TOLD_S]
     words = [f"{seconds:.3f} s to {cause}" for seconds, cause in sorted(told, reverse=True)]
     other_s = sum(by_cause.values()) - sum(seconds for seconds, _ in told)
-    if other_s >= LEAST_S:
+    if other_s >= TOLD_S:
         words.append(f"{other_s:.3f} s to {OTHERS}")
     own = ""
-    if own_s <= -LEAST_S:
+    if own_s <= -TOLD_S:
         own = f"; but their own bytes took {-own_s:.3f} s less than expected"
     yield f"{which} lost {total_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
     if any(each.task.number >= FIRST_OF_BACKUP for each in found):
@@ -104,7 +109,7 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
     faults = [each for each in history.faults if each.started.verb not in HARMLESS]
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     for fault in faults[:MOST_FAULTS]:
-        yield _describe(fault, ordered)
+        yield _describe(fault, ordered) + _describe_alone(fault, history)
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
         cost_s = sum(each.costs_s.get(number, 0.0) for each in ordered for number in left)
         yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
@@ -127,6 +132,24 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
         return f"{name}, {span}, cost no task any time that the log shows."
     cost_s = sum(costs_s.values())
     return f"{name}, {span}, cost tasks {cost_s:.3f} s: {', and '.join(words)}."
+
+
+def _describe_alone(fault: Disturbance, history: History) -> str:
+    """A sentence on the rounds that sites which a fault touched did alone meanwhile."""
+    targets = fault.started.targets
+    touched = {end for target in targets for end in target.split(" -> ")}
+    start_ns, end_ns = fault.started.t_ns, fault.end_ns
+    rounds = Counter(
+        event.site
+        for event in history.all(RoundAlone)
+        if start_ns <= event.t_ns and (end_ns is None or event.t_ns <= end_ns)
+        if CONTROLLER in touched or event.site in touched
+    )
+    if not rounds:
+        return ""
+    sites = [f"{site} did {count_of(n, 'round')} alone" for site, n in rounds.most_common(NAMED)]
+    left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
+    return f" Meanwhile {', '.join([*sites, *left])}."
 
 
 def _name(tasks: Sequence[Explanation]) -> str:

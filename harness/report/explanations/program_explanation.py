@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+from trunkline.harness.checks.expectations.remarks import name_late_entries
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
@@ -43,6 +44,7 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield from describe_hangs(data.history, programs)
     yield from describe_fault_time(data.history, programs, sums)
     yield from describe_calls_in_faults(data.history, programs, len(sums))
+    yield from name_late_entries(data.history, data.scenario)
     if means.idxmax() == "moving_s":
         yield from describe_rates(data, 100 * means["moving_s"] / sums["duration_s"].mean())
     yield from describe_stragglers(rank_stragglers(data.history, programs), len(sums))
@@ -122,6 +124,7 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
     for fault in data.history.faults:
         text = shorten(fault.started.text, LETTERS)
         yield f"Fault {fault.started.fault} ({text}) {_describe_span(fault)}."
+    yield from name_late_entries(data.history, data.scenario)
 
 
 def _describe_span(fault: Disturbance) -> str:

@@ -133,7 +133,7 @@ class Run:
         why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
         if silent_s := self.faults.find_silence_s(first.cause, fault, (step.start_ns, first.t_ns)):
-            how += f" ({silent_s:.3g} s of this are failover.timeout)"
+            how += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def _find_repair(

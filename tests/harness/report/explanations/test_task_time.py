@@ -185,12 +185,19 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
 
 
+ANEW = "halted and planned anew"
+
+
 @pytest.mark.parametrize(
     ("verb", "timeout_ms", "how"),
     [
-        ("pause", 800, "halted and planned anew (0.8 s of this are failover.timeout)"),
-        ("pause", 2000, "halted and planned anew (1 s of this are failover.timeout)"),
-        ("kill", 800, "halted and planned anew"),
+        (
+            "pause",
+            800,
+            ANEW + " (0.8 s of this were the wait for failover.timeout)",
+        ),
+        ("pause", 2000, ANEW + " (1 s of this were the wait for failover.timeout)"),
+        ("kill", 800, ANEW),
     ],
 )
 def test_a_repair_says_how_much_of_it_agents_waited_for_a_silent_site(
