@@ -239,6 +239,7 @@ class Run:
                 Part("other tasks", self.loads.carry_s(size, rate_mbps), where, None, size, str(n))
                 for n, size in sorted(others.items(), key=lambda other: -other[1])
             ),
+            *(part for hop in hops if hop != slowest for part in self._list_slowdowns(hop, span)),
         ]
         left_s = step.duration_s
         for part in _limit(found, left_s):

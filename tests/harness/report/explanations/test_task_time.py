@@ -17,6 +17,7 @@ from trunkline.harness.report.explanations.explanation_text import (
 )
 from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
 
 FAST = replace(
@@ -250,3 +251,26 @@ def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_los
     assert sum(part.seconds for part in parts) == pytest.approx(0.4)
     late = sum(part.seconds for part in parts if part.cause == "delay")
     assert late == pytest.approx(late_s)
+
+
+def test_a_slower_link_counts_also_if_another_link_of_the_way_was_busier() -> None:
+    """The sites' links join at a router; a fault slows down the link to or from it."""
+    rates = {"oslo": 8.0, "rome": 80.0, "kyiv": 80.0}
+    links = [
+        Link(*ends, rate, 5.0)
+        for site, rate in rates.items()
+        for ends in ((site, "hub"), ("hub", site))
+    ]
+    joined = replace(TOPOLOGY, links=tuple(links), routers=("hub",), pairs=())
+    values = {"delay_ms": 5.0, "jitter_ms": 0.0, "loss_percent": 0.0, "cuts": []}
+    said = {"verb": "setlink", "text": "setlink", "targets": ["rome -> hub", "hub -> rome"]}
+    slowed = [
+        added(t_ms, "runner", "link_changed", src=src, dst=dst, rate_mbps=rate, **values)
+        for t_ms, rate in ((215, 1.0), (340, 80.0))
+        for src, dst in (("rome", "hub"), ("hub", "rome"))
+    ]
+    fault = added(215, "runner", "fault_started", fault=7, **said)
+    parts = list_parts(joined, fault, *slowed)
+
+    (slow,) = (part for part in parts if part.cause == "slowdown")
+    assert (slow.where, slow.fault) == ("hub -> rome", 7)
