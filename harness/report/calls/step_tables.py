@@ -97,7 +97,7 @@ NAMES = {
     "computing_s": "computing",
     "waiting_s": "waiting for others to begin a call",
     "moving_s": "moving bytes",
-    "held_s": "held up by faults in calls that all had begun",
+    "held_s": "held up by faults, in calls that all had begun",
     "stopped_s": "stopped",
     "rest_s": "neither computing nor in a call",
 }
@@ -107,7 +107,7 @@ LEAST_PERCENT = 0.5
 """A part that is a smaller share is not named."""
 
 
-UNKNOWN = "in calls that all had begun, moving bytes or held up by faults"
+UNKNOWN = "moving bytes or held up by faults, in calls that all had begun"
 """What is known of this time if some calls during faults cannot be compared with others."""
 
 
@@ -137,7 +137,7 @@ def describe_fault_time(
     if lost_s > LEAST_PERCENT / 100 * sums["duration_s"].mean():
         rest = f"; the other {lost_s - held_s:.3f} s it waited or was stopped"
         yield (
-            f"Faults cost a program {least}{lost_s:.3f} s of this on average: calls took so "
+            f"Faults cost a program {least}{lost_s:.3f} s on average: calls took so "
             "much longer than the median of such calls without a fault. It was held up for "
             f"{held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
         )

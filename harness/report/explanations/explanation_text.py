@@ -112,7 +112,8 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
     is_known = not math.isnan(found.expected_s)
     if found.main is None:
         due = f"; {found.expected_s:.3f} s were expected" if is_known else ""
-        yield f"{took}{due}."
+        ran = f"{name} ran for {found.duration_s:.3f} s, and all of it was lost"
+        yield f"{ran if found.is_abandoned else took}{due}."
         if not failures:
             yield f"{name} did not end."
     elif not is_known:

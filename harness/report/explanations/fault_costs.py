@@ -123,11 +123,11 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
     late = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
     words = []
     if abandoned := [each for each in failed if each.is_abandoned]:
-        words.append(f"{_name(abandoned)} {_were(abandoned)} abandoned")
+        words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
-        words.append(f"{_name(given_up)} {_were(given_up)} given up by some of its members")
+        words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
     if late:
-        words.append(f"{_name(late)} took longer or began later")
+        words.append(f"{_name(late, number)} took longer or began later")
     if not words:
         return f"{name}, {span}, cost no task any time that the log shows."
     cost_s = sum(costs_s.values())
@@ -152,13 +152,14 @@ def _describe_alone(fault: Disturbance, history: History) -> str:
     return f" Meanwhile {', '.join([*sites, *left])}."
 
 
-def _name(tasks: Sequence[Explanation]) -> str:
-    numbers = [str(each.task.number) for each in tasks]
-    if len(numbers) == 1:
-        return f"task {numbers[0]}"
-    if len(numbers) > NAMED:
-        return f"tasks {', '.join(numbers[: NAMED - 1])} and {len(numbers) - NAMED + 1} others"
-    return f"tasks {', '.join(numbers[:-1])} and {numbers[-1]}"
+def _name(tasks: Sequence[Explanation], fault: int) -> str:
+    """The tasks, with what the fault cost each; of many the first ones, and the others together."""
+    costs = [(str(each.task.number), each.costs_s[fault]) for each in tasks]
+    if left := costs[NAMED - 1 :] if len(costs) > NAMED else []:
+        costs[NAMED - 1 :] = [(f"{len(left)} others", sum(cost_s for _, cost_s in left))]
+    words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
+    head = "task" if len(words) == 1 else "tasks"
+    return f"{head} {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}"
 
 
 def _were(tasks: Sequence[Explanation]) -> str:

@@ -257,7 +257,7 @@ def test_bytes_do_not_move_while_a_fault_holds_calls_up(capsys, timed) -> None:
     assert any(line.startswith("Rates were not the limit") for line in moves)
     disturb(log, *fault(0, 410, 450))
     said = [" ".join(line) for line in explain(capsys, str(timed))]
-    assert " held up by faults in calls that all had begun, " in said[0]
+    assert " held up by faults, in calls that all had begun, " in said[0]
     assert said[1].startswith("Faults cost a program at least ")
     assert said[2].startswith("Fault 0 (pause n2), from 0.410 s to 0.450 s, cost a program 0.0")
     assert "3 calls" not in said[2]

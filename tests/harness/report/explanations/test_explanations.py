@@ -331,7 +331,8 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert " s to faults, " in lost and lost.endswith("so these are sums.")
     assert fault.startswith("Fault 0 (")
     assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."
-    assert f", cost tasks {first['faults_s']['0']:.3f} s: task 0 took longer" in said
+    lost = f"{first['faults_s']['0']:.3f} s"
+    assert f", cost tasks {lost}: task 0 ({lost}) took longer" in said
     assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
     lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
     assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
@@ -374,9 +375,8 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     assert parts["before the fault"].text == "fault 0" and found.costs_s == {0: found.duration_s}
     (cost,) = describe_fault_costs([found], data.history)
     assert cost.startswith("Fault 0 (isolate n3 blackhole), from 0.231 s to ")
-    assert (
-        f" s, cost tasks {found.duration_s:.3f} s: task 0 was abandoned. Meanwhile n3 did " in cost
-    )
+    lost = f"{found.duration_s:.3f} s"
+    assert f" s, cost tasks {lost}: task 0 ({lost}) was abandoned. Meanwhile n3 did " in cost
     assert cost.endswith(" alone.")
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
@@ -401,7 +401,7 @@ def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):
         assert failure.missing.where in ("n2 -> n3", "n3 -> n2")
         assert failure.missing.arrived < failure.missing.planned
         said = summarize(each, data.history)
-        assert "was abandoned: exceeded its budget of 1 s. By then n" in said
+        assert "was abandoned: it exceeded its budget of 1 s. By then n" in said
         assert "of 20 Mbit/s on average (fault 0: setlink n2 n3" in said
 
 
