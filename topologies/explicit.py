@@ -29,7 +29,8 @@ def build(
 
     Options:
         sites: a count, a list of names or regions, or name -> region.
-        links: the directed links between sites and routers; each needs its reverse. A list, or a
+        links: the directed links between sites and routers, such as `{src: a, dst: b, rate: 50
+            Mbit/s}`; each needs its reverse, `{src: b, dst: a, rate: 50 Mbit/s}`. A list, or a
             text in the form of CSV whose first line has the keys.
         routers: nodes without agents, which forward packets. The links are then an underlay.
         pairs: which sites have a connection, such as `[[a, b], [a, c]]`; by default those with a

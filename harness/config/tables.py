@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trunkline.harness.config.document import Document, KeyPath, convert_scalar
+from trunkline.harness.config.units import count_of
 
 LEAST_ROWS = 500
 """Shorter lists are easier to read as they are."""
+
+LINK_NAME = re.compile(r"\s*([^\s<>]+)\s*<?->\s*([^\s<>]+)\s*")
+"""A link as a timeline and `overrides:` write it."""
 
 
 def write_list(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -50,3 +55,22 @@ def expand(document: Document, path: KeyPath) -> None:
         stripped = zip(keys, map(str.strip, cells), strict=True)
         rows.append({key: convert_scalar(cell) for key, cell in stripped if cell})
     document.get(path[:-1])[path[-1]] = rows
+
+
+def refuse_link_names(document: Document, path: KeyPath) -> bool:
+    """Refuse, in one problem, rows that name a link as a timeline does, such as `link: a <-> b`."""
+    rows = document.get(path)
+    named: list[tuple[int, str, str, str, dict[str, Any]]] = []
+    for number, row in enumerate(rows if isinstance(rows, list) else ()):
+        values = row if isinstance(row, dict) else {"link": row}
+        name: Any = values.get("link")
+        if isinstance(name, str) and (match := LINK_NAME.fullmatch(name)):
+            named.append((number, name, match[1], match[2], values))
+    if not named:
+        return False
+    index, shown, a, b, given = named[0]
+    rest = f"rate: {given.get('rate', '50 Mbit/s')}, delay: {given.get('delay', '10 ms')}"
+    ends = f"{{src: {a}, dst: {b}, {rest}}} and {{src: {b}, dst: {a}, {rest}}}"
+    more = f"; {count_of(len(named) - 1, 'other link')} likewise" if len(named) > 1 else ""
+    document.refuse((*path, index), f"expected an entry for each direction, {ends}{more}", shown)
+    return True

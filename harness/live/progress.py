@@ -261,14 +261,16 @@ def _describe_steps(rows: Sequence[Mapping[str, str]], faulty: bool) -> str:
     """What a program with timed calls did on average; faults (`faulty`) may have held up calls."""
     sites = len({row["site"] for row in rows})
     programs = {row["program"] for row in rows}
+    is_unknown = faulty and not any(_numbers(rows, "held_s"))  # nothing to compare calls with
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
-             "moving_s": "moving bytes or held up by faults" if faulty else "moving bytes",
+             "moving_s": "moving bytes or held up by faults" if is_unknown else "moving bytes",
+             "held_s": "held up by faults",
              "stopped_s": "stopped", "rest_s": "the rest"}  # fmt: skip
     means_s = {column: sum(_numbers(rows, column)) / len(programs) for column in names}
     parts = (
         f"{short(mean_s, TIME_S)} {names[column]}"
         for column, mean_s in means_s.items()
-        if mean_s or column != "stopped_s"
+        if mean_s or column not in ("held_s", "stopped_s")
     )
     whose = count_of(sites, "site")
     if len(programs) > sites:

@@ -3,7 +3,7 @@
 At each moment a program is stopped, computes, or is in a call. A collective call waits until the
 last member whose data it needs has begun it, and moves bytes from then on. If a member never began
 it, the others wait until the call fails or their programs end. If a program does several at once,
-the first of being stopped, computing, moving and waiting counts.
+the first of being stopped, computing, moving, held up and waiting counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval, Phase
 from trunkline.workloads.program_roles import find_owner, site_of
 
-STOPPED, COMPUTING, MOVING, WAITING = range(4)
+STOPPED, COMPUTING, MOVING, HELD, WAITING = range(5)
 """What a program does, in the order in which it counts."""
 
 
@@ -37,6 +37,7 @@ class StepTime:
         number: the iteration; None for the time from a start of the program until its first one,
             which is the whole run of a program that reports no computing.
         stopped_ns: a fault paused the program, or it had ended and was not started again yet.
+        held_ns: in calls that all had begun, and that a fault made late.
         waited_for: how long it waited for each other program, and for each other process of its
             own, such as `n2 (process 17)`; several that never began a call are one name.
     """
@@ -50,13 +51,15 @@ class StepTime:
     stopped_ns: int
     computing_ns: int
     moving_ns: int
+    held_ns: int
     waiting_ns: int
     waited_for: Mapping[str, int]
 
     @property
     def rest_ns(self) -> int:
         """What is left of the step."""
-        parts_ns = self.stopped_ns + self.computing_ns + self.moving_ns + self.waiting_ns
+        in_calls_ns = self.moving_ns + self.held_ns + self.waiting_ns
+        parts_ns = self.stopped_ns + self.computing_ns + in_calls_ns
         return self.end_ns - self.start_ns - parts_ns
 
 
@@ -76,9 +79,12 @@ class _Process:
         return min([*begun, *(phase.start_ns for phase in self.computed)])
 
 
-def list_step_times(history: History, programs: Iterable[str]) -> Iterator[StepTime]:
+def list_step_times(
+    history: History, programs: Iterable[str], late_ns: Mapping[Key, int] | None = None
+) -> Iterator[StepTime]:
     """The steps of each program in order: from one start of computing to the next.
 
+    From the times `late_ns` on, these calls were late because of faults.
     Processes of a program that follow each other are one row after the other. Those that compute or
     call at once have steps of their own.
     """
@@ -92,7 +98,7 @@ def list_step_times(history: History, programs: Iterable[str]) -> Iterator[StepT
     hangs = find_hangs(history, programs)
     missing = {member for hang in hangs for member in hang.missing}
     awaited = {call.key: hang.missing_names for hang in hangs for call in hang.calls}
-    divider = _Divider(history, names, find_meetings(history), missing, awaited)
+    divider = _Divider(history, names, find_meetings(history), missing, awaited, late_ns or {})
     for site, own in names.items():
         found = defaultdict[str, list[_Process]](list)
         for process in _tell_apart(calls[site], history.phases.get(site, ())):
@@ -106,7 +112,8 @@ class _Divider:
     """Divides the time of programs.
 
     `names` are those of each site, `missing` the members that never began a call in which others
-    waited, and `awaited` the names of those for each of these calls.
+    waited, `awaited` the names of those for each of these calls, and `late_ns` when calls became
+    late because of faults.
     """
 
     history: History
@@ -114,6 +121,7 @@ class _Divider:
     meetings: Mapping[Key, Meeting]
     missing: Set[Member]
     awaited: Mapping[Key, str]
+    late_ns: Mapping[Key, int]
 
     def divide(self, name: str, processes: Sequence[_Process]) -> Iterator[StepTime]:
         """The steps of a program with these processes; none if it never started."""
@@ -152,7 +160,8 @@ class _Divider:
             begins, pairwise(bounds), _divide(changes, bounds), strict=True
         ):
             if step[0] < step[1]:
-                parts = spent[STOPPED], spent[COMPUTING], spent[MOVING], spent[WAITING]
+                in_calls = spent[MOVING], spent[HELD], spent[WAITING]
+                parts = spent[STOPPED], spent[COMPUTING], *in_calls
                 yield StepTime(site_of(name), who, process, number, *step, *parts, dict(waited_for))
 
     def _list_stops(
@@ -179,7 +188,9 @@ class _Divider:
                 last = find_owner(self.names.get(met.last_site, [met.last_site]), met.last_process)
                 last += f" (process {met.last_process})" if last == name else ""
             yield from _clip(begin_ns, met_ns, WAITING, last, span)
-            yield from _clip(met_ns, end_ns, MOVING, "", span)
+            late_ns = max(met_ns, self.late_ns.get(call.key, end_ns))
+            yield from _clip(met_ns, late_ns, MOVING, "", span)
+            yield from _clip(late_ns, end_ns, HELD, "", span)
 
 
 def _follow(processes: Iterable[_Process]) -> list[list[_Process]]:

@@ -135,6 +135,8 @@ def parse(
     if source.problems:
         raise ScenarioErrors(source.problems)
     tables.expand(source, ("topology", "links"))
+    if tables.refuse_link_names(source, ("topology", "links")):
+        raise ScenarioErrors(source.problems)
     _expand_names(source.data)
     for assignment in overrides:
         source.set(assignment)

@@ -7,8 +7,9 @@ says what would be progress; without it, these remarks say what looks like none.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
+from statistics import median
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.round_events import (
@@ -33,6 +34,7 @@ from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.workloads.program_roles import is_of
 
 SILENT_SHARE = 1 / 3
@@ -43,6 +45,12 @@ LEAST_NS = 1_000_000_000
 
 ALONE_SHARE = 1 / 4
 """A site that did this share of its rounds alone, and left before the others, is named."""
+
+FEW_SHARE = 1 / 5
+"""In a run with faults, a site is named that took part in this share of the median of tasks."""
+
+LEAST_TASKS = 5
+"""If the median site took part in fewer tasks, no site took part in few of them."""
 
 STOP_OTHERWISE = (
     "Rounds alone count for stop.rounds: in a run with faults, stop by tasks or time "
@@ -65,7 +73,7 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
         return
     if rules.programs is not None:
         yield from name_faults_before_failure(history, rules.scenario)
-    yield from _name_late_entries(history, rules)
+    yield from name_late_entries(history, rules.scenario)
     if history.interrupted:
         return
     if rules.programs is not None and rules.scenario.clock == "virtual":
@@ -83,13 +91,13 @@ def find_remarks(history: History, rules: Rules) -> Iterator[str]:
         yield ASK
 
 
-def _name_late_entries(history: History, rules: Rules) -> Iterator[str]:
+def name_late_entries(history: History, scenario: Scenario) -> Iterator[str]:
     """The entries of the timeline that were due after the run had stopped."""
     start_ns = find_start_ns(history)
     if start_ns is None:
         return
     stop_s = (history.stop_ns - start_ns) / 1e9
-    if late := [each for each in rules.scenario.timeline if each.at_s > stop_s]:
+    if late := [each for each in scenario.timeline if each.at_s > stop_s]:
         late.sort(key=lambda each: each.at_s)
         named = [f"{write(e.fault)} at {short(e.at_s, TIME_S)}" for e in late[:NAMED]]
         named += [f"{len(late) - NAMED} more"] * (len(late) > NAMED)
@@ -183,9 +191,25 @@ def _find_idle_sites(history: History, rules: Rules, named: Collection[str]) -> 
     elif not history.completed:
         yield f"None of {len(history.tasks)} tasks was completed."
     else:
-        done = {event.site for event in history.all(TaskFinished, ContributionTaken)}
-        for site in sorted({*rules.scenario.workers} - done.union(named)):
-            yield f"{site} had a part in no completed task."
+        took_part = Counter(site for task in history.completed for site in _list_members(task))
+        others = sorted({*rules.scenario.workers}.difference(named))
+        for site in others:
+            if not took_part[site]:
+                yield f"{site} had a part in no completed task."
+        if history.faults:
+            yield from _name_rare(others, [took_part[site] for site in others], history)
+
+
+def _name_rare(sites: Sequence[str], tasks: Sequence[int], history: History) -> Iterator[str]:
+    """Sites that took part in few tasks, with these numbers; of many, the first ones."""
+    usual = median(tasks) if tasks else 0
+    rare = [(n, site) for site, n in zip(sites, tasks, strict=True) if 0 < n <= FEW_SHARE * usual]
+    if usual < LEAST_TASKS or not rare:
+        return
+    of = count_of(len(history.completed), "completed task")
+    named = [f"{site} took part in {n} of {of}" for n, site in sorted(rare)[:NAMED]]
+    named += [f"{count_of(len(rare) - NAMED, 'other site')} in few"] * (len(rare) > NAMED)
+    yield f"{', '.join(named)}; half of the sites took part in {usual:g} or more."
 
 
 def _find_unsynchronized(history: History, programs: Iterable[str]) -> Iterator[str]:

@@ -51,9 +51,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Print explanations."""
     folder = terminal.find_run(arguments.run, Path(arguments.runs))  # before the long imports
 
+    from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
-    from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+    from trunkline.harness.report.explanations.fault_costs import (
+        describe_fault_costs,
+        describe_losses,
+        describe_sites,
+    )
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -73,8 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     if arguments.task is None:
         for said in (
-            explanation_text.list_lost(chosen),
+            *describe_sites(data.tables["workers"]),
+            *describe_losses(found, data.history),
             *describe_fault_costs(found, data.history),
+            *name_late_entries(data.history, data.scenario),
+            explanation_text.list_lost(chosen),
         ):
             console.print(said, markup=False, soft_wrap=True)
     for number, each in enumerate(chosen):

@@ -9,6 +9,7 @@ import pandas as pd
 
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import list_step_times
+from trunkline.harness.report.explanations.calls_in_faults import LEAST_S, find_fault_times
 from trunkline.harness.report.tables.row import Row, column
 
 
@@ -36,7 +37,13 @@ class StepRow(Row, table="steps"):
     waiting_s: float = column(
         "in collective calls that another program had not begun yet, or never began"
     )
-    moving_s: float = column("in calls that all whose data they need had begun")
+    moving_s: float = column(
+        "in calls that all whose data they need had begun, without the time in held_s"
+    )
+    held_s: float = column(
+        "in such calls that a fault made late, from when they took longer than the median of calls "
+        "of the same name and size that no fault touched"
+    )
     stopped_s: float = column("paused by a fault, or ended and not started again yet")
     rest_s: float = column("everything else")
     waited_for: str = column(
@@ -47,7 +54,9 @@ class StepRow(Row, table="steps"):
 
 def tabulate_steps(history: History, programs: Iterable[str]) -> Iterator[StepRow]:
     """One row per program and step, by site."""
-    for step in list_step_times(history, programs):
+    programs = tuple(programs)
+    late_ns = find_fault_times(history, programs).since_ns
+    for step in list_step_times(history, programs, late_ns):
         most = max(step.waited_for, key=step.waited_for.__getitem__, default="")
         yield StepRow(
             site=step.site,
@@ -59,13 +68,14 @@ def tabulate_steps(history: History, programs: Iterable[str]) -> Iterator[StepRo
             computing_s=step.computing_ns / 1e9,
             waiting_s=step.waiting_ns / 1e9,
             moving_s=step.moving_ns / 1e9,
+            held_s=step.held_ns / 1e9,
             stopped_s=step.stopped_ns / 1e9,
             rest_s=step.rest_ns / 1e9,
             waited_for=most,
         )
 
 
-PARTS = ("computing_s", "waiting_s", "moving_s", "stopped_s", "rest_s")
+PARTS = ("computing_s", "waiting_s", "moving_s", "held_s", "stopped_s", "rest_s")
 """The columns that add up to a step's time."""
 
 
@@ -81,6 +91,56 @@ def sum_steps(steps: pd.DataFrame) -> pd.DataFrame:
     before = steps[steps["step"].isna()].groupby("program")["duration_s"].sum()
     sums["before_s"] = before.reindex(sums.index, fill_value=0.0).where(sums["steps"] > 0, 0.0)
     return sums.reset_index()
+
+
+NAMES = {
+    "computing_s": "computing",
+    "waiting_s": "waiting for others to begin a call",
+    "moving_s": "moving bytes",
+    "held_s": "held up by faults, in calls that all had begun",
+    "stopped_s": "stopped",
+    "rest_s": "neither computing nor in a call",
+}
+"""The parts in words."""
+
+LEAST_PERCENT = 0.5
+"""A part that is a smaller share is not named."""
+
+
+UNKNOWN = "moving bytes or held up by faults, in calls that all had begun"
+"""What is known of this time if some calls during faults cannot be compared with others."""
+
+
+def describe_means(history: History, programs: Iterable[str], sums: pd.DataFrame) -> Iterator[str]:
+    """A sentence on where the time of a program went on average, the longest part first."""
+    names = dict(NAMES)
+    if find_fault_times(history, programs).unknown:
+        names["moving_s"] = UNKNOWN
+    total_s, means = sums["duration_s"].mean(), sums[list(PARTS)].mean()
+    if total_s > 0:
+        shares = [(100 * means[part] / total_s, part) for part in PARTS]
+        named = [
+            f"{means[part]:.3f} s ({share:.0f} %) {names[part]}"
+            for share, part in sorted(shares, reverse=True)
+            if share >= LEAST_PERCENT
+        ]
+        yield f"A program ran for {total_s:.3f} s on average: {', '.join(named)}."
+
+
+def describe_fault_time(
+    history: History, programs: Iterable[str], sums: pd.DataFrame
+) -> Iterator[str]:
+    """A sentence on what all faults cost a program on average; none if they cost nothing."""
+    times = find_fault_times(history, programs)
+    lost_s, least = times.measure_s(len(sums)), "at least " if times.unknown else ""
+    held_s = sums["held_s"].mean()
+    if lost_s > LEAST_PERCENT / 100 * sums["duration_s"].mean():
+        rest = f"; the other {lost_s - held_s:.3f} s it waited or was stopped"
+        yield (
+            f"Faults cost a program {least}{lost_s:.3f} s on average: calls took so "
+            "much longer than the median of such calls without a fault. It was held up for "
+            f"{held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
+        )
 
 
 def describe_before(sums: pd.DataFrame) -> Iterator[str]:

@@ -28,10 +28,11 @@ def write_steps(
     heads = ["program", "steps", "time (s)", *(f"{part.removesuffix('_s')} (s)" for part in PARTS)]
     words = (
         "A program waits in a collective call until the last member whose data it needs has begun "
-        "it, and moves bytes from then on. It is stopped while a fault pauses it, and until it is "
-        "started again. tables/steps.csv has each step."
+        "it, and moves bytes from then on. It is held up while a fault makes the call longer than "
+        "the median of such calls. It is stopped while a fault pauses it, and until it is started "
+        "again. tables/steps.csv has each step."
     )
-    sentences = (*describe_before(sums), *describe_stragglers(stragglers), *more)
+    sentences = (*more, *describe_stragglers(stragglers, len(sums)), *describe_before(sums))
     said = [tag("p", sentence) for sentence in sentences]
     return [
         tag("p", words),
@@ -40,10 +41,13 @@ def write_steps(
     ]
 
 
-def describe_stragglers(stragglers: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """A sentence on the programs for which others waited longest; none if none waited."""
+def describe_stragglers(stragglers: Sequence[tuple[str, float]], programs: int) -> Iterator[str]:
+    """A sentence on whom one of so many programs waited for, on average; none if none waited."""
     if stragglers:
-        named = ", ".join(f"{time_s:.3f} s for {who}" for who, time_s in stragglers[:SHOWN])
-        left = len(stragglers) - SHOWN
-        rest = "another one" if left == 1 else f"{left} others"
-        yield f"The programs waited {named}{f' and less for {rest}' if left > 0 else ''}."
+        means = [(who, time_s / programs) for who, time_s in stragglers]
+        named = [f"{mean_s:.3f} s for {who}" for who, mean_s in means[:SHOWN]]
+        if left := means[SHOWN:]:
+            whom = f"{len(left)} others" if len(left) > 1 else "another one"
+            named.append(f"{sum(mean_s for _, mean_s in left):.3f} s for {whom}")
+        total_s = sum(mean_s for _, mean_s in means)
+        yield f"A program waited {total_s:.3f} s on average: {', '.join(named)}."

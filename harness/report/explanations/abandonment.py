@@ -23,7 +23,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
         yield Part("before the fault", (begun_ns - started_ns) / 1e9, "", text=f"fault {fault}")
     why = f"{'halted' if halts else 'abandoned'} the task: {run.faults.describe(last.cause, fault)}"
     if silent_s := run.faults.find_silence_s(last.cause, fault, (begun_ns, last.t_ns)):
-        why += f"; {silent_s:.3g} s of this are failover.timeout"
+        why += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
     since = "from the fault until" if begun_ns > started_ns else "until"
     yield Part("end", (last.t_ns - begun_ns) / 1e9, "", text=f"{since} the controller {why}")
     if halts:

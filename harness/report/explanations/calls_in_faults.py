@@ -1,15 +1,19 @@
-"""The timed calls of programs that were under way during each fault (pure)."""
+"""The timed calls of programs that were under way during each fault, and what it cost (pure).
+
+A call that a fault touched is compared with the median of those of the same kind and size that none
+touched. What it took longer is what the fault cost.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from trunkline.harness.config.units import count_of
-from trunkline.harness.record.calls import Call, list_calls
+from trunkline.harness.record.calls import Call, Key, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
@@ -18,19 +22,45 @@ from trunkline.workloads.program_roles import site_of
 MOST_FAULTS = 10
 """The most faults that are described; the others are counted."""
 
-LEAST_SHARE = 0.01
-"""Calls during faults that took a smaller share of a program's time are not named in its sum."""
+LEAST_S = 0.0005
+"""A smaller cost is none."""
 
 HARMLESS = ("churn", "heal", "mend", "resume")
 """They disturb no call: those of churn are faults of their own, and the others undo faults."""
 
 
+LONGER_SHARE = 0.1
+"""A call that took longer than usual by a smaller share was not delayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """A call that took longer than usual, after a fault had begun.
+
+    Attributes:
+        since_ns: from then on it was late: the fault had begun, and such calls are done by then.
+        faults: how long each of the faults lasted during the call, in ns, by number.
+    """
+
+    call: Call
+    since_ns: int
+    end_ns: int
+    faults: Mapping[int, int]
+
+
 @dataclass(frozen=True)
 class CallsInFault:
-    """A fault, and the calls of all sites that were under way while it lasted."""
+    """A fault, and the calls of all sites that were under way while it lasted.
+
+    Attributes:
+        cost_s: the time that it took of one program, on average.
+        unknown: how many of the calls cannot be compared: none like them ended without a fault.
+    """
 
     fault: Disturbance
     calls: tuple[Call, ...]
+    cost_s: float = 0.0
+    unknown: int = 0
 
     @property
     def last_ns(self) -> int | None:
@@ -38,18 +68,35 @@ class CallsInFault:
         ends = [call.finished.t_ns for call in self.calls if call.finished is not None]
         return max(ends) if ends and len(ends) == len(self.calls) else None
 
-    def describe(self) -> str:
-        """A sentence."""
+    @property
+    def is_known(self) -> bool:
+        """Whether some of the calls can be compared with others."""
+        return self.unknown < len(self.calls)
+
+    def describe(self) -> Iterator[str]:
+        """What it cost, and the calls under way, in sentences."""
         started = self.fault.started
-        fault = f"{started.fault} ({shorten(started.text, LETTERS)})"
+        name = f"Fault {started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
-            return f"Fault {fault} touched no call: none was under way."
+            yield f"{name} cost the programs nothing in calls: none was under way."
+            return
+        span, ends = describe_span(self.fault), self._describe_ends()
+        if self.is_known and self.cost_s < LEAST_S:
+            how = "cost no time that the log shows: calls took no longer than without a fault"
+        elif self.is_known:
+            how = f"cost a program {self.cost_s:.3f} s on average"
+        else:
+            how = "has a cost that the log does not tell: no such call ended without a fault"
+        yield f"{name}, {span}, {how}. {self._describe_calls()}; {ends}."
+
+    def _describe_calls(self) -> str:
         names = Counter(call.started.name for call in self.calls)
-        which = ", ".join(f"{count_of(n, 'call')} of {name}" for name, n in names.most_common())
-        which += f" at {count_of(len({call.started.site for call in self.calls}), 'site')}"
+        which = [f"{count_of(n, 'call')} of {name}" for name, n in names.most_common()]
+        joined = " and ".join(filter(None, (", ".join(which[:-1]), which[-1])))
         were = "was" if len(self.calls) == 1 else "were"
-        span = describe_span(self.fault)
-        return f"During fault {fault}, {span}, {which} {were} under way; {self._describe_ends()}."
+        sites = count_of(len({call.started.site for call in self.calls}), "site")
+        some = f", {self.unknown} of them without others to compare" if self.unknown else ""
+        return f"Meanwhile {joined} at {sites} {were} under way{some if self.is_known else ''}"
 
     def _describe_ends(self) -> str:
         outcomes = Counter(call.outcome for call in self.calls)
@@ -76,60 +123,72 @@ class CallsInFault:
             "calls": dict(Counter(call.started.name for call in self.calls)),
             "outcomes": dict(Counter(call.outcome for call in self.calls)),
             "last_ended_s": None if last_ns is None else last_ns / 1e9,
+            "cost_s": self.cost_s if self.is_known or not self.calls else None,
+            "not_compared": self.unknown,
         }
 
 
 @dataclass(frozen=True)
-class TimeInFaults:
-    """What faults cost the programs with timed calls, in seconds of one program on average.
+class FaultTimes:
+    """The calls that faults touched: which were late, and which cannot be compared."""
 
-    Attributes:
-        in_calls_s: in calls, from the start of a fault until these calls ended.
-        longer_s: how much of this is beyond the median of the calls of the same kind and size
-            that no fault touched; all of it where there is no such call.
-        compared: whether there is such a call for each call.
-    """
+    delayed: tuple[Delayed, ...]
+    unknown: frozenset[Key]
 
-    in_calls_s: float
-    longer_s: float
-    compared: bool = True
+    @property
+    def since_ns(self) -> dict[Key, int]:
+        """From when each of the late calls was late."""
+        return {each.call.key: each.since_ns for each in self.delayed}
 
-    def describe(self, total_s: float) -> Iterator[str]:
-        """A sentence, if calls during faults took a share of this time that is worth one."""
-        if self.in_calls_s > LEAST_SHARE * total_s:
-            more = f": {self.longer_s:.3f} s more than the median of such calls without a fault"
-            yield (
-                f"Calls during faults, counted until they ended, took {self.in_calls_s:.3f} s of a "
-                f"program's time, on average{more if self.compared else ''}."
-            )
+    def measure_s(self, rows: int) -> float:
+        """The time of late calls, in seconds of one of so many programs on average."""
+        spans = defaultdict[tuple[str, int], list[Interval]](list)
+        for each in self.delayed:
+            spans[each.call.key[:2]].append((each.since_ns, each.end_ns))
+        return sum(map(_measure, spans.values())) / 1e9 / max(rows, 1)
+
+    def divide_s(self, rows: int) -> dict[int, float]:
+        """The same by fault: of several that touched a call, by how long each lasted meanwhile."""
+        found = defaultdict[int, float](float)
+        for each in self.delayed:
+            late_ns, lasted_ns = each.end_ns - each.since_ns, sum(each.faults.values())
+            for fault, ns in each.faults.items():
+                found[fault] += late_ns * ns / lasted_ns
+        total_s = self.measure_s(rows)
+        sum_ns = sum(found.values())
+        return {fault: total_s * ns / sum_ns for fault, ns in found.items()}
 
 
-def find_time_in_faults(history: History, programs: Iterable[str], rows: int) -> TimeInFaults:
-    """The time of calls during faults and until these calls ended, by rows of programs."""
+def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
+    """Compare calls that a fault touched with those of the same kind and size that none did."""
     programs = tuple(programs)
-    first_ns = dict[Call, int]()
-    for each in find_calls_in_faults(history):
+    touched = defaultdict[Call, dict[int, tuple[int, int]]](dict)
+    for each in _find_touched(history):
+        begin_ns, number = each.fault.started.t_ns, each.fault.started.fault
         for call in each.calls:
-            since_ns = max(call.started.t_ns, each.fault.started.t_ns)
-            first_ns[call] = min(first_ns.get(call, since_ns), since_ns)
+            since_ns, end_ns = max(call.started.t_ns, begin_ns), _find_end(call, history, programs)
+            until_ns = end_ns if each.fault.end_ns is None else min(end_ns, each.fault.end_ns)
+            touched[call][number] = since_ns, max(1, until_ns - since_ns)
     usual_ns = defaultdict[tuple[str, int], list[int]](list)
     for call in list_calls(history):
-        if call not in first_ns and call.finished is not None and not call.finished.failed:
+        if call not in touched and call.finished is not None and not call.finished.failed:
             took_ns = call.finished.t_ns - call.started.t_ns
             usual_ns[call.started.name, call.started.bytes].append(took_ns)
-    inside = defaultdict[tuple[str, int], list[Interval]](list)
-    longer = defaultdict[tuple[str, int], list[Interval]](list)
-    compared = True
-    for call, since_ns in first_ns.items():
-        who, end_ns = call.key[:2], _find_end(call, history, programs)
-        inside[who].append((since_ns, end_ns))
-        usual = usual_ns.get((call.started.name, call.started.bytes))
-        most_ns = round(median(usual)) if usual else 0
-        compared = compared and bool(usual)
-        longer[who].append((max(since_ns, call.started.t_ns + most_ns), end_ns))
-    sums_ns = (sum(map(_measure, found.values())) for found in (inside, longer))
-    in_calls_s, longer_s = (sum_ns / 1e9 / max(rows, 1) for sum_ns in sums_ns)
-    return TimeInFaults(in_calls_s, longer_s, compared)
+    delayed, unknown = [], set()
+    for call, faults in touched.items():
+        if not (usual := usual_ns.get((call.started.name, call.started.bytes))):
+            unknown.add(call.key)
+            continue
+        begin_ns, end_ns, most_ns = (
+            call.started.t_ns,
+            _find_end(call, history, programs),
+            median(usual),
+        )
+        since_ns = max(min(since for since, _ in faults.values()), begin_ns + round(most_ns))
+        if since_ns < end_ns and end_ns - begin_ns > (1 + LONGER_SHARE) * most_ns:
+            lasted = {number: ns for number, (_, ns) in faults.items()}
+            delayed.append(Delayed(call, since_ns, end_ns, lasted))
+    return FaultTimes(tuple(delayed), frozenset(unknown))
 
 
 def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:
@@ -151,7 +210,23 @@ def _measure(spans: Iterable[Interval]) -> int:
     return sum_ns
 
 
-def find_calls_in_faults(history: History) -> list[CallsInFault]:
+def find_calls_in_faults(
+    history: History, programs: Iterable[str], rows: int
+) -> list[CallsInFault]:
+    """The calls that were under way while each fault lasted, and what it cost one of the rows."""
+    times = find_fault_times(history, programs)
+    costs_s = times.divide_s(rows)
+    return [
+        replace(
+            each,
+            cost_s=costs_s.get(each.fault.started.fault, 0.0),
+            unknown=sum(call.key in times.unknown for call in each.calls),
+        )
+        for each in _find_touched(history)
+    ]
+
+
+def _find_touched(history: History) -> list[CallsInFault]:
     """The calls that were under way while each fault lasted."""
     end_ns, calls = history.end_ns, list_calls(history)
     spans = [
@@ -169,11 +244,15 @@ def find_calls_in_faults(history: History) -> list[CallsInFault]:
     return found
 
 
-def describe_calls_in_faults(history: History) -> Iterator[str]:
-    """A sentence on each fault; of many, on the first ones."""
-    found = find_calls_in_faults(history)
+def describe_calls_in_faults(history: History, programs: Iterable[str], rows: int) -> Iterator[str]:
+    """What each fault cost one of the rows, in sentences; of many faults, the first ones."""
+    found = find_calls_in_faults(history, programs, rows)
     for each in found[:MOST_FAULTS]:
-        yield each.describe()
+        yield from each.describe()
     if left := found[MOST_FAULTS:]:
         busy = sum(bool(each.calls) for each in left)
-        yield f"Calls were under way during {busy} of {count_of(len(left), 'other fault')}."
+        cost_s = sum(each.cost_s for each in left)
+        which = count_of(len(left), "other fault")
+        yield (
+            f"{which} cost a program {cost_s:.3f} s on average; calls were under way during {busy}."
+        )

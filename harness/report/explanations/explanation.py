@@ -6,17 +6,21 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import pandas as pd
 
 from trunkline.agents.events.causes import Dropping
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskDropped
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.abandonment import divide_abandoned
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
+from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.missing import Missing
-from trunkline.harness.report.explanations.task_time import PLANNED, Part, Run
+from trunkline.harness.report.explanations.task_time import PLANNED, Cause, Part, Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
@@ -65,6 +69,7 @@ class Explanation:
         lost_s: by how much it took longer than expected, or until a member gave up, how long others
             waited for a last member that a fault had stopped, and how long they waited after their
             group was complete; of an abandoned task it is all of its time.
+        shared: the links of its path on which its contributions and its results met.
     """
 
     task: Task
@@ -76,6 +81,7 @@ class Explanation:
     wait: Wait | None
     failures: tuple[Failure, ...] = ()
     lost_s: float = 0.0
+    shared: tuple[Shared, ...] = ()
 
     @property
     def is_slow(self) -> bool:
@@ -115,6 +121,29 @@ class Explanation:
     def is_disturbed(self) -> bool:
         """Whether faults cost it a considerable share of its expected time."""
         return sum(self.costs_s.values()) > DISTURBED * self.expected_s
+
+    @property
+    def groups(self) -> list[tuple[Part, ...]]:
+        """The unexpected parts by fault, or by cause without one; the longest group first.
+
+        What faults did, what others did and what `own_s` says add up to `late_s`.
+        """
+        found: defaultdict[str | int, list[Part]] = defaultdict(list)
+        for part in self.parts:
+            if part.cause not in EXPECTED:
+                found[_name_cause(part)].append(part)
+        groups = (tuple(parts) for parts in found.values())
+        return sorted(groups, key=lambda parts: -sum(part.seconds for part in parts))
+
+    @property
+    def late_s(self) -> float:
+        """By how much it took longer than expected; less than nothing if it was fast."""
+        return self.duration_s - self.expected_s
+
+    @property
+    def own_s(self) -> float:
+        """By how much its own bytes and propagation took longer than expected, or less."""
+        return sum(part.seconds for part in self.parts if part.cause in EXPECTED) - self.expected_s
 
     @property
     def main_parts(self) -> tuple[Part, ...]:
@@ -164,8 +193,17 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         wait,
         failures,
         _measure_lost_s(task, expected_s, wait),
+        run.loads.find_shared(task.number, _list_hops(run, steps)),
     )
     return made if is_abandoned else replace(made, main=_choose_main(made))
+
+
+def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, Interval]]:
+    """The links of a path, and when it waited for what they carried."""
+    for step in steps:
+        if step.kind == "transfer":
+            for hop in pairwise(run.topology.path(step.src, step.site)):
+                yield hop, (step.start_ns, step.end_ns)
 
 
 def _add_fault(run: Run, wait: Wait) -> Wait:
@@ -228,25 +266,40 @@ def _begins_anew(steps: Sequence[PathStep]) -> bool:
 
 
 def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:
-    """Charge what a repaired task's own bytes took beyond what was expected to the repair."""
+    """Charge what a repaired task took beyond what was expected to the repair.
+
+    That is what its own bytes took longer, and then what it had done before the fault.
+    """
     repair = next((part for part in parts if part.cause == "repair"), None)
     longest = next((part for part in parts if part.cause == "rate"), None)
-    excess_s = sum(part.seconds for part in parts if part.cause in PLANNED) - expected_s
-    if repair is None or longest is None or excess_s <= 0:
+    planned_s = sum(part.seconds for part in parts if part.cause in PLANNED)
+    if repair is None or longest is None or not planned_s:
         return parts
-    excess_s = min(excess_s, longest.seconds)
-    share = excess_s / longest.seconds
-    size = longest.bytes * share
-    planned = replace(longest, seconds=longest.seconds - excess_s, bytes=longest.bytes - size)
-    more = replace(longest, cause="longer plan", seconds=excess_s, bytes=size, fault=repair.fault)
-    return _sort([*(part for part in parts if part is not longest), planned, more])
+    begun = next((part for part in parts if part.cause == "before the fault"), None)
+    found = list(parts)
+    if (excess_s := min(planned_s - expected_s, longest.seconds)) > 0:
+        more = _cut(longest, excess_s, "longer plan", repair.fault)
+        found = [part for part in parts if part is not longest] + more
+        planned_s -= excess_s
+    if begun is not None and (again_s := begun.seconds + planned_s - expected_s) > 0:
+        more = _cut(begun, min(again_s, begun.seconds), "begun anew", repair.fault)
+        found = [part for part in found if part is not begun] + more
+    return _sort(found)
+
+
+def _cut(part: Part, seconds: float, cause: Cause, fault: int | None) -> list[Part]:
+    """A part, of which so many seconds have another cause."""
+    share = seconds / part.seconds
+    left_s, size = part.seconds - seconds, part.bytes * share
+    left = [replace(part, seconds=left_s, bytes=part.bytes - size)] if left_s > 0 else []
+    return [*left, replace(part, cause=cause, seconds=seconds, bytes=size, fault=fault)]
 
 
 def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
-    """Add parts of the same cause, place and fault; the longest first."""
-    found: dict[tuple[str, str, int | None], Part] = {}
+    """Add parts of the same cause, place and fault, and other task; the longest first."""
+    found: dict[tuple[str, str, int | None, str], Part] = {}
     for part in parts:
-        key = part.cause, part.where, part.fault
+        key = part.cause, part.where, part.fault, part.text * (part.cause == "other tasks")
         if before := found.get(key):
             seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
             longer = max(before, part, key=lambda each: each.seconds)

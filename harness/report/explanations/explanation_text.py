@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from trunkline.harness.config.units import short_size
+from trunkline.harness.config.units import count_of, short_size
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
@@ -25,7 +25,7 @@ TEXTS = {
     "slowdown": "{where} was slower than in the scenario: {text}",
     "outage": "{where} was cut{text}",
     "stop": "{where} was stopped",
-    "other tasks": "{where} carried {size} of other tasks (number {text})",
+    "other tasks": "{where} carried {size} of task {text}",
     "background traffic": "{where} carried {size} of background traffic",
     "loss": "{where} {text}, and lost packets delayed TCP",
     "delay": "the delay of {where} was {text}",
@@ -35,6 +35,7 @@ TEXTS = {
     "no fault explains it",
     "repair": "the task {text}",
     "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
+    "begun anew": "the task ran before {text} began, and took its expected time again after it",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
     "before the fault": "the task ran before {text} began",
@@ -44,11 +45,46 @@ TEXTS = {
 """The causes in words."""
 
 
+CAUSES = {
+    "slowdown": "Slower links",
+    "outage": "Cuts of links",
+    "stop": "Stops of agents",
+    "other tasks": "Other tasks on the same links",
+    "background traffic": "Background traffic",
+    "loss": "Lost packets",
+    "delay": "Longer delays",
+    "cold start": "Cold connections, on which TCP had not found the link's rate yet,",
+    "queueing": "Queues, and TCP's control of its rate,",
+    "unexplained": "A rest that no fault explains",
+    "repair": "A repair",
+    "longer plan": "A longer plan after a repair",
+    "begun anew": "What a repair began anew",
+    "contribution": "Contributions",
+    "installation": "The installation of the result",
+}
+"""Causes without a fault, as subjects."""
+
+WHERE_ONLY = ("cold start", "queueing", "unexplained", "contribution", "installation")
+"""Of these causes nothing but the place is to be told."""
+
+TOLD = 3
+"""The most causes, parts of one of them, or shared links, that a summary tells."""
+
+TOLD_SHARE = 0.1
+"""A cause is told if it took this share of the time by which the task was late, or more."""
+
+LEAST_S = 0.0005
+"""A shorter time is none."""
+
+
 def describe_part(part: Part, history: History) -> str:
     """One part of a task's time in words, with the fault behind it."""
+    return _describe(part) + _name_fault(part.fault, history)
+
+
+def _describe(part: Part) -> str:
     size = short_size(part.bytes)
-    text = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
-    return text + _name_fault(part.fault, history)
+    return TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
 
 
 def _name_fault(number: int | None, history: History) -> str:
@@ -58,26 +94,108 @@ def _name_fault(number: int | None, history: History) -> str:
     return "" if fault is None else f" (fault {fault.fault}: {shorten(fault.text, LETTERS)})"
 
 
+def _name_subject(number: int, history: History) -> str:
+    """A fault as a subject, with its text in brackets."""
+    found = (each.started.text for each in history.faults if each.started.fault == number)
+    text = next(found, "")
+    return f"Fault {number} ({shorten(text, LETTERS)})" if text else f"Fault {number}"
+
+
 def summarize(found: Explanation, history: History) -> str:
-    """What a task took, what was expected, and the main cause, in one or two sentences."""
-    task = found.task
-    name = f"Task {task.number}"
-    took = f"{name} took {found.duration_s:.3f} s"
-    failed = " ".join(_describe_failure(failure, name, history) for failure in found.failures)
+    """What a task took, what was expected, and what made the difference, in a few sentences."""
+    return " ".join(_summarize(found, history))
+
+
+def _summarize(found: Explanation, history: History) -> Iterator[str]:
+    name = f"Task {found.task.number}"
+    took, failures = f"{name} took {found.duration_s:.3f} s", list(found.failures)
+    is_known = not math.isnan(found.expected_s)
     if found.main is None:
-        due = "" if math.isnan(found.expected_s) else f"; {found.expected_s:.3f} s were expected"
-        return f"{took}{due}. {failed or f'{name} did not end.'}"
-    why = describe_part(found.main, history)
-    head = "longest part"
-    if found.is_slow or found.main.fault is not None:
-        head = "main cause" if found.is_slow else "main delay"
-    count = len(found.main_parts)
-    longest = f" in {count} parts, the longest of {found.main.seconds:.3f} s" if count > 1 else ""
-    summary = (
-        f"{took}; {found.expected_s:.3f} s were expected. "
-        f"The {head} took {found.main_s:.3f} s{longest}: {why}."
-    )
-    return f"{summary} {failed}".rstrip()
+        due = f"; {found.expected_s:.3f} s were expected" if is_known else ""
+        ran = f"{name} ran for {found.duration_s:.3f} s, and all of it was lost"
+        yield f"{ran if found.is_abandoned else took}{due}."
+        if not failures:
+            yield f"{name} did not end."
+    elif not is_known:
+        yield f"{took}. Its longest part took {found.main.seconds:.3f} s: "
+        yield f"{describe_part(found.main, history)}."
+    else:
+        more = "longer" if found.late_s >= 0 else "less"
+        yield f"{took}, {abs(found.late_s):.3f} s {more} than expected ({found.expected_s:.3f} s)."
+        yield from _describe_late(found, history)
+    for failure in failures:
+        yield _describe_failure(failure, name, history)
+
+
+def _describe_late(found: Explanation, history: History) -> Iterator[str]:
+    """What made a task late, the longest first. The numbers add up to the time it was late."""
+    groups = found.groups
+    least_s = max(LEAST_S, TOLD_SHARE * abs(found.late_s))
+    if (
+        not found.is_slow
+        and not found.is_disturbed
+        and found.late_s < TOLD_SHARE * found.duration_s
+    ):
+        longest = found.parts[0]
+        yield f"Its longest part took {longest.seconds:.3f} s: {describe_part(longest, history)}."
+        return
+    told = [group for group in groups if _sum_s(group) >= least_s][:TOLD]
+    for group in told:
+        yield _describe_group(group, history)
+    other_s = sum(map(_sum_s, groups)) - sum(map(_sum_s, told))
+    if abs(found.own_s) >= LEAST_S:
+        yield _describe_own(found, least_s)
+    if other_s >= LEAST_S:
+        yield f"Other causes took {other_s:.3f} s."
+
+
+def _describe_own(found: Explanation, least_s: float) -> str:
+    """By how much the task's own bytes took longer or less, and what the log shows of it."""
+    took = "Its own bytes, with propagation, took"
+    if found.own_s < 0:
+        return f"{took} {-found.own_s:.3f} s less than expected."
+    text = f"{took} {found.own_s:.3f} s longer than expected"
+    steps = [step for step in found.steps if step.kind == "transfer"]
+    if found.own_s < least_s or not steps:
+        return f"{text}."
+    told = sorted(sorted(steps, key=lambda step: -step.duration_s)[:TOLD], key=steps.index)
+    if len(steps) > 1:
+        names = [f"{step.src} -> {step.site} for {step.duration_s:.3f} s" for step in told]
+        text += (
+            f", because transfers followed each other that overlap by the plan: {', '.join(names)}"
+        )
+    if shared := [each for each in found.shared if each.seconds >= least_s][:1]:
+        first = shared[0]
+        sizes = short_size(first.contributed), short_size(first.results)
+        text += (
+            f". On {first.where}, {sizes[0]} of contributions and {sizes[1]} of results shared the "
+            f"link, which takes {first.seconds:.3f} s"
+        )
+    return f"{text}."
+
+
+def _describe_group(group: tuple[Part, ...], history: History) -> str:
+    """What one fault or cause took in all, and its longest parts."""
+    first = group[0]
+    name = CAUSES[first.cause] if first.fault is None else _name_subject(first.fault, history)
+    texts = [
+        part.where if first.fault is None and part.cause in WHERE_ONLY else _describe(part)
+        for part in group
+    ]
+    took = f"{name} took {_sum_s(group):.3f} s"
+    if len(group) == 1:
+        is_where = first.fault is None and first.cause in WHERE_ONLY
+        return f"{took}{' on ' if is_where else ': '}{texts[0]}."
+    parts = [f"{p.seconds:.3f} s, as {text}" for text, p in zip(texts, group, strict=True)]
+    if first.fault is None and first.cause in WHERE_ONLY:
+        parts = [f"{p.seconds:.3f} s on {text}" for text, p in zip(texts, group, strict=True)]
+    if left := group[TOLD:]:
+        parts[TOLD:] = [f"{_sum_s(left):.3f} s in {count_of(len(left), 'other part')}"]
+    return f"{took}: {'; '.join(parts)}."
+
+
+def _sum_s(parts: Iterable[Part]) -> float:
+    return sum(part.seconds for part in parts)
 
 
 def _describe_failure(failure: Failure, name: str, history: History) -> str:
@@ -100,8 +218,7 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
 def list_lost(found: Iterable[Explanation]) -> str:
     """The time that each of these tasks lost, in a line: it is their order."""
     words = (f"task {each.task.number} ({max(0.0, each.lost_s):.3f} s)" for each in found)
-    what = "That is time beyond what was expected, and what complete groups waited."
-    return f"Lost time: {', '.join(words)}. {what}"
+    return f"Most time was lost by {', '.join(words)}."
 
 
 def advise(found: Iterable[Explanation]) -> Iterator[str]:
@@ -133,17 +250,21 @@ def describe_wait(number: int, wait: Wait, history: History) -> str:
 
 
 def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
-    yield f"Task {number} waited up to {wait.wait_s:.3f} s for {wait.last}."
+    last = wait.last
+    first = f"its first member waited {wait.wait_s:.3f} s for {last}, the last"
+    if wait.wait_s < LEAST_S:
+        first = f"no member waited for {last}, the last"
+    yield f"Before task {number}, {first}."
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.compute_s is not None:
         earlier.append(f"{'then ' if earlier else ''}computed for {wait.compute_s:.3f} s")
     if earlier:
-        yield f"{wait.last} {' and '.join(earlier)}."
+        yield f"Until then {last} {', '.join(earlier)}."
     if wait.held is not None:
-        yield _describe_stop(wait.last, wait.held, history)
+        yield _describe_stop(last, wait.held, history)
     took = f"{wait.decide_s:.3f}"
-    started = "started the task at once" if took == "0.000" else f"took {took} s to start the task"
-    yield f"When {wait.last} was ready, the controller {started}."
+    when = f"as soon as {last} was" if took == "0.000" else f"{took} s after {last} was"
+    yield f"The controller started the task {when} ready."
     if wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 

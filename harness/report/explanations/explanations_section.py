@@ -12,7 +12,7 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, describe_losses
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
@@ -38,6 +38,7 @@ def explain_lost_time(found: list[Explanation], history: History) -> list[Child]
     shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]
     explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
     return [
+        *(tag("p", keep_together(each)) for each in describe_losses(found, history)),
         tag("ul", costs) if costs else None,
         *([tag("p", *words), *explained] if slow else []),
     ]

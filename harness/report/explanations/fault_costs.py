@@ -2,19 +2,103 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+import pandas as pd
+
+from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.round_events import RoundAlone
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
-from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
 
+TOLD_S = 0.0005
+"""A cause that took less from all tasks is none."""
+
 NAMED = 6
 """The most tasks that a sentence names."""
+
+
+CAUSES = {
+    "other tasks": "other tasks on the same links",
+    "cold start": "cold connections",
+    "queueing": "queues and TCP's control of its rate",
+    "background traffic": "background traffic",
+    "loss": "lost packets",
+}
+"""The causes without a fault that are told by themselves."""
+
+FIRST_OF_BACKUP = 1_000_000
+"""The number of the first task that a backup controller starts."""
+
+FAULTS, STARTS, OTHERS = "faults", "late starts by the controller", "other causes"
+OWN = "their own bytes, which took longer than expected"
+ABANDONED = "abandoned tasks without a fault behind it"
+
+MEANING = (
+    "A task loses what it took beyond its expected time, and what its complete group waited before "
+    "it; tasks overlap, so these are sums."
+)
+
+
+def describe_sites(workers: pd.DataFrame) -> Iterator[str]:
+    """A sentence on what a site did on average."""
+    if len(workers):
+        means = (workers[column].mean() for column in ("compute_s", "wait_s", "sync_s"))
+        computed, waited, inside = (f"{0.0 if math.isnan(s) else s:.3f} s" for s in means)
+        yield (
+            f"On average, a site computed for {computed}, waited for a group for {waited}, and was "
+            f"in tasks for {inside}."
+        )
+
+
+def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
+    """What the tasks lost in all, and to what, in numbers that add up."""
+    ended = sum(task.end_ns is not None for task in history.tasks)
+    which = f"The {count_of(ended, 'task')} of this run"
+    if ended > len(found):
+        which = f"The {len(found)} tasks of {ended} that lost most time"
+    late = [each for each in found if each.lost_s > 0]
+    if (total_s := sum(each.lost_s for each in late)) < TOLD_S:
+        yield f"{which} lost no time: none took longer than expected."
+        return
+    by_cause: defaultdict[str, float] = defaultdict(float)
+    for each in late:
+        for cause, seconds in _divide_losses(each):
+            by_cause[cause] += seconds
+    own_s = total_s - sum(by_cause.values())
+    by_cause[OWN] = max(0.0, own_s)
+    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= TOLD_S]
+    words = [f"{seconds:.3f} s to {cause}" for seconds, cause in sorted(told, reverse=True)]
+    other_s = sum(by_cause.values()) - sum(seconds for seconds, _ in told)
+    if other_s >= TOLD_S:
+        words.append(f"{other_s:.3f} s to {OTHERS}")
+    own = ""
+    if own_s <= -TOLD_S:
+        own = f"; but their own bytes took {-own_s:.3f} s less than expected"
+    yield f"{which} lost {total_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
+    if any(each.task.number >= FIRST_OF_BACKUP for each in found):
+        yield f"Tasks from {FIRST_OF_BACKUP} on are those that a backup controller started."
+
+
+def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
+    """What one task lost, by cause; without what its own bytes took beyond what was expected."""
+    faults_s = sum(found.costs_s.values())
+    yield FAULTS, faults_s
+    if found.is_abandoned and not faults_s:
+        yield ABANDONED, found.duration_s
+    for part in () if found.is_abandoned else found.parts:
+        if part.fault is None and part.cause not in EXPECTED:
+            yield CAUSES.get(part.cause, OTHERS), part.seconds
+    if found.wait is not None and found.wait.fault is None:
+        yield STARTS, found.wait.decide_s
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:
@@ -25,7 +109,7 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
     faults = [each for each in history.faults if each.started.verb not in HARMLESS]
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     for fault in faults[:MOST_FAULTS]:
-        yield _describe(fault, ordered)
+        yield _describe(fault, ordered) + _describe_alone(fault, history)
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
         cost_s = sum(each.costs_s.get(number, 0.0) for each in ordered for number in left)
         yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
@@ -39,24 +123,43 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
     late = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
     words = []
     if abandoned := [each for each in failed if each.is_abandoned]:
-        words.append(f"{_name(abandoned)} {_were(abandoned)} abandoned")
+        words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
-        words.append(f"{_name(given_up)} {_were(given_up)} given up by some of its members")
+        words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
     if late:
-        words.append(f"{_name(late)} took longer or began later")
+        words.append(f"{_name(late, number)} took longer or began later")
     if not words:
         return f"{name}, {span}, cost no task any time that the log shows."
     cost_s = sum(costs_s.values())
     return f"{name}, {span}, cost tasks {cost_s:.3f} s: {', and '.join(words)}."
 
 
-def _name(tasks: Sequence[Explanation]) -> str:
-    numbers = [str(each.task.number) for each in tasks]
-    if len(numbers) == 1:
-        return f"task {numbers[0]}"
-    if len(numbers) > NAMED:
-        return f"tasks {', '.join(numbers[: NAMED - 1])} and {len(numbers) - NAMED + 1} others"
-    return f"tasks {', '.join(numbers[:-1])} and {numbers[-1]}"
+def _describe_alone(fault: Disturbance, history: History) -> str:
+    """A sentence on the rounds that sites which a fault touched did alone meanwhile."""
+    targets = fault.started.targets
+    touched = {end for target in targets for end in target.split(" -> ")}
+    start_ns, end_ns = fault.started.t_ns, fault.end_ns
+    rounds = Counter(
+        event.site
+        for event in history.all(RoundAlone)
+        if start_ns <= event.t_ns and (end_ns is None or event.t_ns <= end_ns)
+        if CONTROLLER in touched or event.site in touched
+    )
+    if not rounds:
+        return ""
+    sites = [f"{site} did {count_of(n, 'round')} alone" for site, n in rounds.most_common(NAMED)]
+    left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
+    return f" Meanwhile {', '.join([*sites, *left])}."
+
+
+def _name(tasks: Sequence[Explanation], fault: int) -> str:
+    """The tasks, with what the fault cost each; of many the first ones, and the others together."""
+    costs = [(str(each.task.number), each.costs_s[fault]) for each in tasks]
+    if left := costs[NAMED - 1 :] if len(costs) > NAMED else []:
+        costs[NAMED - 1 :] = [(f"{len(left)} others", sum(cost_s for _, cost_s in left))]
+    words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
+    head = "task" if len(words) == 1 else "tasks"
+    return f"{head} {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}"
 
 
 def _were(tasks: Sequence[Explanation]) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from trunkline.agents.events.causes import (
+    BudgetSpent,
     Cause,
     LinkBroke,
     LostAlone,
@@ -157,7 +158,10 @@ class FaultSearch:
     def describe(self, cause: Cause | None, fault: int | None) -> str:
         """A cause in words; of a loss without a fault they say so."""
         is_loss = isinstance(cause, SiteLost | LinkBroke | NoCandidate)
-        return f"{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
+        who = "it " if isinstance(cause, BudgetSpent) else ""
+        return (
+            f"{who}{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
+        )
 
     def _list_touching(self, cause: Cause | None, sites: Collection[str]) -> set[str]:
         """The agents and links whose harm may be behind a cause.

@@ -33,12 +33,31 @@ Wanted = Callable[[int | None], bool]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Payload that crossed a link between two times; `task` is None for background traffic."""
+    """Payload that crossed a link between two times; `task` is None for background traffic.
+
+    `is_result` tells whether it is on its way from an aggregator, and not to it.
+    """
 
     task: int | None
     bytes: int
     start_ns: int
     end_ns: int
+    is_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A link of a critical path that carried contributions and results of the task at once.
+
+    Attributes:
+        contributed, results: the bytes of both.
+        seconds: what the smaller one needs at the link's rate.
+    """
+
+    where: str
+    contributed: float
+    results: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +94,8 @@ class LinkLoads:
         """The pieces of a run's payloads, and what arrived of these flows of background traffic."""
         found: defaultdict[Directed, list[Load]] = defaultdict(list)
         for each in conditions.on_links(pieces):
-            load = Load(each.task, each.bytes, each.start_ns, each.end_ns)
+            is_result = each.phase == "out"
+            load = Load(each.task, each.bytes, each.start_ns, each.end_ns, is_result)
             found[each.src, each.dst].append(load)
         topology = conditions.topology
         paths = {flow.number: topology.path(flow.src, flow.dst) for flow in flows}
@@ -84,10 +104,29 @@ class LinkLoads:
                 found[hop].append(Load(None, event.bytes, event.since_ns, event.t_ns))
         return cls(conditions, mtu, found)
 
-    def tasks(self, hop: Directed, span: Interval) -> set[int]:
-        """The tasks whose payload was on a link in a span of time."""
-        found = {load.task for load in self.loads.get(hop, ()) if self._share(hop, load, span)}
-        return {task for task in found if task is not None}
+    def count_tasks(self, hop: Directed, span: Interval) -> dict[int, float]:
+        """The bytes of each task on a link in a span of time."""
+        found: defaultdict[int, float] = defaultdict(float)
+        for load in self.loads.get(hop, ()):
+            if load.task is not None and (share := self._share(hop, load, span)):
+                found[load.task] += load.bytes * share
+        return dict(sorted(found.items()))
+
+    def find_shared(
+        self, task: int, hops: Iterable[tuple[Directed, Interval]]
+    ) -> tuple[Shared, ...]:
+        """The links on which a task's contributions and results met, the longest first."""
+        found = []
+        for hop, span in hops:
+            sizes = [0.0, 0.0]
+            for load in self.loads.get(hop, ()):
+                if load.task == task:
+                    sizes[load.is_result] += load.bytes * self._share(hop, load, span)
+            rate_mbps = self.conditions.topology.link(*hop).rate_mbps
+            if min(sizes):
+                seconds = self.carry_s(min(sizes), rate_mbps)
+                found.append(Shared(" -> ".join(hop), sizes[0], sizes[1], seconds))
+        return tuple(sorted(found, key=lambda each: (-each.seconds, each.where)))
 
     def count(self, hop: Directed, span: Interval, wanted: Wanted = lambda task: True) -> float:
         """The bytes on a link in a span of time, of the wanted loads."""

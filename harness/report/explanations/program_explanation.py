@@ -11,12 +11,15 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
+from trunkline.harness.checks.expectations.remarks import name_late_entries
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
+    describe_fault_time,
+    describe_means,
     rank_stragglers,
     sum_steps,
 )
@@ -24,7 +27,6 @@ from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.harness.report.explanations.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
-    find_time_in_faults,
 )
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.pages.programs_section import describe_exit
@@ -36,25 +38,17 @@ def describe(data: RunData) -> Iterator[str | Table]:
     if not _is_timed(data):
         yield from _describe_untimed(data)
         return
-    sums = sum_steps(data.tables["steps"])
+    sums, programs = sum_steps(data.tables["steps"]), data.scenario.programs
     means = sums[list(PARTS)].mean()
-    part = str(means.idxmax()).removesuffix("_s")
-    words = {"rest": "neither computing nor in a call", "moving": "moving bytes"}.get(part, part)
-    total_s = sums["duration_s"].mean()
-    share = 100 * means.max() / total_s if total_s else 0.0
-    most = "most of it" if share > 50 else "the largest part"
-    faults = find_time_in_faults(data.history, data.scenario.programs, len(sums))
-    are_slow = faults.longer_s >= means.max() / 2  # so the bytes may not have moved at all
-    if part == "moving" and are_slow:
-        words = "in calls that all had begun (moving)"
-    yield f"A program spent {total_s:.3f} s on average, and {most}, {share:.0f} %, {words}."
-    yield from faults.describe(total_s)
-    if part == "moving" and not are_slow:
-        yield from describe_rates(data, share)
+    yield from describe_means(data.history, programs, sums)
+    yield from describe_hangs(data.history, programs)
+    yield from describe_fault_time(data.history, programs, sums)
+    yield from describe_calls_in_faults(data.history, programs, len(sums))
+    yield from name_late_entries(data.history, data.scenario)
+    if means.idxmax() == "moving_s":
+        yield from describe_rates(data, 100 * means["moving_s"] / sums["duration_s"].mean())
+    yield from describe_stragglers(rank_stragglers(data.history, programs), len(sums))
     yield from describe_before(sums)
-    yield from describe_stragglers(rank_stragglers(data.history, data.scenario.programs))
-    yield from describe_hangs(data.history, data.scenario.programs)
-    yield from describe_calls_in_faults(data.history)
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
     for row in sums.to_dict("records"):
@@ -87,13 +81,12 @@ def to_json(data: RunData) -> dict[str, Any]:
             "sites": _list_rows(data.tables["sites"]),
             "faults": _list_rows(data.tables["faults"]),
         }
-    faults, sums = find_calls_in_faults(data.history), sum_steps(data.tables["steps"])
-    lost = find_time_in_faults(data.history, data.scenario.programs, len(sums))
+    sums, programs = sum_steps(data.tables["steps"]), data.scenario.programs
+    faults = find_calls_in_faults(data.history, programs, len(sums))
     return {
         "timed": True,
         "programs": _list_rows(sums),
-        "in_faults_s": lost.in_calls_s,
-        "longer_in_faults_s": lost.longer_s,
+        "faults_s": sum(each.cost_s for each in faults),
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
         "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],
         "faults": [each.to_json() for each in faults],
@@ -131,6 +124,7 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
     for fault in data.history.faults:
         text = shorten(fault.started.text, LETTERS)
         yield f"Fault {fault.started.fault} ({text}) {_describe_span(fault)}."
+    yield from name_late_entries(data.history, data.scenario)
 
 
 def _describe_span(fault: Disturbance) -> str:

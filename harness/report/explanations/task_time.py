@@ -44,7 +44,7 @@ from trunkline.topologies.model import Topology
 Cause = Literal[
     "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
     "loss", "delay", "cold start", "queueing", "unexplained", "repair", "longer plan",
-    "contribution", "installation", "before the fault", "end", "abandonment",
+    "begun anew", "contribution", "installation", "before the fault", "end", "abandonment",
 ]  # fmt: skip
 
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
@@ -133,7 +133,7 @@ class Run:
         why = self.faults.describe(first.cause, fault)
         how = f"halted{times} and planned anew" if halts else "rearranged"
         if silent_s := self.faults.find_silence_s(first.cause, fault, (step.start_ns, first.t_ns)):
-            how += f", and {silent_s:.3g} s of this are failover.timeout"
+            how += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def _find_repair(
@@ -221,14 +221,11 @@ class Run:
         hops = self._list_hops((step.src, step.site))
         slowest = max(hops, key=lambda hop: self.loads.use(hop, span))
         link, where = self.topology.link(*slowest), " -> ".join(slowest)
-        own = self.loads.count(slowest, span, lambda number: number == task.number)
+        others = self.loads.count_tasks(slowest, span)
+        own = others.pop(task.number, 0.0)
         background = self.loads.count(slowest, span, lambda number: number is None)
-        others = self.loads.count(slowest, span) - own - background
-        names = ", ".join(map(str, sorted(self.loads.tasks(slowest, span) - {task.number})))
         rate_mbps = max(link.rate_mbps, self._mean_mbps(slowest, span))
-        own_s, others_s, background_s = (
-            self.loads.carry_s(size, rate_mbps) for size in (own, others, background)
-        )
+        own_s, background_s = (self.loads.carry_s(size, rate_mbps) for size in (own, background))
         delay_s = sum(self.topology.link(*hop).delay_ms for hop in hops) / 1e3
         found = [
             *self._list_cuts(step, hops),
@@ -238,7 +235,11 @@ class Run:
             Part("rate", own_s, where, None, own, f"{rate_mbps:.4g} Mbit/s"),
             *self._list_slowdowns(slowest, span),
             Part("background traffic", background_s, where, None, background),
-            Part("other tasks", others_s, where, None, others, names),
+            *(
+                Part("other tasks", self.loads.carry_s(size, rate_mbps), where, None, size, str(n))
+                for n, size in sorted(others.items(), key=lambda other: -other[1])
+            ),
+            *(part for hop in hops if hop != slowest for part in self._list_slowdowns(hop, span)),
         ]
         left_s = step.duration_s
         for part in _limit(found, left_s):

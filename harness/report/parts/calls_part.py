@@ -11,15 +11,14 @@ from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.calls.step_tables import (
     StepRow,
+    describe_fault_time,
+    describe_means,
     rank_stragglers,
     sum_steps,
     tabulate_steps,
 )
 from trunkline.harness.report.calls.steps_section import write_steps
-from trunkline.harness.report.explanations.calls_in_faults import (
-    describe_calls_in_faults,
-    find_time_in_faults,
-)
+from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part
 from trunkline.harness.report.run_data import RunData
@@ -42,11 +41,11 @@ def _write_sections(data: RunData) -> Iterator[Section]:
         stragglers = rank_stragglers(data.history, programs)
         steps = data.tables["steps"]
         sums = sum_steps(steps)
-        lost = find_time_in_faults(data.history, programs, len(sums))
         said = (
-            *lost.describe(sums["duration_s"].mean()),
             *describe_hangs(data.history, programs),
-            *describe_calls_in_faults(data.history),
+            *describe_means(data.history, programs, sums),
+            *describe_fault_time(data.history, programs, sums),
+            *describe_calls_in_faults(data.history, programs, len(sums)),
         )
         content = write_steps(steps, stragglers, said)
         yield Section("steps", "Where the time went", content)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hand_made import THREE_SITES, change
@@ -21,7 +22,13 @@ from trunkline.agents.events.run_events import (
     SiteQuiet,
     Stopping,
 )
-from trunkline.harness.checks.expectations.remarks import FREE, STOP_OTHERWISE, find_remarks
+from trunkline.harness.checks.expectations import remarks as remarks_module
+from trunkline.harness.checks.expectations.remarks import (
+    FREE,
+    STOP_OTHERWISE,
+    _name_rare,
+    find_remarks,
+)
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.header import make_header
@@ -269,3 +276,36 @@ def test_rounds_alone_are_no_reason_if_few_or_if_the_others_were_done_as_early()
     for changes, stop in ((few, Stop(rounds=5)), ((late,), Stop(rounds=4)), (few, Stop(tasks=2))):
         rules = Rules.of(replace(THREE_SITES, stop=stop))
         assert list(find_remarks(history(*changes), rules)) == []
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        (
+            (1, 9, 8, 10),
+            "n1 took part in 1 of 10 completed tasks; half of the sites took part in 8.5 or more.",
+        ),
+        ((2, 9, 8, 10), ""),
+        ((1, 4, 4, 4), ""),
+        (
+            (2, 1, 2, 2, 10, 10, 10, 10, 10),
+            "n2 took part in 1 of 10 completed tasks, n1 took part in 2 of 10 completed tasks, n3 "
+            "took part in 2 of 10 completed tasks, 1 other site in few; half of the sites took "
+            "part in 10 or more.",
+        ),
+        ((), ""),
+    ],
+)
+def test_sites_that_took_part_in_few_tasks_are_named(tasks: Sequence[int], said: str) -> None:
+    sites = [f"n{number}" for number in range(1, len(tasks) + 1)]
+    run = SimpleNamespace(completed=[None] * 10)
+    assert "".join(_name_rare(sites, tasks, run)) == said
+
+
+def test_only_in_runs_with_faults_few_tasks_are_worth_a_remark(monkeypatch) -> None:
+    monkeypatch.setattr(remarks_module, "LEAST_TASKS", 0.0)
+    monkeypatch.setattr(remarks_module, "FEW_SHARE", 1.0)
+    fault = added(1, "runner", "fault_started", fault=0, verb="isolate", text="x", targets=["rome"])
+    quiet, faulty = (list(find_remarks(history(*c), Rules.of(THREE_SITES))) for c in ((), (fault,)))
+    assert quiet == []
+    assert [" took part in " in said for said in faulty] == [True, False]

@@ -87,3 +87,18 @@ def test_a_list_stays_one_if_its_cells_would_be_read_as_something_else(monkeypat
         assert source.data["rows"] == rows
     else:
         assert written == rows
+
+
+@pytest.mark.parametrize("entry", ["{link: a <-> b, rate: 5 Mbit/s}", "a -> b", "a<->b"])
+def test_links_that_are_named_as_in_a_timeline_are_refused_once_with_the_right_form(entry):
+    rest = TABLE.partition("  links: |")[0] + f"  links: [{entry}, {entry}, {entry}]\n"
+    with pytest.raises(ScenarioErrors) as refused:
+        parse(rest + "workload: {kind: synthetic}\nstop: {rounds: 1}\n", "x.yaml")
+    (said,) = str(refused.value).splitlines()
+    rate = "5 Mbit/s" if "rate" in entry else "50 Mbit/s"
+    assert said.endswith(
+        "expected an entry for each direction, "
+        f"{{src: a, dst: b, rate: {rate}, delay: 10 ms}} and "
+        f"{{src: b, dst: a, rate: {rate}, delay: 10 ms}}; 2 other links likewise"
+    )
+    assert said.startswith("x.yaml:5: topology.links[0]: a")

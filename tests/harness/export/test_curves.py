@@ -70,7 +70,7 @@ def test_rates_add_up_to_the_bytes_of_the_table_of_links(agents: RunFiles, tmp_p
 def test_steps_and_calls_of_programs_are_curves(programs: RunFiles, tmp_path: Path) -> None:
     found = read_curves(programs, tmp_path)
     steps, calls = programs.tables["steps"], programs.tables["calls"]
-    for column in ("duration_s", "computing_s", "waiting_s", "moving_s", "stopped_s", "rest_s"):
+    for column in ("duration_s", "computing_s", "waiting_s", "moving_s", "held_s", "rest_s"):
         for program, own in steps.groupby("program"):
             check(found[f"steps/{column}/{program}"], own["start_s"], own[column])
     for (call, site), own in calls[calls["duration_s"].notna()].groupby(["call", "site"]):

@@ -139,7 +139,7 @@ def test_a_page_says_when_bytes_count_as_sent_in_links_over_time(plain: Page) ->
 
 
 def test_a_page_explains_an_abandoned_task(plain: Page) -> None:
-    said = "s were expected. Task 2 was abandoned: exceeded its budget of 1.98 s."
+    said = "s were expected. Task 2 was abandoned: it exceeded its budget of 1.98 s."
     assert "Task 2 took 2.000 s; " in plain.text("p") and said in plain.text("p")
 
 

@@ -553,7 +553,7 @@ def test_a_program_that_never_begins_a_call_is_the_one_for_which_others_wait(run
     said = "n2 never began all_reduce number 2, in which n1 waited from "
     assert [remark for remark in remarks if remark.startswith(said)]
     rows = [row.split(",") for row in runs.table("hung", "steps")[1:]]
-    (waiting, last, moving), (idle, _, _) = [(float(r[7]), r[11], float(r[8])) for r in rows]
+    (waiting, last, moving), (idle, _, _) = [(float(r[7]), r[12], float(r[8])) for r in rows]
     assert (waiting > 40, last, moving < 5, idle < 5) == (True, "n2", True, True), rows
 
 

@@ -79,12 +79,15 @@ def test_an_all_reduce_waits_for_its_last_member_and_then_moves_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waited", "rest"), [(3, ""), (4, " and less for another one"), (5, " and less for 2 others")]
+    ("waited", "all_s", "rest"),
+    [(3, 24, ""), (4, 30, ", 3.000 s for another one"), (5, 35, ", 5.500 s for 2 others")],
 )
-def test_the_programs_that_are_not_named_are_counted(waited: int, rest: str) -> None:
+def test_waits_are_means_of_a_program_that_add_up(waited: int, all_s: float, rest: str) -> None:
     found = [(f"n{number}", 9.0 - number) for number in range(waited)]
-    named = "9.000 s for n0, 8.000 s for n1, 7.000 s for n2"
-    assert [*describe_stragglers(found)] == [f"The programs waited {named}{rest}."]
+    named = "4.500 s for n0, 4.000 s for n1, 3.500 s for n2"
+    assert [*describe_stragglers(found, 2)] == [
+        f"A program waited {all_s / 2:.3f} s on average: {named}{rest}."
+    ]
 
 
 def test_only_the_root_of_a_broadcast_is_waited_for() -> None:

@@ -19,9 +19,8 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations import program_explanation
 from trunkline.harness.report.explanations.calls_in_faults import (
-    TimeInFaults,
     describe_calls_in_faults,
-    find_time_in_faults,
+    find_fault_times,
 )
 
 MS = 10**6
@@ -124,19 +123,31 @@ def call(site: str, number: int, begin: int, end: int | None, failed: bool = Fal
     return [started, *ended]
 
 
+UNKNOWN = "has a cost that the log does not tell: no such call ended without a fault."
+
+
 @pytest.mark.parametrize(
     ("events", "said"),
     [
-        (fault(0, 500, 900), "Fault 0 (pause n2) touched no call: none was under way."),
         (
-            [*fault(0, 150, 900), *call("n1", 0, 100, 400), *call("n2", 0, 300, 1500)],
-            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 2 calls of barrier at 2 "
-            "sites were under way; the last one ended at 1.500 s, 0.600 s after the fault.",
+            fault(0, 500, 900),
+            "Fault 0 (pause n2) cost the programs nothing in calls: none was under way.",
         ),
         (
-            [*fault(0, 150, 900), *call("n1", 0, 100, 400)],
-            "During fault 0 (pause n2), from 0.150 s to 0.900 s, 1 call of barrier at 1 "
-            "site was under way; it ended at 0.400 s.",
+            [*fault(0, 150, 900), *call("n1", 0, 100, 400), *call("n2", 0, 300, 1500)],
+            f"Fault 0 (pause n2), from 0.150 s to 0.900 s, {UNKNOWN} Meanwhile 2 calls of barrier "
+            "at 2 sites were under way; the last one ended at 1.500 s, 0.600 s after the fault.",
+        ),
+        (
+            [*fault(0, 150, 900), *call("n1", 0, 100, 400), *call("n1", 1, 1000, 1100)],
+            "Fault 0 (pause n2), from 0.150 s to 0.900 s, cost a program 0.100 s on average. "
+            "Meanwhile 1 call of barrier at 1 site was under way; it ended at 0.400 s.",
+        ),
+        (
+            [*fault(0, 150, 200), *call("n1", 0, 100, 205), *call("n1", 1, 1000, 1100)],
+            "Fault 0 (pause n2), from 0.150 s to 0.200 s, cost no time that the log shows: calls "
+            "took no longer than without a fault. Meanwhile 1 call of barrier at 1 site was under "
+            "way; it ended at 0.205 s, 0.005 s after the fault.",
         ),
         (
             [
@@ -144,20 +155,20 @@ def call(site: str, number: int, begin: int, end: int | None, failed: bool = Fal
                 *call("n1", 0, 100, 400, True),
                 *call("n2", 0, 90, None),
             ],
-            "During fault 0 (kill n2), from 0.150 s on, 2 calls of barrier at 2 sites were "
-            "under way; 1 failed and 1 never ended.",
+            f"Fault 0 (kill n2), from 0.150 s on, {UNKNOWN} Meanwhile 2 calls of barrier at 2 "
+            "sites were under way; 1 failed and 1 never ended.",
         ),
         (
             [*fault(0, 150, None, "kill"), *call("n1", 0, 100, None), *call("n2", 0, 90, None)],
-            "During fault 0 (kill n2), from 0.150 s on, 2 calls of barrier at 2 sites were "
-            "under way; none of them ended.",
+            f"Fault 0 (kill n2), from 0.150 s on, {UNKNOWN} Meanwhile 2 calls of barrier at 2 "
+            "sites were under way; none of them ended.",
         ),
     ],
 )
-def test_the_calls_that_a_fault_overlapped_are_told(events, said: str) -> None:
+def test_a_fault_has_a_cost_if_calls_can_be_compared(events, said: str) -> None:
     log = [*events, RunFinished(2000 * MS, "runner", TimeUp(2.0), ())]
     history = History.of(sorted(log, key=lambda event: event.t_ns))
-    assert list(describe_calls_in_faults(history)) == [said]
+    assert list(describe_calls_in_faults(history, ("n1", "n2"), 2)) == [said]
 
 
 def test_of_many_faults_the_first_ones_are_described() -> None:
@@ -166,14 +177,17 @@ def test_of_many_faults_the_first_ones_are_described() -> None:
         *faults,
         *fault(12, 111, None, "heal"),
         *call("n1", 0, 112, 300),
+        *call("n1", 1, 400, 410),
         RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
     ]
     history = History.of(sorted(log, key=lambda event: event.t_ns))
-    *_, last = describe_calls_in_faults(history)
-    assert last == "Calls were under way during 1 of 2 other faults."
+    *_, last = describe_calls_in_faults(history, ("n1",), 1)
+    assert last == (
+        "2 other faults cost a program 0.178 s on average; calls were under way during 1."
+    )
 
 
-def test_the_time_of_calls_during_faults_is_compared_with_the_median_of_others() -> None:
+def test_late_calls_are_compared_with_the_median_and_shared_by_their_faults() -> None:
     """Of each program, from the fault until its calls ended; two at once count once."""
     log = [
         *fault(0, 150, 400),
@@ -187,51 +201,78 @@ def test_the_time_of_calls_during_faults_is_compared_with_the_median_of_others()
         RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
     ]
     history = History.of(sorted(log, key=lambda event: event.t_ns))
-    found = find_time_in_faults(history, ("n1", "n2"), 2)
-    assert found == TimeInFaults(pytest.approx((0.75 + 0.02) / 2), pytest.approx(0.77 / 2))
-    assert [*found.describe(100.0)] == []
-    assert [*found.describe(1.0)] == [
-        "Calls during faults, counted until they ended, took 0.385 s of a program's time, on "
-        "average: 0.385 s more than the median of such calls without a fault."
-    ]
-    (alone,) = [find_time_in_faults(History.of([each for each in history.events
-                                                if each.site != "n2"]), ("n1",), 1)]  # fmt: skip
-    assert alone.longer_s == alone.in_calls_s == pytest.approx(0.75)
-    assert [*alone.describe(1.0)] == [
-        "Calls during faults, counted until they ended, took 0.750 s of a program's time, on "
-        "average."
-    ]
+    found = find_fault_times(history, ("n1", "n2"))
+    assert found.measure_s(2) == pytest.approx((0.75 + 0.02) / 2)
+    raw = {0: (750 + 650) * 250 / 350, 1: (750 + 650) * 100 / 350 + 20}
+    assert found.divide_s(2) == pytest.approx(
+        {number: 0.385 * late / sum(raw.values()) for number, late in raw.items()}
+    )
+    assert (found.since_ns["n1", 2, 0], found.unknown) == (150 * MS, frozenset())
+    alone = find_fault_times(
+        History.of([each for each in history.events if each.site != "n2"]), ("n1",)
+    )
+    assert (alone.measure_s(1), len(alone.unknown)) == (0.0, 2)
 
 
 def test_a_call_that_never_ended_lasts_until_its_program_did() -> None:
     log = [
         ProgramStarted(0, "runner", "n1", 0),
-        *call("n1", 0, 100, None),
-        *fault(0, 150, None, "kill"),
+        *call("n1", 0, 10, 60),
+        *call("n1", 1, 100, None),
+        *fault(0, 170, None, "kill"),
         AgentExited(500 * MS, "runner", "n1", 1, 0, asked=False),
         RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
     ]
-    found = find_time_in_faults(History.of(log), ("n1",), 1)
-    assert found.in_calls_s == pytest.approx(0.35)
+    found = find_fault_times(History.of(log), ("n1",))
+    assert found.measure_s(1) == pytest.approx(0.33)
 
 
-def test_where_faults_took_most_of_the_time_delays_are_not_blamed(capsys, timed) -> None:
-    """The programs moved bytes over a link that carried little, in a call that a fault delayed."""
+def disturb(log: Path, began: Event, ended: Event) -> None:
+    lines = log.read_bytes().splitlines(True)
+    place = next(n for n, line in enumerate(lines) if b'"t_ns": 490000000' in line)
+    usual = [
+        each
+        for site, rank in (("n1", 0), ("n2", 1))
+        for each in (
+            CallStarted(
+                600 * MS, site, 2, 9, 0, "all_reduce", 4_000_000, "0", (0, 1), rank, None, True
+            ),
+            CallFinished(620 * MS, site, 2, 9, False),
+        )
+    ]
+    usual.sort(key=lambda event: event.t_ns)
+    more = [*lines[:place], to_line(began), to_line(ended), *lines[place:-4]]
+    log.write_bytes(b"".join([*more, *map(to_line, usual), *lines[-4:]]))
+    outputs.build(log.parent)
+
+
+def test_bytes_do_not_move_while_a_fault_holds_calls_up(capsys, timed) -> None:
+    """The programs are in a call that a fault made longer than the other one of its kind."""
     log = timed / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"bytes": 3000000', b'"bytes": 30000'))
     outputs.build(timed)
     moves = [" ".join(line) for line in explain(capsys, str(timed))]
-    lines = log.read_bytes().splitlines(True)
-    place = next(n for n, line in enumerate(lines) if b'"t_ns": 490000000' in line)
-    began, ended = map(to_line, fault(0, 410, 450))
-    log.write_bytes(b"".join([*lines[:place], began, ended, *lines[place:]]))
-    outputs.build(timed)
+    assert moves[0].startswith("A program ran for ")
+    assert " moving bytes, " in moves[0]
+    assert any(line.startswith("Rates were not the limit") for line in moves)
+    disturb(log, *fault(0, 410, 450))
     said = [" ".join(line) for line in explain(capsys, str(timed))]
-    assert moves[0].endswith("on average, and the largest part, 42 %, moving bytes.")
-    assert moves[1].startswith("Rates were not the limit")
-    assert said[0].endswith("the largest part, 42 %, in calls that all had begun (moving).")
-    assert said[1].startswith("Calls during faults, counted until they ended, took 0.260 s of ")
-    assert not any(line.startswith("Rates were not") for line in said)
+    assert " held up by faults, in calls that all had begun, " in said[0]
+    assert said[1].startswith("Faults cost a program at least ")
+    assert said[2].startswith("Fault 0 (pause n2), from 0.410 s to 0.450 s, cost a program 0.0")
+    assert "3 calls" not in said[2]
+    assert (
+        said[2]
+        .partition("Meanwhile ")[2]
+        .startswith(
+            "2 calls of all_reduce and 1 call of send at 2 sites were under way, 1 of them without "
+            "others to compare; "
+        )
+    )
+    rows = outputs.read(timed).tables["steps"]
+    assert rows["held_s"].sum() == pytest.approx(0.09 + 0.09)
+    sums = rows[["computing_s", "waiting_s", "moving_s", "held_s", "stopped_s", "rest_s"]]
+    assert sums.sum(axis=1).tolist() == pytest.approx(rows["duration_s"].tolist())
 
 
 def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
@@ -242,7 +283,7 @@ def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
     log.write_bytes(b"".join([*lines[:place], began, ended, *lines[place:]]))
     outputs.build(timed)
     said = [" ".join(line) for line in explain(capsys, str(timed))]
-    assert [line for line in said if line.startswith("During fault 0 (pause n2), from 0.410 s to ")]
+    assert [line for line in said if line.startswith("Fault 0 (pause n2), from 0.410 s to ")]
     assert main.main(["explain", str(timed), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["faults"]
     assert found["calls"] == {"all_reduce": 2, "send": 1}

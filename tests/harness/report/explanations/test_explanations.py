@@ -6,6 +6,7 @@ Each scenario has a cause of its own, of which the log says nothing but its effe
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from inside import run_all
@@ -15,7 +16,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, describe_losses
 from trunkline.harness.report.explanations.task_time import PLANNED
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
@@ -324,9 +325,14 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert sum(first["faults_s"].values()) == pytest.approx(min(first["main_s"], first["lost_s"]))
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"Lost time: task 0 ({first['lost_s']:.3f} s). That is time beyond ")
-    assert said.splitlines()[1].startswith("Fault 0 (")
-    assert f", cost tasks {first['faults_s']['0']:.3f} s: task 0 took longer" in said
+    sites, lost, fault, most, *_ = said.splitlines()
+    assert sites.startswith("On average, a site computed for ")
+    assert lost.startswith("The 6 tasks of this run lost ")
+    assert " s to faults, " in lost and lost.endswith("so these are sums.")
+    assert fault.startswith("Fault 0 (")
+    assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."
+    lost = f"{first['faults_s']['0']:.3f} s"
+    assert f", cost tasks {lost}: task 0 ({lost}) took longer" in said
     assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
     lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
     assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
@@ -369,13 +375,15 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     assert parts["before the fault"].text == "fault 0" and found.costs_s == {0: found.duration_s}
     (cost,) = describe_fault_costs([found], data.history)
     assert cost.startswith("Fault 0 (isolate n3 blackhole), from 0.231 s to ")
-    assert cost.endswith(f" s, cost tasks {found.duration_s:.3f} s: task 0 was abandoned.")
+    lost = f"{found.duration_s:.3f} s"
+    assert f" s, cost tasks {lost}: task 0 ({lost}) was abandoned. Meanwhile n3 did " in cost
+    assert cost.endswith(" alone.")
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
     text = "from the fault until the controller halted the task: "
     assert 2.0 < parts["end"].seconds < 2.5
     assert parts["end"].text.startswith(text) and "n3" in parts["end"].text
-    assert parts["end"].text.endswith("; 2 s of this are failover.timeout")
+    assert parts["end"].text.endswith(" (2 s of this were the wait for failover.timeout)")
     assert f"{found.expected_s:.3f} s were expected. Task 0 was" in summarize(found, data.history)
     assert "Its time in numbers: 3 parts" in write_page(data)
 
@@ -393,7 +401,7 @@ def test_a_task_whose_budget_was_spent_names_the_link_that_it_waited_for(runs):
         assert failure.missing.where in ("n2 -> n3", "n3 -> n2")
         assert failure.missing.arrived < failure.missing.planned
         said = summarize(each, data.history)
-        assert "was abandoned: exceeded its budget of 1 s. By then n" in said
+        assert "was abandoned: it exceeded its budget of 1 s. By then n" in said
         assert "of 20 Mbit/s on average (fault 0: setlink n2 n3" in said
 
 
@@ -439,6 +447,8 @@ def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):
     planned = sum(part.seconds for part in found.parts if part.cause in PLANNED)
     assert [part.fault for part in longer] == [0]
     assert found.main.cause == "repair"
+    again = sum(part.seconds for part in found.parts if part.cause == "begun anew")
+    assert again > 0.3
     before = sum(part.seconds for part in found.parts if part.cause == "before the fault")
     assert found.main_s == pytest.approx(found.duration_s - planned - before, abs=0.1)
     assert planned == pytest.approx(found.expected_s)
@@ -461,3 +471,25 @@ def test_a_group_waits_for_the_site_that_computes_longest(runs):
     assert found.wait.last == "n3"
     assert found.wait.compute_s == pytest.approx(0.9, abs=0.01)
     assert found.wait.wait_s > 0.8
+
+
+def test_what_tasks_lost_adds_up_by_cause(runs):
+    """To the rounding of each number."""
+    for data in runs.values():
+        found = explain_latest(data.scenario, data.history, data.tables["tasks"])
+        said = next(describe_losses(found, data.history)).partition("; tasks overlap")[0]
+        if " lost no time" in said:
+            continue
+        total, *parts = [float(text) for text in re.findall(r"(\d+\.\d{3}) s ", said)]
+        less = parts.pop() if "less than expected" in said else 0.0
+        assert sum(parts) - less == pytest.approx(total, abs=0.001 * (len(parts) + 2)), said
+        lost_s = sum(max(0.0, each.lost_s) for each in found)
+        assert total == pytest.approx(lost_s, abs=0.001)
+
+
+def test_the_causes_of_a_task_add_up_to_what_it_took_longer(runs):
+    found = [each for data in runs.values() for each in explain_all(data).values() if each.steps]
+    assert len(found) > 20
+    for each in found:
+        groups = sum(part.seconds for group in each.groups for part in group)
+        assert groups + each.own_s == pytest.approx(each.late_s)

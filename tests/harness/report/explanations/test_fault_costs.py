@@ -38,14 +38,17 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
     nothing = "cost no task any time that the log shows."
     assert describe() == describe(untouched) == nothing
     assert describe(slow[2], slow[1]) == (
-        "cost tasks 1.000 s: tasks 1 and 2 took longer or began later."
+        "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer or began later."
     )
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.500 s: task 0 was given up by some of its members, and task 3 took longer or "
-        "began later."
+        "cost tasks 1.500 s: task 0 (1.000 s) was given up by some members, and task 3 (0.500 s) "
+        "took longer or began later."
     )
     # Faults cost a task no more than it lost.
-    assert describe(replace(slow[2], lost_s=0.2)).startswith("cost tasks 0.200 s: task 2 took ")
+    assert describe(replace(slow[2], lost_s=0.2)).startswith(
+        "cost tasks 0.200 s: task 2 (0.200 s) took "
+    )
     assert describe(*slow) == (
-        "cost tasks 4.500 s: tasks 0, 1, 2, 3, 4 and 4 others took longer or began later."
+        "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
+        "and 4 others (2.000 s) took longer or began later."
     )

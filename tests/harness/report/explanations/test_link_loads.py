@@ -63,3 +63,19 @@ def test_a_cut_link_carries_nothing_and_is_not_slow():
     loads = carry(40, (0, 50.0), (2, 0))
     assert loads.count(HOP, (2 * S, 4 * S)) == 0
     assert loads.find_slowdown(HOP, (0, 4 * S)) is None
+
+
+def test_what_tasks_put_on_a_link_is_told_by_task_and_by_way():
+    loads = carry(26, (0, 50.0))
+    (whole,) = loads.loads[HOP]
+    results = replace(whole, start_ns=2 * S, is_result=True)
+    other = replace(whole, task=3, end_ns=2 * S)
+    loads = replace(loads, loads={HOP: [whole, results, other, replace(whole, task=None)]})
+    half = whole.bytes / 2
+    assert loads.count_tasks(HOP, (2 * S, 4 * S)) == {0: pytest.approx(half + whole.bytes)}
+    assert loads.count_tasks(HOP, (0, 2 * S)) == {0: pytest.approx(half), 3: whole.bytes}
+    (shared,) = loads.find_shared(0, [(HOP, (2 * S, 4 * S)), (HOP, (0, 2 * S))])
+    assert (shared.where, shared.contributed) == ("a -> b", pytest.approx(half))
+    assert shared.results == whole.bytes
+    assert shared.seconds == pytest.approx(13 / 50)
+    assert loads.find_shared(3, [(HOP, (0, 2 * S))]) == ()

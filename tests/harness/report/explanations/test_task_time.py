@@ -15,7 +15,9 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_lost,
     summarize,
 )
+from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
 
 FAST = replace(
@@ -91,7 +93,12 @@ def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
     slow = explain_parts(1.0)
     assert slow.main_s == pytest.approx(3.0)
     said = summarize(slow, history())
-    assert "The main cause took 3.000 s in 2 parts, the longest of 2.000 s: the task was re" in said
+    assert said.partition("expected (1.000 s). ")[2] == (
+        "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the plan after the "
+        "repair takes longer: oslo -> rome carried 0 B more. Queues, and TCP's control of its "
+        "rate, took 1.500 s on oslo -> rome. Fault 4 took 0.500 s: oslo -> rome was cut."
+    )
+    assert slow.late_s == pytest.approx(3.0 + 1.5 + 0.5 + slow.own_s)
 
 
 def test_sizes_have_decimal_units_also_if_binary_ones_were_shorter() -> None:
@@ -103,18 +110,40 @@ def test_sizes_have_decimal_units_also_if_binary_ones_were_shorter() -> None:
 def test_the_time_that_tasks_lost_is_not_below_nothing() -> None:
     found = [replace(explain_parts(5.0), lost_s=lost_s) for lost_s in (1.25, -0.5)]
     number = found[0].task.number
-    said = f"Lost time: task {number} (1.250 s), task {number} (0.000 s). That is time beyond what "
-    assert list_lost(found) == f"{said}was expected, and what complete groups waited."
+    said = f"Most time was lost by task {number} (1.250 s), task {number} (0.000 s)."
+    assert list_lost(found) == said
 
 
 def test_most_of_a_task_that_was_not_slow_is_what_a_fault_cost_it_or_one_part() -> None:
     usual = replace(explain_parts(5.0), lost_s=1.0)
     assert usual.main_s == pytest.approx(3.0) and usual.is_disturbed and not usual.is_slow
-    assert "The main delay took 3.000 s in 2 parts, the longest" in summarize(usual, history())
+    said = summarize(usual, history())
+    assert "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the " in said
+    assert said.endswith("Its own bytes, with propagation, took 4.000 s less than expected.")
     parts = tuple(replace(part, fault=None) for part in usual.parts)
     calm = replace(usual, parts=parts, main=parts[0])
     assert calm.main_s == pytest.approx(2.0) and not calm.is_disturbed
-    assert "The longest part took 2.000 s: the task was rearranged" in summarize(calm, history())
+    assert "A repair took 2.000 s: the task was rearranged." in summarize(calm, history())
+    on_time = replace(calm, expected_s=5.9)
+    assert "Its longest part took 2.000 s: the task was re" in summarize(on_time, history())
+
+
+def test_contributions_and_results_on_a_link_and_transfers_in_turn_explain_own_bytes() -> None:
+    parts = (Part("rate", 5.0, "oslo -> rome"), Part("other tasks", 1.0, "oslo -> rome", text="3"))
+    steps = (
+        PathStep("transfer", 0, 2 * 10**9, "rome", "oslo"),
+        PathStep("transfer", 2 * 10**9, 6 * 10**9, "oslo", "rome"),
+    )
+    shared = (Shared("oslo -> rome", 2e6, 3e6, 0.8),)
+    task = history().tasks[0]
+    found = Explanation(task, 6.0, 3.0, steps, parts, parts[0], None, shared=shared)
+    assert summarize(found, history()).partition("(3.000 s). ")[2] == (
+        "Other tasks on the same links took 1.000 s: oslo -> rome carried 0 B of task 3. Its own "
+        "bytes, with propagation, took 2.000 s longer than expected, because transfers followed "
+        "each other that overlap by the plan: oslo -> rome for 2.000 s, rome -> oslo for 4.000 s. "
+        "On oslo -> rome, 2 MB of contributions and 3 MB of results shared the link, which takes "
+        "0.800 s."
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,12 +186,19 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
 
 
+ANEW = "halted and planned anew"
+
+
 @pytest.mark.parametrize(
     ("verb", "timeout_ms", "how"),
     [
-        ("pause", 800, "halted and planned anew, and 0.8 s of this are failover.timeout"),
-        ("pause", 2000, "halted and planned anew, and 1 s of this are failover.timeout"),
-        ("kill", 800, "halted and planned anew"),
+        (
+            "pause",
+            800,
+            ANEW + " (0.8 s of this were the wait for failover.timeout)",
+        ),
+        ("pause", 2000, ANEW + " (1 s of this were the wait for failover.timeout)"),
+        ("kill", 800, ANEW),
     ],
 )
 def test_a_repair_says_how_much_of_it_agents_waited_for_a_silent_site(
@@ -215,3 +251,26 @@ def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_los
     assert sum(part.seconds for part in parts) == pytest.approx(0.4)
     late = sum(part.seconds for part in parts if part.cause == "delay")
     assert late == pytest.approx(late_s)
+
+
+def test_a_slower_link_counts_also_if_another_link_of_the_way_was_busier() -> None:
+    """The sites' links join at a router; a fault slows down the link to or from it."""
+    rates = {"oslo": 8.0, "rome": 80.0, "kyiv": 80.0}
+    links = [
+        Link(*ends, rate, 5.0)
+        for site, rate in rates.items()
+        for ends in ((site, "hub"), ("hub", site))
+    ]
+    joined = replace(TOPOLOGY, links=tuple(links), routers=("hub",), pairs=())
+    values = {"delay_ms": 5.0, "jitter_ms": 0.0, "loss_percent": 0.0, "cuts": []}
+    said = {"verb": "setlink", "text": "setlink", "targets": ["rome -> hub", "hub -> rome"]}
+    slowed = [
+        added(t_ms, "runner", "link_changed", src=src, dst=dst, rate_mbps=rate, **values)
+        for t_ms, rate in ((215, 1.0), (340, 80.0))
+        for src, dst in (("rome", "hub"), ("hub", "rome"))
+    ]
+    fault = added(215, "runner", "fault_started", fault=7, **said)
+    parts = list_parts(joined, fault, *slowed)
+
+    (slow,) = (part for part in parts if part.cause == "slowdown")
+    assert (slow.where, slow.fault) == ("hub -> rome", 7)

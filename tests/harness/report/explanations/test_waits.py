@@ -59,22 +59,24 @@ def test_a_member_that_was_in_a_task_while_others_waited_is_named_with_the_task(
     early, late = ready("n1", 0, 100), ready("n2", 900, 1100)
     said = explain(*early, TaskFinished(900 * MS, "n2", 3, "", ()), *late, start(1110, 7))
     assert said == (
-        "Task 7 waited up to 1.000 s for n2. n2 was in task 3 and then computed for 0.200 s. "
-        "When n2 was ready, the controller took 0.010 s to start the task."
+        "Before task 7, its first member waited 1.000 s for n2, the last. "
+        "Until then n2 was in task 3, then computed for 0.200 s. "
+        "The controller started the task 0.010 s after n2 was ready."
     )
 
 
 def test_a_task_that_starts_within_half_a_millisecond_starts_at_once() -> None:
     said = explain(*ready("n1", 0, 100), *ready("n2", 900, 1100), start(1100, 7))
-    assert said.endswith("When n2 was ready, the controller started the task at once.")
+    assert said.endswith("The controller started the task as soon as n2 was ready.")
 
 
 def test_a_member_whose_last_task_ended_before_anyone_waited_only_computed() -> None:
     early, late = ready("n1", 0, 100), ready("n2", 50, 1100)
     said = explain(TaskFinished(40 * MS, "n2", 3, "", ()), *early, *late, start(1110, 7))
     assert said == (
-        "Task 7 waited up to 1.000 s for n2. n2 computed for 1.050 s. "
-        "When n2 was ready, the controller took 0.010 s to start the task."
+        "Before task 7, its first member waited 1.000 s for n2, the last. "
+        "Until then n2 computed for 1.050 s. "
+        "The controller started the task 0.010 s after n2 was ready."
     )
 
 
@@ -86,7 +88,7 @@ def test_a_member_that_waited_with_a_postponed_group_is_why_a_task_started_late(
     waits = GroupPostponed(150 * MS, "controller", group, cause)
     said = explain(*ready("n1", 0, 100), waits, *ready("n2", 0, 200), start(2200, 7))
     assert said.endswith(
-        "When n2 was ready, the controller took 2.000 s to start the task. "
+        "The controller started the task 2.000 s after n2 was ready. "
         f"The controller postponed the {who}: no links connect it."
     )
 
@@ -95,9 +97,10 @@ def test_a_pause_of_the_last_member_is_named_with_the_part_of_it_that_it_compute
     early, late = ready("n1", 0, 200), ready("n2", 0, 1050)
     events = *early, *late, *stop("n2", "pause", 50, 1050), start(1070, 7)
     assert explain(*events) == (
-        "Task 7 waited up to 0.850 s for n2. n2 computed for 1.050 s. "
+        "Before task 7, its first member waited 0.850 s for n2, the last. "
+        "Until then n2 computed for 1.050 s. "
         "n2 was paused for 1.000 s of that time (fault 4: pause n2). "
-        "When n2 was ready, the controller took 0.020 s to start the task."
+        "The controller started the task 0.020 s after n2 was ready."
     )
     wait = find_waits(order(*events))[7]
     assert wait.is_late
