@@ -143,6 +143,9 @@ def check_commands(marker: Marker) -> None:
     if not (script or (marker.rows if marker.commands else marker.specification)):
         expected = "expected a script, commands with rows and columns, or specification: WHAT"
         raise MarkerError(f"{marker.name}: {expected}")
+    for label, line in (*marker.rows.items(), *marker.columns.items()):
+        if line.by_hand and "paper" not in label:
+            raise MarkerError(f"{marker.name}: {label}: by hand: expected numbers of `the paper`")
     for command in marker.commands:
         program, *words = shlex.split(command)
         if program not in ("sudo", "python", "trunkline"):

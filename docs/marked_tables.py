@@ -15,8 +15,8 @@ After the commands follows YAML. `rows` and `columns` map the labels of the tabl
 select: values of varied keys as `--vary` has them, or a part of a mapping (`{plan: crew}`); several
 values are a list. `run 2` selects the second command. A mapping `{of: VALUES, show: QUANTITY}` also
 sets what is shown. A cell is the one result that its row and its column select. `by hand` keeps the
-cells that the page has, such as values of the paper. A label with ` | ` is more than one column,
-and so is `corner`, the title of the labels.
+cells that the page has: values of the paper, which the label names. A label with ` | ` is more than
+one column, and so is `corner`, the title of the labels.
 
 QUANTITY is `[fluid] COLUMN [ratio | speed-up | ms]`: a column of tables/cells.csv or, with `fluid`,
 of tables/fluid.csv; its ratio to the first cell, or the inverse; milliseconds for a column in s.

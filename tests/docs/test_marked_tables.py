@@ -67,6 +67,7 @@ def test_cells_are_chosen_by_row_and_column_and_those_by_hand_stay() -> None:
         (mark("show: rounds"), "expected a script, commands with rows and columns, or spec"),
         (mark("by hand: why"), "by hand: Extra inputs"),
         (mark("rows: {b: }\ncolumns: {a: }"), "expected a script, commands with rows and columns"),
+        (mark(STUDY.replace("a: fair", "a: by hand")), "a: by hand: expected numbers of"),
         (mark(STUDY.replace("a: fair", "a: unfair")), "name: b, a: selects 0 results"),
         (mark(f"{STUDY}\ncolour: red"), "colour: Extra inputs"),
         (mark(STUDY.replace("fluid rounds", "2 rounds")), "show: String should match"),
