@@ -144,8 +144,10 @@ def _draw_series(
         cut = at[(half > means[metric]).to_numpy()]  # the axis begins at 0, or above
         arrows = axes.get_xaxis_transform()
         axes.plot(cut, 0 * cut, ls="", marker=CARETDOWN, color=colour, ms=5, transform=arrows)
+        beside = min(DOTS * (GROUP if alone else GROUP / len(names)), MOST_DOTS)
         for label, values, marker, colour, size in _list_marks(means, metric):
-            (mark,) = axes.plot(at, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
+            place = at + beside * (label == EXPECTED)  # it would cover a mean that is as expected
+            (mark,) = axes.plot(place, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
             mark.set_label("_" if number else label)
     axes.set_xlim(-0.6, len(places) - 0.4)
 
