@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 
 import matplotlib as mpl
 import numpy as np
@@ -31,6 +32,9 @@ LOGARITHMIC = 10.0
 
 LETTER_INCH = 0.07
 """The width of a letter under an axis, in inches."""
+
+LABEL = 26
+"""The most letters of a line beside the vertical axis."""
 
 COLUMNS = 3
 """The most panels in a row."""
@@ -171,7 +175,11 @@ def _list_marks(
 
 
 def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
-    """Make the vertical axis logarithmic if the means need it, else start it at zero."""
+    """Make the vertical axis logarithmic if the means need it, else start it at zero.
+
+    A label that is longer than the axis has several lines: it would run into the legend.
+    """
+    label = fill(label, LABEL)
     axes.set_ylabel(label)
     positive = means[means > 0]
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():

@@ -325,6 +325,12 @@ def test_an_interval_that_the_axis_of_a_figure_cuts_ends_in_an_arrow(trials):
     assert axes.get_ylim()[0] == 0.0
 
 
+def test_a_long_label_beside_the_axis_of_a_figure_has_two_lines(trials):
+    label = comparison.METRICS["computing_percent"]
+    figure = comparison_plots.draw(trials, summarize(trials, KEYS), KEYS, "rounds", label)
+    assert figure.axes[0].get_ylabel() == "time that sites computed\n(% of the run)"
+
+
 def test_equal_trials_are_seen_beside_each_other(trials):
     trials["task_s"] = 1.0
     for keys, shown in ((KEYS[:1], trials[trials["scheme.p"] == "5"]), (KEYS, trials)):
