@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 
 import matplotlib as mpl
 import numpy as np
@@ -31,6 +32,9 @@ LOGARITHMIC = 10.0
 
 LETTER_INCH = 0.07
 """The width of a letter under an axis, in inches."""
+
+LABEL = 26
+"""The most letters of a line beside the vertical axis."""
 
 COLUMNS = 3
 """The most panels in a row."""
@@ -144,8 +148,10 @@ def _draw_series(
         cut = at[(half > means[metric]).to_numpy()]  # the axis begins at 0, or above
         arrows = axes.get_xaxis_transform()
         axes.plot(cut, 0 * cut, ls="", marker=CARETDOWN, color=colour, ms=5, transform=arrows)
+        beside = min(DOTS * (GROUP if alone else GROUP / len(names)), MOST_DOTS)
         for label, values, marker, colour, size in _list_marks(means, metric):
-            (mark,) = axes.plot(at, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
+            place = at + beside * (label == EXPECTED)  # it would cover a mean that is as expected
+            (mark,) = axes.plot(place, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
             mark.set_label("_" if number else label)
     axes.set_xlim(-0.6, len(places) - 0.4)
 
@@ -169,7 +175,11 @@ def _list_marks(
 
 
 def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
-    """Make the vertical axis logarithmic if the means need it, else start it at zero."""
+    """Make the vertical axis logarithmic if the means need it, else start it at zero.
+
+    A label that is longer than the axis has several lines: it would run into the legend.
+    """
+    label = fill(label, LABEL)
     axes.set_ylabel(label)
     positive = means[means > 0]
     if len(positive) and positive.max() > LOGARITHMIC * positive.min():

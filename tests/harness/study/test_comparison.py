@@ -325,6 +325,12 @@ def test_an_interval_that_the_axis_of_a_figure_cuts_ends_in_an_arrow(trials):
     assert axes.get_ylim()[0] == 0.0
 
 
+def test_a_long_label_beside_the_axis_of_a_figure_has_two_lines(trials):
+    label = comparison.METRICS["computing_percent"]
+    figure = comparison_plots.draw(trials, summarize(trials, KEYS), KEYS, "rounds", label)
+    assert figure.axes[0].get_ylabel() == "time that sites computed\n(% of the run)"
+
+
 def test_equal_trials_are_seen_beside_each_other(trials):
     trials["task_s"] = 1.0
     for keys, shown in ((KEYS[:1], trials[trials["scheme.p"] == "5"]), (KEYS, trials)):
@@ -340,6 +346,8 @@ def test_the_figure_of_task_times_marks_what_is_expected_and_the_bound(trials):
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
     marks = {line.get_label(): [*line.get_ydata()] for line in figure.axes[0].lines}
     assert (marks["estimate + latency"], marks["lower bound (cut)"]) == ([0.6], [0.25])
+    places = {line.get_label(): line.get_xdata() for line in figure.axes[0].lines}
+    assert places["estimate + latency"][0] > places["lower bound (cut)"][0]  # beside the mean
     (legend,) = figure.legends
     words = [text.get_text() for text in legend.get_texts()]
     assert words == ["estimate + latency", "lower bound (cut)"]
