@@ -155,7 +155,7 @@ def _describe_own(found: Explanation, least_s: float) -> str:
     if found.own_s < 0:
         return f"{took} {-found.own_s:.3f} s less than expected."
     text = f"{took} {found.own_s:.3f} s longer than expected"
-    steps = [step for step in found.steps if step.kind == "transfer"]
+    steps = [e for e in found.steps if e.kind == "transfer" and e.duration_s >= LEAST_S]
     if found.own_s < least_s or not steps:
         return f"{text}."
     told = sorted(sorted(steps, key=lambda step: -step.duration_s)[:TOLD], key=steps.index)
