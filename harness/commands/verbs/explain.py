@@ -156,6 +156,8 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "duration_s": found.duration_s,
         "expected_s": found.expected_s,
         "lost_s": found.lost_s,
+        "own_s": found.own_s,
+        "shared": [asdict(each) for each in found.shared],
         "main": None if found.main is None else asdict(found.main),
         "main_s": found.main_s,
         "parts": [asdict(part) for part in found.parts],

@@ -155,21 +155,19 @@ def _describe_own(found: Explanation, least_s: float) -> str:
     if found.own_s < 0:
         return f"{took} {-found.own_s:.3f} s less than expected."
     text = f"{took} {found.own_s:.3f} s longer than expected"
-    steps = [step for step in found.steps if step.kind == "transfer"]
+    steps = [e for e in found.steps if e.kind == "transfer" and e.duration_s >= LEAST_S]
     if found.own_s < least_s or not steps:
         return f"{text}."
     told = sorted(sorted(steps, key=lambda step: -step.duration_s)[:TOLD], key=steps.index)
     if len(steps) > 1:
         names = [f"{step.src} -> {step.site} for {step.duration_s:.3f} s" for step in told]
-        text += (
-            f", because transfers followed each other that overlap by the plan: {', '.join(names)}"
-        )
+        text += f", because transfers followed each other that overlap in the estimate: {', '.join(names)}"
     if shared := [each for each in found.shared if each.seconds >= least_s][:1]:
         first = shared[0]
         sizes = short_size(first.contributed), short_size(first.results)
         text += (
             f". On {first.where}, {sizes[0]} of contributions and {sizes[1]} of results shared the "
-            f"link, which takes {first.seconds:.3f} s"
+            f"link, which needs {first.seconds:.3f} s for the smaller part"
         )
     return f"{text}."
 

@@ -32,19 +32,23 @@ CAUSES = {
     "queueing": "queues and TCP's control of its rate",
     "background traffic": "background traffic",
     "loss": "lost packets",
+    "unexplained": "waits that no fault explains",
 }
 """The causes without a fault that are told by themselves."""
 
 FIRST_OF_BACKUP = 1_000_000
 """The number of the first task that a backup controller starts."""
 
-FAULTS, STARTS, OTHERS = "faults", "late starts by the controller", "other causes"
+FAULTS, OTHERS = "faults", "other causes"
+STARTS = "messages from the last member to the controller"
+TASKS = "waits of complete groups until another task had ended"
+WAITS = "waits of complete groups for something else"
 OWN = "their own bytes, which took longer than expected"
 ABANDONED = "abandoned tasks without a fault behind it"
 
 MEANING = (
     "A task loses what it took beyond its expected time, and what its complete group waited before "
-    "it; tasks overlap, so these are sums."
+    "it. Tasks overlap, so the run is not longer by this sum."
 )
 
 
@@ -98,7 +102,9 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
         if part.fault is None and part.cause not in EXPECTED:
             yield CAUSES.get(part.cause, OTHERS), part.seconds
     if found.wait is not None and found.wait.fault is None:
-        yield STARTS, found.wait.decide_s
+        reason = found.wait.reason
+        kind = TASKS if " until task " in reason else WAITS if reason else STARTS
+        yield kind, found.wait.decide_s
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:

@@ -8,8 +8,13 @@ from finished_runs import make_agents_run
 
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.fault_costs import (
+    MEANING,
+    describe_fault_costs,
+    describe_losses,
+)
 from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.waits import Wait
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -52,3 +57,35 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
         "and 4 others (2.000 s) took longer or began later."
     )
+
+
+def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    task = history.completed[0]
+    parts = (
+        Part("rate", 1.2, "a -> b"),
+        Part("outage", 0.5, "a -> b", fault=0),
+        Part("other tasks", 0.2, "a -> b", text="3"),
+        Part("contribution", 0.1, "a"),
+    )
+
+    def wait(reason: str, decide_s: float) -> Wait:
+        return Wait("rome", 0.0, 0.1, decide_s, reason, (), (0, 0), ("rome", 0))
+
+    def make(reason: str, decide_s: float, lost_s: float) -> Explanation:
+        found = Explanation(task, 2.0, 1.0, (), parts, None, wait(reason, decide_s))
+        return replace(found, lost_s=lost_s)
+
+    first, second = make("The controller waited until task 2 had ended", 0.3, 1.3), make("", 0.1, 1)
+    (said,) = describe_losses([first, second], history)
+    ended = sum(each.end_ns is not None for each in history.tasks)
+    assert said == (
+        f"The {'2 tasks of 3 that lost most time' if ended == 3 else f'{ended} tasks of this run'} "
+        "lost 2.300 s in all: 1.000 s to faults, 0.400 s to other tasks on the same links, 0.300 s "
+        "to waits of complete groups until another task had ended, 0.300 s to their own bytes, "
+        "which took longer than expected, 0.100 s to messages from the last member to the "
+        "controller, "
+        f"0.200 s to other causes. {MEANING}"
+    )
+    (none,) = describe_losses([replace(first, lost_s=-1.0)], history)
+    assert none.endswith(" lost no time: none took longer than expected.")

@@ -140,9 +140,9 @@ def test_contributions_and_results_on_a_link_and_transfers_in_turn_explain_own_b
     assert summarize(found, history()).partition("(3.000 s). ")[2] == (
         "Other tasks on the same links took 1.000 s: oslo -> rome carried 0 B of task 3. Its own "
         "bytes, with propagation, took 2.000 s longer than expected, because transfers followed "
-        "each other that overlap by the plan: oslo -> rome for 2.000 s, rome -> oslo for 4.000 s. "
-        "On oslo -> rome, 2 MB of contributions and 3 MB of results shared the link, which takes "
-        "0.800 s."
+        "each other that overlap in the estimate: oslo -> rome for 2.000 s, rome -> oslo for "
+        "4.000 s. On oslo -> rome, 2 MB of contributions and 3 MB of results shared the link, "
+        "which needs 0.800 s for the smaller part."
     )
 
 
