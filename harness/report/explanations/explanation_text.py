@@ -161,7 +161,8 @@ def _describe_own(found: Explanation, least_s: float) -> str:
     told = sorted(sorted(steps, key=lambda step: -step.duration_s)[:TOLD], key=steps.index)
     if len(steps) > 1:
         names = [f"{step.src} -> {step.site} for {step.duration_s:.3f} s" for step in told]
-        text += f", because transfers followed each other that overlap in the estimate: {', '.join(names)}"
+        text += ", because transfers followed each other that overlap in the estimate: "
+        text += ", ".join(names)
     if shared := [each for each in found.shared if each.seconds >= least_s][:1]:
         first = shared[0]
         sizes = short_size(first.contributed), short_size(first.results)
