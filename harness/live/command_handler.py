@@ -337,8 +337,7 @@ class CommandHandler:
         before, since_ns = self._counters, self._counted_ns
         self._count_traffic()
         of_s = (now_ns - since_ns) / 1e9
-        begin = "programs began" if self.scenario.runs_programs else "first task"
-        since = f"since the {begin} ({self.scenario.clock} clock)"
+        since = f"since the {self.scenario.begin} began ({self.scenario.clock} clock)"
         lines = [
             ("time", f"{self._task_time_s():.3f} s {since}"),
             *live_state.describe(

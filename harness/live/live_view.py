@@ -92,8 +92,8 @@ class View:
         """The picture in one line of words."""
         words = [self._describe_progress()]
         if self.held and not self.latest.message:
-            begin = "programs began" if self.scenario.runs_programs else "first task"
-            words = [f"{self._describe_task_time()} since the {begin}", f"in all {words[0]}"]
+            since = f"since the {self.scenario.begin} began"
+            words = [f"{self._describe_task_time()} {since}", f"in all {words[0]}"]
         if self.state.tasks:
             words.append(f"tasks in progress {len(self.state.tasks)}")
         if loads := self.state.loads_mbps():

@@ -10,6 +10,7 @@ import pandas as pd
 
 from trunkline.agents.events.event import CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
@@ -35,9 +36,6 @@ CAUSES = {
     "unexplained": "waits that no fault explains",
 }
 """The causes without a fault that are told by themselves."""
-
-FIRST_OF_BACKUP = 1_000_000
-"""The number of the first task that a backup controller starts."""
 
 FAULTS, OTHERS = "faults", "other causes"
 STARTS = "messages from the last member to the controller"
@@ -88,8 +86,8 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     if own_s <= -TOLD_S:
         own = f"; but their own bytes took {-own_s:.3f} s less than expected"
     yield f"{which} lost {total_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
-    if any(each.task.number >= FIRST_OF_BACKUP for each in found):
-        yield f"Tasks from {FIRST_OF_BACKUP} on are those that a backup controller started."
+    if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
+        yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
 
 
 def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:

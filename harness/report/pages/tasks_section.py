@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.faults.fault_layout import find_rows_during
 from trunkline.harness.report.pages import charts
@@ -34,9 +35,6 @@ ABOVE = "; its number above, as in the table of faults"
 
 HEADROOM = 1.12
 """The least of the axis over the times of tasks whose numbers stand above their marks."""
-
-BACKUP = 1_000_000
-"""The number of the first task of a backup controller."""
 
 
 def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = ()) -> Html:
@@ -76,8 +74,8 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
         size = -(-len(tasks) // SINGLE)
         words += f" Lines are medians of {size} consecutive tasks, areas their range."
     words += numbers.describe()
-    if (tasks["task"] >= BACKUP).any():
-        words += f" Numbers from {BACKUP} are those of tasks of the backup controller."
+    if (tasks["task"] >= TASKS_PER_CONTROLLER).any():
+        words += f" Numbers from {TASKS_PER_CONTROLLER} are those of the backup controller's tasks."
     picture = charts.draw_picture((462 if ratios else 296) + above, label, *parts, fits=True)
     bands = "during a fault" * bool(rows) + ABOVE * bool(numbers.shown)
     legend = _write_legend(took, many, bool(expected.notna().any()), bool(completed.all()), bands)

@@ -211,7 +211,9 @@ def test_at_a_prompt_the_picture_is_of_now_and_says_nothing_of_how_fast_it_goes(
             )
         else:
             (line,) = lines
-            assert line.startswith("2.0 s since the first task; in all 2.2 s of 4.4 s, rounds 2")
+            assert line.startswith(
+                "2.0 s since the first task began; in all 2.2 s of 4.4 s, rounds 2"
+            )
 
 
 WATCHING = """

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from three_sites import added, history
 
-from trunkline.harness.report.pages import charts, tasks_section
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.tasks_section import draw_times
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
@@ -72,8 +73,8 @@ def test_the_number_of_a_failed_task_stands_below_its_mark_if_marks_are_above_it
 def test_numbers_of_a_backup_controllers_tasks_are_explained() -> None:
     found = tasks()
     assert "backup controller" not in str(draw_times(found, "measured"))
-    found["task"] += tasks_section.BACKUP
-    words = "Numbers from 1000000 are those of tasks of the backup controller."
+    found["task"] += TASKS_PER_CONTROLLER
+    words = "Numbers from 1000000 are those of the backup controller"
     assert words in str(draw_times(found, "measured"))
 
 
