@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from trunkline.agents.events.task_events import (
     Contributed,
+    ContributionTaken,
     Received,
     Routed,
     Sent,
@@ -27,6 +28,8 @@ from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
 AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
+CLOSING = Sent, Received, ContributionTaken, TaskDropped
+"""What a site logs of a task that it knows the end of. If it has nothing to report: the last two."""
 
 
 def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
@@ -186,15 +189,17 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
 
     It was killed before its report, or it sent early and was lost before it learned of the task. Or
     it was amid one chunk when it gave the task up, or when it heard of the task's end, and the
-    receiver, which had no controller then, did not hear of it.
+    receiver, which its controller did not reach then, did not hear of it.
     """
     lost = losses.before_report(task, into.src)
     text = f"{task} on {into.src} -> {into.site}"
     if lost is None and into.chunks == 1:
         away = _find_given_up(task, into, losses)
-        report_ns = min((e.t_ns for e in task.all(Sent) if e.site == into.src), default=into.end_ns)
-        if away is None and report_ns < into.end_ns:
-            away = losses.find(losses.without_controller(into.site), report_ns, report_ns)
+        closed = (e.t_ns for e in task.all(*CLOSING) if e.site == into.src)
+        closed_ns = min(closed, default=into.end_ns)
+        if away is None and closed_ns < into.end_ns:
+            apart = losses.out_of_reach(task.started.site, into.site)
+            away = losses.find(apart, closed_ns, closed_ns)
         if away is not None:
             yield excused(AMID_A_CHUNK, f"{text}: {losses.explain(away)}")
             return

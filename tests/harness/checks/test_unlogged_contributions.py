@@ -83,12 +83,21 @@ def test_one_chunk_may_arrive_after_the_task_if_the_receiver_has_no_controller(
 
 @pytest.mark.parametrize(
     ("chunks", "later", "alone", "excused"),
-    [(1, 1, True, True), (1, -1, True, False), (2, 1, True, False), (1, 1, False, False)],
+    [
+        (1, 1, "site", True),
+        (1, 1, "dst", True),
+        (1, 1, "controller", True),
+        (1, -1, "site", False),
+        (1, -1, "dst", False),
+        (2, 1, "site", False),
+        (2, 1, "dst", False),
+        (1, 1, None, False),
+    ],
 )
-def test_a_site_that_gives_its_task_up_amid_its_first_chunk_has_nothing_to_report(
+def test_a_site_that_leaves_its_task_amid_its_first_chunk_has_nothing_to_report(
     wan, chunks, later, alone, excused
 ):
-    """It has no controller then; the receiver has one, and hears of it after the chunk."""
+    """The sender has no controller and gives up, or no controller reaches the receiver."""
     of_task = [event for event in wan.of("sent") if event["task"] == 0]
     report = next(event for event in of_task if event["phase"] == "out")
     ended_ns = next(e["t_ns"] for e in wan.of("task_finished") if e["site"] == report["site"])
@@ -106,8 +115,11 @@ def test_a_site_that_gives_its_task_up_amid_its_first_chunk_has_nothing_to_repor
         events.append(event)
     given_up = {"site": report["site"], "task": 0, "event": "task_dropped", "t_ns": ended_ns}
     events.append({**given_up, "cause": asdict(LostAlone("s2")), "digest": ""})
+    if alone == "controller":
+        lost = {"event": "worker_lost", "site": alone, "worker": report["dst"], "reason": "silent"}
+    elif alone:
+        lost = {"event": "controller_lost", "site": report[alone], "reason": "silent"}
     if alone:
-        lost = {"event": "controller_lost", "site": report["site"], "reason": "silent"}
         events.append({**lost, "t_ns": ended_ns - 1})
     rules = find_rules(timing_checks.payload_takes_time, wan, events)
     assert (timing_checks.AMID_A_CHUNK in rules) == excused
