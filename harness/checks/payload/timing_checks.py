@@ -29,7 +29,7 @@ from trunkline.harness.record.history import History, Task
 
 AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
 CLOSING = Sent, Received, ContributionTaken, TaskDropped
-"""What a site logs of a task that it knows the end of. If it has nothing to report: the last two."""
+"""What a site logs of a task at its end; if it has nothing to report, one of the last two."""
 
 
 def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
