@@ -16,7 +16,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.abandonment import divide_abandoned
+from trunkline.harness.report.explanations.abandonment import Stay, divide_abandoned, list_stays
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.missing import Missing
@@ -70,6 +70,7 @@ class Explanation:
             waited for a last member that a fault had stopped, and how long they waited after their
             group was complete; of an abandoned task it is all of its time.
         shared: the links of its path on which its contributions and its results met.
+        stays: the members that were in it for long after it had been abandoned.
     """
 
     task: Task
@@ -82,6 +83,7 @@ class Explanation:
     failures: tuple[Failure, ...] = ()
     lost_s: float = 0.0
     shared: tuple[Shared, ...] = ()
+    stays: tuple[Stay, ...] = ()
 
     @property
     def is_slow(self) -> bool:
@@ -97,9 +99,9 @@ class Explanation:
     def costs_s(self) -> dict[int, float]:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
-        An abandoned task lost all of its time to the fault behind its end, and one that members
-        gave up the time until they did. All faults together cost a task no more than it lost: it
-        may make up for some of their time.
+        An abandoned task lost all of its time to the fault behind its end, but for the parts of
+        other faults, and one that members gave up the time until they did. All faults together
+        cost a task no more than it lost: it may make up for some of their time.
         """
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
@@ -107,7 +109,8 @@ class Explanation:
                 found[part.fault] += part.seconds
         for failure in self.failures:
             if failure.fault is not None:
-                found[failure.fault] += self.duration_s if self.is_abandoned else self.lost_s
+                ended_s = self.duration_s - sum(found.values())
+                found[failure.fault] += ended_s if self.is_abandoned else self.lost_s
         if self.wait is not None:
             if self.wait.fault is not None:
                 found[self.wait.fault] += self.wait.decide_s
@@ -194,6 +197,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         failures,
         _measure_lost_s(task, expected_s, wait),
         run.loads.find_shared(task.number, _list_hops(run, steps)),
+        tuple(list_stays(run, task)) if is_abandoned else (),
     )
     return made if is_abandoned else replace(made, main=_choose_main(made))
 
