@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.connection_events import BackupTookOver
+from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
@@ -117,6 +118,7 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
             (
                 _describe(fault, ordered),
                 _describe_stays(fault, ordered),
+                _describe_takeover(fault, history),
                 _describe_alone(fault, history),
             )
         )
@@ -163,6 +165,22 @@ def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> str:
         f"{stay.beyond_s:.3f} s of it after the task had been abandoned."
         for stay, task in stays[:NAMED]
     )
+
+
+def _describe_takeover(fault: Disturbance, history: History) -> str:
+    """When the backup took over from the controller that the fault stopped."""
+    since_ns, until_ns = fault.started.t_ns, fault.end_ns
+    took = next((e.t_ns for e in history.all(BackupTookOver) if e.t_ns >= since_ns), None)
+    ended = took is None or (until_ns is not None and until_ns < took)
+    if CONTROLLER not in fault.started.targets or took is None or ended:
+        return ""
+    said = f" The backup took over {(took - since_ns) / 1e9:.3f} s after the fault began"
+    starts = (task.started for task in history.tasks if task.started.site == BACKUP)
+    first = next((started for started in starts if started.t_ns >= took), None)
+    if first is None:
+        return f"{said}."
+    after_s = (first.t_ns - since_ns) / 1e9
+    return f"{said}, and started its first task, {first.task}, {after_s:.3f} s after it."
 
 
 def _describe_alone(fault: Disturbance, history: History) -> str:
