@@ -1,12 +1,35 @@
-"""Where the time of an abandoned task went (pure)."""
+"""Where the time of an abandoned task went, what it lacked, and who stayed in it (pure)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
-from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted
+from trunkline.agents.events.causes import SiteLost
+from trunkline.agents.events.connection_events import WorkerLost
+from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped, TaskHalted
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
 from trunkline.harness.record.history import Task
+from trunkline.harness.record.lives import Interval
+from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
+from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A member was in an abandoned task for `seconds`, because of a fault.
+
+    It left the task `beyond_s` after the controller had given it up.
+    """
+
+    site: str
+    seconds: float
+    beyond_s: float
+    fault: int
 
 
 def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
@@ -27,4 +50,59 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     since = "from the fault until" if begun_ns > started_ns else "until"
     yield Part("end", (last.t_ns - begun_ns) / 1e9, "", text=f"{since} the controller {why}")
     if halts:
-        yield Part("abandonment", (abandoned.t_ns - last.t_ns) / 1e9, "")
+        yield from _divide_answers(run, halts[-1], abandoned)
+
+
+def _divide_answers(run: Run, halted: TaskHalted, abandoned: TaskAbandoned) -> Iterator[Part]:
+    """The wait for a member that was lost before it answered the halt, and what is left."""
+    lost = [
+        event
+        for event in run.history.all(WorkerLost)
+        if halted.t_ns < event.t_ns <= abandoned.t_ns and event.worker in halted.members
+    ]
+    answered_ns = halted.t_ns
+    if lost:
+        who, answered_ns = lost[-1].worker, lost[-1].t_ns
+        span = halted.t_ns, answered_ns
+        fault = run.faults.find_behind(SiteLost(who), (), span)
+        why = f": it waited for {who}, until that counted as lost"
+        if silent_s := run.faults.find_silence_s(SiteLost(who), fault, span):
+            why += f", {silent_s:.3g} s of it for failover.timeout"
+        yield Part("abandonment", (answered_ns - halted.t_ns) / 1e9, who, fault, text=why)
+    if answered_ns < abandoned.t_ns:
+        yield Part("abandonment", (abandoned.t_ns - answered_ns) / 1e9, "")
+
+
+def list_stays(run: Run, task: Task) -> Iterator[Stay]:
+    """The members that a fault kept in a task for long after it had been abandoned."""
+    abandoned, started_ns = task.all(TaskAbandoned)[-1], task.started.t_ns
+    for event in task.all(TaskDropped):
+        if (beyond_s := (event.t_ns - abandoned.t_ns) / 1e9) > SHORTEST_TIMER_S:
+            fault = run.faults.find_behind(SiteLost(event.site), (), (started_ns, event.t_ns))
+            if fault is not None:
+                yield Stay(event.site, (event.t_ns - started_ns) / 1e9, beyond_s, fault)
+
+
+def find_missing(run: Run, task: Task) -> Missing | None:
+    """What a task still waited for when it was abandoned; None if all its bytes had arrived."""
+    span = task.started.t_ns, max(event.t_ns for event in task.all(TaskAbandoned))
+    planned, arrived = count_planned(task), count_received(task)
+    found = []
+    for ends, size in planned.items():
+        hops = pairwise(run.topology.path(*ends))
+        mbps, hop = min((_mean_usable_mbps(run, each, span), each) for each in hops)
+        rates = mbps, run.topology.link(*hop).rate_mbps
+        fault = run.faults.find({" -> ".join(hop)}, (*CUTS, *CHANGES), *span)
+        found.append(Missing(" -> ".join(ends), arrived[ends], size, *rates, fault))
+    found = [each for each in found if each.arrived < each.planned]
+    return max(found, key=lambda each: each.left_s, default=None)
+
+
+def _mean_usable_mbps(run: Run, hop: Directed, span: Interval) -> float:
+    """The link's mean rate in a span of time, 0 while it is cut."""
+    megabits = sum(
+        spell.link.rate_mbps * (end_ns - start_ns) / 1e9
+        for spell, start_ns, end_ns in run.conditions.within(hop, *span)
+        if not spell.is_cut
+    )
+    return megabits * 1e9 / max(1, span[1] - span[0])

@@ -16,7 +16,12 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.abandonment import divide_abandoned
+from trunkline.harness.report.explanations.abandonment import (
+    Stay,
+    divide_abandoned,
+    find_missing,
+    list_stays,
+)
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.missing import Missing
@@ -70,6 +75,7 @@ class Explanation:
             waited for a last member that a fault had stopped, and how long they waited after their
             group was complete; of an abandoned task it is all of its time.
         shared: the links of its path on which its contributions and its results met.
+        stays: the members that were in it for long after it had been abandoned.
     """
 
     task: Task
@@ -82,6 +88,7 @@ class Explanation:
     failures: tuple[Failure, ...] = ()
     lost_s: float = 0.0
     shared: tuple[Shared, ...] = ()
+    stays: tuple[Stay, ...] = ()
 
     @property
     def is_slow(self) -> bool:
@@ -97,9 +104,9 @@ class Explanation:
     def costs_s(self) -> dict[int, float]:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
-        An abandoned task lost all of its time to the fault behind its end, and one that members
-        gave up the time until they did. All faults together cost a task no more than it lost: it
-        may make up for some of their time.
+        An abandoned task lost all of its time to the fault behind its end, but for the parts of
+        other faults, and one that members gave up the time until they did. All faults together
+        cost a task no more than it lost: it may make up for some of their time.
         """
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
@@ -107,7 +114,8 @@ class Explanation:
                 found[part.fault] += part.seconds
         for failure in self.failures:
             if failure.fault is not None:
-                found[failure.fault] += self.duration_s if self.is_abandoned else self.lost_s
+                ended_s = self.duration_s - sum(found.values())
+                found[failure.fault] += ended_s if self.is_abandoned else self.lost_s
         if self.wait is not None:
             if self.wait.fault is not None:
                 found[self.wait.fault] += self.wait.decide_s
@@ -182,7 +190,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
     failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
     if is_abandoned:
         parts = _sort(divide_abandoned(run, task, failures[0].fault))
-    wait = None if wait is None else _add_fault(run, wait)
+    wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
         task,
         task.duration_s,
@@ -194,6 +202,7 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
         failures,
         _measure_lost_s(task, expected_s, wait),
         run.loads.find_shared(task.number, _list_hops(run, steps)),
+        tuple(list_stays(run, task)) if is_abandoned else (),
     )
     return made if is_abandoned else replace(made, main=_choose_main(made))
 
@@ -206,7 +215,7 @@ def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, 
                 yield hop, (step.start_ns, step.end_ns)
 
 
-def _add_fault(run: Run, wait: Wait) -> Wait:
+def _add_fault(run: Run, task: Task, wait: Wait) -> Wait:
     """The wait with the fault behind its reason, or with a late or lost message as its reason."""
     if wait.reason:
         waited_ms = wait.decide_s * 1e3
@@ -218,8 +227,8 @@ def _add_fault(run: Run, wait: Wait) -> Wait:
         fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
         return replace(wait, fault=fault)
     site, ready_ns = wait.heard
-    late = run.find_late_word(site, run.controller_site, ready_ns)
-    silent = run.find_silence(site, wait.span)
+    late = run.find_late_word(site, run.centre_of(task)[1], ready_ns)
+    silent = run.find_silence(task, site, wait.span)
     least_s = max(LATE * wait.decide_s, LEAST_S)
     causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]
     if not causes:
@@ -238,7 +247,7 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
     if task.all(TaskAbandoned):
         last = task.all(TaskAbandoned)[-1]
         fault = _find_fault(run, task, last)
-        missing = run.find_missing(task) if fault is None else None
+        missing = find_missing(run, task) if fault is None else None
         yield Failure((), run.faults.describe(last.cause, fault), fault, missing)
     by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
     for event in _list_given_up(task):
@@ -381,6 +390,7 @@ def _explain(
         scenario.controller_site,
         list_flows(scenario.background),
         round(make_failover(scenario).timeout_s * 1e9),
+        scenario.failover.backup or "",
     )
     return [
         explain(run, task, usual_s, waits.get(task.number))

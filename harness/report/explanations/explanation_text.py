@@ -40,7 +40,7 @@ TEXTS = {
     "installation": "{where} installed the result",
     "before the fault": "the task ran before {text} began",
     "end": "{text}",
-    "abandonment": "from the halt until the controller gave the task up",
+    "abandonment": "from the halt until the controller gave the task up{text}",
 }
 """The causes in words."""
 
@@ -125,6 +125,11 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
         yield from _describe_late(found, history)
     for failure in failures:
         yield _describe_failure(failure, name, history)
+        if found.is_abandoned:
+            for part in found.parts:
+                if part.fault not in (None, failure.fault):
+                    why = describe_part(part, history)
+                    yield f"Of its time, {part.seconds:.3f} s passed {why}."
 
 
 def _describe_late(found: Explanation, history: History) -> Iterator[str]:

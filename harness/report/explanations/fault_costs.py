@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.agents.events.event import CONTROLLER
+from trunkline.agents.events.connection_events import BackupTookOver
+from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
@@ -94,8 +95,8 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
     """What one task lost, by cause; without what its own bytes took beyond what was expected."""
     faults_s = sum(found.costs_s.values())
     yield FAULTS, faults_s
-    if found.is_abandoned and not faults_s:
-        yield ABANDONED, found.duration_s
+    if found.is_abandoned and found.failures[0].fault is None:
+        yield ABANDONED, found.duration_s - faults_s
     for part in () if found.is_abandoned else found.parts:
         if part.fault is None and part.cause not in EXPECTED:
             yield CAUSES.get(part.cause, OTHERS), part.seconds
@@ -113,7 +114,14 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
     faults = [each for each in history.faults if each.started.verb not in HARMLESS]
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     for fault in faults[:MOST_FAULTS]:
-        yield _describe(fault, ordered) + _describe_alone(fault, history)
+        yield "".join(
+            (
+                _describe(fault, ordered),
+                _describe_stays(fault, ordered),
+                _describe_takeover(fault, history),
+                _describe_alone(fault, history),
+            )
+        )
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
         cost_s = sum(each.costs_s.get(number, 0.0) for each in ordered for number in left)
         yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
@@ -124,18 +132,55 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
     failed = [each for each in costs_s if any(f.fault == number for f in each.failures)]
-    late = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
+    others = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
+    late = [each for each in others if not each.is_abandoned]
     words = []
     if abandoned := [each for each in failed if each.is_abandoned]:
         words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
         words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
+    if kept := [each for each in others if each.is_abandoned]:
+        words.append(
+            f"{_name(kept, number)}, which another fault ended, {_were(kept)} given up later"
+        )
     if late:
         words.append(f"{_name(late, number)} took longer or began later")
     if not words:
         return f"{name}, {span}, cost no task any time that the log shows."
     cost_s = sum(costs_s.values())
     return f"{name}, {span}, cost tasks {cost_s:.3f} s: {', and '.join(words)}."
+
+
+def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> str:
+    """A sentence on each site that the fault kept in an abandoned task; of many on the longest."""
+    stays = [
+        (stay, each.task.number)
+        for each in found
+        for stay in each.stays
+        if stay.fault == fault.started.fault
+    ]
+    stays.sort(key=lambda told: -told[0].seconds)
+    return "".join(
+        f" {stay.site} was held in task {task} for {stay.seconds:.3f} s, "
+        f"{stay.beyond_s:.3f} s of it after the task had been abandoned."
+        for stay, task in stays[:NAMED]
+    )
+
+
+def _describe_takeover(fault: Disturbance, history: History) -> str:
+    """When the backup took over from the controller that the fault stopped."""
+    since_ns, until_ns = fault.started.t_ns, fault.end_ns
+    took = next((e.t_ns for e in history.all(BackupTookOver) if e.t_ns >= since_ns), None)
+    ended = took is None or (until_ns is not None and until_ns < took)
+    if CONTROLLER not in fault.started.targets or took is None or ended:
+        return ""
+    said = f" The backup took over {(took - since_ns) / 1e9:.3f} s after the fault began"
+    starts = (task.started for task in history.tasks if task.started.site == BACKUP)
+    first = next((started for started in starts if started.t_ns >= took), None)
+    if first is None:
+        return f"{said}."
+    after_s = (first.t_ns - since_ns) / 1e9
+    return f"{said}, and started its first task, {first.task}, {after_s:.3f} s after it."
 
 
 def _describe_alone(fault: Disturbance, history: History) -> str:

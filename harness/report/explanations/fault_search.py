@@ -17,7 +17,12 @@ from trunkline.agents.events.causes import (
     SiteLost,
     SiteWithdrew,
 )
-from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    LinkLost,
+    WorkerLost,
+)
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.checks.tolerances import CHANGED_NS, Tolerances
 from trunkline.harness.record.history import Disturbance, History
@@ -52,12 +57,16 @@ def _times_out(before_ms: float, after_ms: float) -> bool:
 
 @dataclass(frozen=True)
 class FaultSearch:
-    """The faults of a run. Agents notice a loss within `detection_ns`."""
+    """The faults of a run. Agents notice a loss within `detection_ns`.
+
+    The ways to the controller lead to `backup_site` while the backup acts.
+    """
 
     history: History
     topology: Topology
     controller_site: str
     detection_ns: int
+    backup_site: str = ""
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -108,7 +117,7 @@ class FaultSearch:
         loss = cause.after if isinstance(cause, NoCandidate) else cause
         lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
-        touching = self._list_touching(loss, sites)
+        touching = self._list_touching(loss, sites, self._find_centre(span[1]))
         if lost_ns is not None:
             # Of several, the one that was there for most of the silence.
             then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, enough, since_ns)
@@ -163,26 +172,33 @@ class FaultSearch:
             f"{who}{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
         )
 
-    def _list_touching(self, cause: Cause | None, sites: Collection[str]) -> set[str]:
+    def _find_centre(self, t_ns: int) -> str:
+        """The site of the controller that acted then."""
+        terms = self.history.all(BackupTookOver, BackupStoodDown)
+        last = next((event for event in reversed(terms) if event.t_ns <= t_ns), None)
+        acts = self.backup_site and isinstance(last, BackupTookOver)
+        return self.backup_site if acts else self.controller_site
+
+    def _list_touching(self, cause: Cause | None, sites: Collection[str], centre: str) -> set[str]:
         """The agents and links whose harm may be behind a cause.
 
         A site is lost on its way to the controller, and a neighbour on the way between the two.
         """
         match cause:
             case SiteLost(site) | SiteWithdrew(site):
-                return {site, *self._list_hops(site, self.controller_site)}
+                return {site, *self._list_hops(site, centre)}
             case LinkBroke((a, b)):
                 return {a, b, *self._list_hops(a, b)}
             case LostAlone(peer) | RefusedAlone(peer):
                 return {peer, *sites}.union(*(self._list_hops(peer, site) for site in sites))
         about = {*sites, *(cause.names if cause is not None else ())}
-        return about.union(*map(self._list_ways, about))
+        return about.union(*(self._list_ways(site, centre) for site in about))
 
-    def _list_ways(self, site: str) -> set[str]:
+    def _list_ways(self, site: str, centre: str) -> set[str]:
         """The links of a site's ways to the controller and to its neighbours, and back."""
         if site not in self.topology.site_names:
             return set()
-        ends = {*self.topology.overlay.neighbours(site), self.controller_site}
+        ends = {*self.topology.overlay.neighbours(site), centre}
         return {hop for end in ends for hop in self._list_hops(site, end)}
 
     def _list_hops(self, a: str, b: str) -> set[str]:

@@ -15,8 +15,8 @@ from typing import Literal
 
 from trunkline.agents.events.causes import BudgetSpent
 from trunkline.agents.events.connection_events import LinkFound
-from trunkline.agents.events.event import CONTROLLER
-from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted, TaskRearranged
+from trunkline.agents.events.event import BACKUP, CONTROLLER
+from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
@@ -36,7 +36,6 @@ from trunkline.harness.report.explanations.fault_search import (
     FaultSearch,
 )
 from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
-from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S, TcpLimits, Trouble
 from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
@@ -86,12 +85,14 @@ class Run:
     controller_site: str
     flows: Sequence[Flow] = ()
     timeout_ns: int = 0
+    backup_site: str = ""
 
     @cached_property
     def faults(self) -> FaultSearch:
         """The faults behind what happened."""
         where = self.topology, self.controller_site
-        return FaultSearch(self.history, *where, NOTICED_TIMEOUTS * self.timeout_ns)
+        detection_ns = NOTICED_TIMEOUTS * self.timeout_ns
+        return FaultSearch(self.history, *where, detection_ns, self.backup_site)
 
     @cached_property
     def conditions(self) -> Conditions:
@@ -108,6 +109,12 @@ class Run:
         """The least delays of the overlay's links."""
         return self.conditions.least_delays_ms
 
+    def centre_of(self, task: Task) -> tuple[str, str]:
+        """The controller that started a task, and its site."""
+        if task.started.site == BACKUP and self.backup_site:
+            return BACKUP, self.backup_site
+        return CONTROLLER, self.controller_site
+
     def divide(self, task: Task, step: PathStep) -> Iterator[Part]:
         """The parts of one step; together they take as long as the step."""
         match step.kind:
@@ -121,7 +128,7 @@ class Run:
                     yield Part("before the fault", before_s, step.site, text=text)
                 yield replace(repair, seconds=repair.seconds - before_s)
             case "contribution":
-                yield from self._divide_contribution(step)
+                yield from self._divide_contribution(task, step)
             case "installation":
                 yield Part("installation", step.duration_s, step.site)
 
@@ -173,12 +180,13 @@ class Run:
         yield PathStep("transfer", *span, dst, src, round(size))
         yield replace(step, start_ns=loss_ns)
 
-    def _divide_contribution(self, step: PathStep) -> Iterator[Part]:
+    def _divide_contribution(self, task: Task, step: PathStep) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""
-        way = self.controller_site, step.site
+        controller, centre = self.centre_of(task)
+        way = centre, step.site
         late = self.find_late_word(*way, step.start_ns)
         found = [
-            *self._list_stops(step, (CONTROLLER, step.site)),
+            *self._list_stops(step, (controller, step.site)),
             Part("propagation", self.topology.path_delay_ms(*way) / 1e3, " -> ".join(way)),
             *([late] if late else []),
         ]
@@ -331,19 +339,6 @@ class Run:
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         yield Part("cold start", cold_s, where, fault, text=text)
 
-    def find_missing(self, task: Task) -> Missing | None:
-        """What a task still waited for when it was abandoned; None if all its bytes had arrived."""
-        span = task.started.t_ns, max(event.t_ns for event in task.all(TaskAbandoned))
-        planned, arrived = count_planned(task), count_received(task)
-        found = []
-        for ends, size in planned.items():
-            hop = min(self._list_hops(ends), key=lambda each: self._mean_usable_mbps(each, span))
-            rates = self._mean_usable_mbps(hop, span), self.topology.link(*hop).rate_mbps
-            fault = self.faults.find({" -> ".join(hop)}, (*CUTS, *CHANGES), *span)
-            found.append(Missing(" -> ".join(ends), arrived[ends], size, *rates, fault))
-        found = [each for each in found if each.arrived < each.planned]
-        return max(found, key=lambda each: each.left_s, default=None)
-
     # -- links --------------------------------------------------------------------------------
 
     @cached_property
@@ -389,15 +384,6 @@ class Run:
         start_ns, end_ns = span[0], max(span[1], span[0] + 1)
         return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
 
-    def _mean_usable_mbps(self, hop: Directed, span: Interval) -> float:
-        """The link's mean rate in a span of time, 0 while it is cut."""
-        megabits = sum(
-            spell.link.rate_mbps * (end_ns - start_ns) / 1e9
-            for spell, start_ns, end_ns in self.conditions.within(hop, *span)
-            if not spell.is_cut
-        )
-        return megabits * 1e9 / max(1, span[1] - span[0])
-
     def _list_slowdowns(self, hop: Directed, span: Interval) -> Iterator[Part]:
         """What a lower rate than the scenario's took, with the fault that set it."""
         if (slow := self.loads.find_slowdown(hop, span)) is not None:
@@ -428,11 +414,12 @@ class Run:
             if stop.who in agents and seconds:
                 yield Part("stop", seconds, stop.who, stop.fault)
 
-    def find_silence(self, site: str, span: Interval) -> Part | None:
-        """What kept the controller from hearing of a site: a cut on the way, or a stop of it."""
+    def find_silence(self, task: Task, site: str, span: Interval) -> Part | None:
+        """What kept a task's controller from hearing of a site: a cut on the way, or its stop."""
+        controller, centre = self.centre_of(task)
         step = PathStep("contribution", *span, site)
-        cuts = self._list_cuts(step, self._list_hops((site, self.controller_site)))
-        found = [*cuts, *self._list_stops(step, (CONTROLLER,))]
+        cuts = self._list_cuts(step, self._list_hops((site, centre)))
+        found = [*cuts, *self._list_stops(step, (controller,))]
         return max(found, key=lambda part: part.seconds, default=None)
 
 

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
+from trunkline.agents.events.event import BACKUP
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.bound import SmallestCuts
 from trunkline.agents.planning.fluid.completion_times import estimate
@@ -53,9 +54,6 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         left = leave_rates(topology.rates_mbps(), topology, active)
         return {link: rate * share for link, rate in left.items()}
 
-    def control_s(site: str) -> float:
-        return topology.path_delay_ms(scenario.controller_site, site) / 1e3
-
     @functools.lru_cache(maxsize=4096)  # most tasks of a run share few plans
     def of_plan(
         forest: str,
@@ -63,14 +61,15 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
         model_bytes: int,
         tensor_bytes: tuple[int, ...],
         active: tuple[Flow, ...],
+        centre: str,
     ) -> Forecast:
         plan = Plan.from_json(json.loads(forest))
         sizes, left = (chunk_bytes, model_bytes), left_mbps(active)
-        told_s = {site: control_s(site) for site in plan.participants()}
+        told_s = {site: topology.path_delay_ms(centre, site) / 1e3 for site in plan.participants()}
         if bounds is None:
             alike = _outline(plan, left, delays_ms, paths, told_s)
         else:
-            alike = forest, active
+            alike = forest, active, centre
         key = sizes, tensor_bytes, alike
         if key not in known_s:
             known_s[key] = tuple(
@@ -87,7 +86,9 @@ def make_forecaster(scenario: Scenario) -> Callable[[TaskStarted], Forecast]:
     def forecast(started: TaskStarted) -> Forecast:
         sizes = started.chunk_bytes, started.bytes, started.tensor_bytes
         active = tuple(flow for flow in flows if flow.is_active(started.t_ns / 1e9))
-        return of_plan(json.dumps(started.forest), *sizes, active)
+        backup = scenario.failover.backup if started.site == BACKUP else None
+        centre = backup or scenario.controller_site
+        return of_plan(json.dumps(started.forest), *sizes, active, centre)
 
     return forecast
 

@@ -15,6 +15,7 @@ from trunkline.harness.scenario.loading import parse
 
 GROUPS = 60
 CHUNK_BYTES, MODEL_BYTES = 1024, 10_000
+SIZES = MODEL_BYTES, CHUNK_BYTES
 MESH = """
 topology: {builder: full_mesh, sites: 12, rates: [10 Mbit/s, 20 Mbit/s], delays: 3 ms}
 workload: {kind: synthetic, model: 10 kB, compute: 1 s}
@@ -73,3 +74,33 @@ def _plan(scenario, settings, group, rates_mbps):
     sites = tuple(dict.fromkeys((*group, *(site for link in rates_mbps for site in link))))
     request = make_request(settings, sites, rates_mbps, random.Random(1))
     return build(replace(request, group=group))
+
+
+FAR = """
+topology:
+  builder: full_mesh
+  sites: 3
+  rates: 20 Mbit/s
+  delays: 3 ms
+  overrides: [{link: n1 <-> n2, delay: 100 ms}, {link: n1 <-> n3, delay: 100 ms}]
+workload: {kind: synthetic, model: 10 kB, compute: 1 s}
+scheme: {policy: bsp, plan: a2a, chunk: 1 KiB}
+failover: {backup: n2}
+stop: {rounds: 1}
+"""
+
+
+def test_a_task_of_the_backup_begins_when_the_message_of_its_site_arrives() -> None:
+    scenario = parse(FAR, "s.yaml", seed=1)
+    settings, group = planning.controller_settings(scenario), ("n2", "n3")
+    inside = {k: v for k, v in settings.rates_mbps.items() if {*k} <= {*group}}
+    forest = _plan(scenario, settings, group, inside).to_json()
+    forecast = forecasts.make_forecaster(scenario)
+    first, second = (
+        forecast(
+            TaskStarted(0, by, 0, "", "", group, dict.fromkeys(group, 1.0), 0.5, *SIZES, forest)
+        )
+        for by in ("controller", "backup")
+    )
+    assert first.estimate_s == second.estimate_s
+    assert first.latency_s - second.latency_s == pytest.approx(0.097, abs=1e-3)

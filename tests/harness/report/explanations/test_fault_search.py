@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
-from trunkline.agents.events.connection_events import LinkLost, WorkerLost
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    LinkLost,
+    WorkerLost,
+)
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted, LinkChanged
 from trunkline.harness.record.history import History
@@ -110,6 +115,17 @@ def test_a_kill_that_was_noticed_at_once_is_behind_a_loss_and_not_a_longer_pause
     gone = WorkerLost(8545 * MS, "controller", "fr", "fr closed the connection")
     found = search(pause, kill, [gone], detection_ms=11_000)
     assert found.find_behind(SiteLost("fr"), (), (8498 * MS, 8545 * MS)) == 1
+
+
+def test_a_site_is_lost_on_its_way_to_the_backup_while_that_acts() -> None:
+    cut = fault(0, "outage fr uk for 1 s", *both("fr", "uk"), at_ms=1500, end_ms=2500)
+    took_over = BackupTookOver(1200 * MS, "backup")
+    backed = replace(search(cut, [took_over]), backup_site="uk")
+    assert backed.find_behind(SiteLost("fr"), (), SPAN) == 0
+    back = BackupStoodDown(1300 * MS, "backup")
+    again = replace(search(cut, [took_over, back]), backup_site="uk")
+    assert again.find_behind(SiteLost("fr"), (), SPAN) is None
+    assert replace(search(cut), backup_site="uk").find_behind(SiteLost("fr"), (), SPAN) is None
 
 
 def test_the_end_of_a_kill_is_no_harm() -> None:

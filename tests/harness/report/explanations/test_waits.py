@@ -1,8 +1,11 @@
 """How the groups of tasks came together, from made-up logs."""
 
+from dataclasses import replace
+
 import pytest
 
 from trunkline.agents.events.causes import NoPlan, TakenOver
+from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.round_events import ComputeStarted, Ready
@@ -15,8 +18,10 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations import explanation
+from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import describe_wait
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.topologies.links import Link
@@ -147,6 +152,28 @@ def explain_pair(*events: Event) -> Explanation:
     history = order(*early, *late, *events, start(2000, 7), ended)
     run = Run(history, topology, 1500, "n1")
     return explanation.explain(run, history.tasks[0], 0.1, find_waits(history)[7])
+
+
+def test_a_task_of_the_backup_waits_for_no_word_of_the_controller_that_was_killed() -> None:
+    """The controller is dead when the backup, at n2, tells the members of its first task."""
+    links = Link("n1", "n2", 8.0, 10.0), Link("n2", "n1", 8.0, 30.0)
+    topology = Topology("pair", (Site("n1"), Site("n2")), links)
+    begun = replace(start(2000, 1_000_000), site="backup")
+    took_over, lost = BackupTookOver(500 * MS, "backup"), stop("controller", "kill", 400, 9000)
+    history = order(*ready("n1", 0, 200), *ready("n2", 0, 300), took_over, *lost, begun)
+    run = Run(history, topology, 1500, "n1", timeout_ns=MS, backup_site="n2")
+    step = PathStep("contribution", 2000 * MS, 2031 * MS, "n1")
+    parts = [(part.cause, part.where, part.fault) for part in run.divide(history.tasks[0], step)]
+    assert parts == [("propagation", "n2 -> n1", None), ("contribution", "n1", None)]
+    assert run.find_silence(history.tasks[0], "n1", (300 * MS, 2000 * MS)) is None
+    assert list(describe_fault_costs([], history)) == [
+        "Fault 4 (kill controller), from 0.400 s on, cost no task any time that the log shows. The "
+        "backup took over 0.100 s after the fault began, and started its first task, 1000000, "
+        "1.600 s after it."
+    ]
+    assert next(describe_fault_costs([], order(took_over, *lost))).endswith(
+        " The backup took over 0.100 s after the fault began."
+    )
 
 
 def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> None:

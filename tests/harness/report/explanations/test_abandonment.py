@@ -1,0 +1,90 @@
+"""Where the time of abandoned tasks went, from a made-up log with two faults at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from trunkline.agents.events.causes import NoRepair, SiteLost
+from trunkline.agents.events.connection_events import WorkerLost
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
+from trunkline.agents.events.task_events import (
+    TaskAbandoned,
+    TaskDropped,
+    TaskHalted,
+    TaskStarted,
+)
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.explanation import Explanation, explain
+from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.explanations.fault_costs import (
+    describe_fault_costs,
+    describe_losses,
+)
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
+
+MS = 1_000_000
+GROUP = "bern", "kyiv", "oslo"
+LINKS = tuple(Link(a, b, 10.0) for a in (*GROUP, "paris") for b in (*GROUP, "paris") if a != b)
+MESH = Topology("mesh", tuple(Site(name) for name in (*GROUP, "paris")), LINKS)
+
+
+def explain_task(*more: Event) -> tuple[Explanation, History]:
+    """A task from 1 s on is halted at 1.1 s, as kyiv was killed, and abandoned at 3 s."""
+    ways = "bern -> paris", "paris -> bern"
+    plan, weights = Plan(GROUP, GROUP, 0, ()).to_json(), dict.fromkeys(GROUP, 1.0)
+    events = (
+        TaskStarted(1000 * MS, "controller", 7, "", "", GROUP, weights, 1.0, 0, 0, plan),
+        FaultStarted(1050 * MS, "runner", 0, "outage", "outage paris bern", ways),
+        FaultStarted(1060 * MS, "runner", 1, "kill", "kill kyiv", ("kyiv",)),
+        WorkerLost(1100 * MS, "controller", "kyiv", "kyiv closed the connection"),
+        TaskHalted(1100 * MS, "controller", 7, SiteLost("kyiv"), ("bern", "oslo")),
+        TaskAbandoned(3000 * MS, "controller", 7, SiteLost("kyiv")),
+        TaskDropped(3100 * MS, "oslo", 7, SiteLost("kyiv")),
+        FaultEnded(9500 * MS, "runner", 0),
+    )
+    history = History.of(sorted((*events, *more), key=lambda event: event.t_ns))
+    run = Run(history, MESH, 1500, "paris", timeout_ns=1500 * MS)
+    return explain(run, history.tasks[0], 0.5, None), history
+
+
+LOST = WorkerLost(2900 * MS, "controller", "bern", "bern was silent for 1.5 s")
+
+
+def test_the_wait_for_a_member_that_another_fault_cut_off_is_that_faults_part() -> None:
+    found, history = explain_task(LOST)
+    assert found.costs_s == {0: pytest.approx(1.8), 1: pytest.approx(0.2)}
+    assert summarize(found, history).endswith(
+        " Task 7 was abandoned: kyiv is lost (fault 1: kill kyiv). Of its time, 1.800 s passed "
+        "from the halt until the controller gave the task up: it waited for bern, until that "
+        "counted as lost, 1.5 s of it for failover.timeout (fault 0: outage paris bern)."
+    )
+    said = [text.partition(" cost ")[2] for text in describe_fault_costs([found], history)]
+    assert said == [
+        "tasks 1.800 s: task 7 (1.800 s), which another fault ended, was given up later.",
+        "tasks 0.200 s: task 7 (0.200 s) was abandoned.",
+    ]
+    assert (
+        next(describe_losses([found], history))
+        .partition(" lost ")[2]
+        .startswith("2.000 s in all: 2.000 s to faults. ")
+    )
+
+
+def test_a_halt_that_all_members_answered_has_its_time_without_a_fault() -> None:
+    found, history = explain_task()
+    assert found.costs_s == {1: pytest.approx(2.0)}
+    assert summarize(found, history).endswith("kyiv is lost (fault 1: kill kyiv).")
+
+
+def test_a_member_that_a_fault_kept_in_an_abandoned_task_is_told_at_the_fault() -> None:
+    dropped = TaskDropped(9000 * MS, "bern", 7, NoRepair())
+    found, history = explain_task(LOST, dropped)
+    assert next(describe_fault_costs([found], history)).endswith(
+        " given up later. bern was held in task 7 for 8.000 s, 6.000 s of it after the task had "
+        "been abandoned."
+    )
+    assert [stay.site for stay in found.stays] == ["bern"]  # oslo heard of it at once
