@@ -163,6 +163,8 @@ def read_cases(text: str, folder: Path) -> list[Case]:
             raise ValueError(f"{line!r}: expected NAME FILE SEEDS {known} KEY=VALUE ...")
         name, file, _, where, *changes = words
         counts = int(seeds[1]), int(seeds[2] or seeds[1])
+        if counts[1] > counts[0]:
+            raise ValueError(f"{line!r}: more seeds on Debian's kernel than in all")
         cases.append(Case(name, folder / file, *counts, WHERE[where], tuple(changes)))
     names = [case.name for case in cases]
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -413,7 +415,7 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
     if name == "summary":
         titles = (
             "side", "what", "cases", "median, %", "95th percentile, %", "largest, %",
-            "of single seeds: median, %", "95th percentile, %",
+            "of single seeds: median, %", "95th percentile, %", "largest, %",
         )  # fmt: skip
         groups: dict[tuple[str, str], list[Difference]] = {}
         for side in (NS3, KERNEL, None):
@@ -449,7 +451,7 @@ def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], lis
 def _summarize(found: Sequence[Difference]) -> list[str]:
     cases = [abs(each.percent) for each in found]
     singles = [abs(percent) for each in found for percent in each.singles]
-    numbers = *_rank(cases), max(cases), *_rank(singles)
+    numbers = *_rank(cases), max(cases), *_rank(singles), max(singles)
     return [str(len(cases)), *(f"{each:.1f}" for each in numbers)]
 
 
@@ -469,7 +471,7 @@ def main() -> None:
     """Measure what is missing, or print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
-    parser.add_argument("--sides", default=",".join(CHANGES), metavar="SIDE,SIDE,...")
+    parser.add_argument("--sides", default=",".join(CHANGES), metavar=",".join(CHANGES))
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
     parser.add_argument(
         "--again", action="store_true", help="also what another version of Trunkline measured"
@@ -482,11 +484,17 @@ def main() -> None:
     except (ValueError, OSError) as error:
         parser.error(f"{arguments.cases}: {error}")
     chosen = [case for case in cases if fnmatch.fnmatch(case.name, arguments.only)]
+    sides = arguments.sides.split(",")
+    if not chosen:
+        parser.error(f"--only {arguments.only}: no case has such a name")
+    if unknown := {*sides} - {*CHANGES}:
+        parser.error(f"--sides: {', '.join(sorted(unknown))}: expected {', '.join(CHANGES)}")
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: expected 1 or more")
     store = Store(FOLDER, " ".join(filter(None, describe_version().values())), arguments.again)
     if arguments.table is None:
         if problems := [*list_problems(chosen)]:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
-        sides = arguments.sides.split(",")
         measure(chosen, store, sides, arguments.jobs)
         missing = [*list_missing(chosen, store, sides)]
         for case, seed, side in missing:

@@ -230,6 +230,17 @@ $ other show x.yaml
     assert TYPED.findall("0 s> step 2 s\nsaid\n16.07 s> exit\n") == ["step 2 s", "exit"]
 
 
+def test_no_file_has_both_sides_of_a_merge() -> None:
+    found = subprocess.run(
+        ["git", "grep", "-lE", "^(<{7}|>{7}) "],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (found.returncode, found.stdout) == (1, "")
+
+
 def test_the_demo_ends_with_what_to_do_next() -> None:
     ours = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
     steps = subprocess.run(

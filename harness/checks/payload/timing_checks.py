@@ -28,8 +28,6 @@ from trunkline.harness.checks.verdict import Finding, excused, fail, judged
 from trunkline.harness.record.history import History, Task
 
 AMID_A_CHUNK = "the sender was amid a chunk when it gave the task up or heard of its end"
-CLOSING = Sent, Received, ContributionTaken, TaskDropped
-"""What a site logs of a task at its end; if it has nothing to report, one of the last two."""
 
 
 def payload_takes_time(history: History, rules: Rules) -> Iterator[Finding]:
@@ -195,8 +193,8 @@ def _excuse_sender(task: Task, into: Received, losses: Losses) -> Iterator[Findi
     text = f"{task} on {into.src} -> {into.site}"
     if lost is None and into.chunks == 1:
         away = _find_given_up(task, into, losses)
-        closed = (e.t_ns for e in task.all(*CLOSING) if e.site == into.src)
-        closed_ns = min(closed, default=into.end_ns)
+        reports = (*task.all(Sent, Received), *task.all(ContributionTaken, TaskDropped))
+        closed_ns = min((e.t_ns for e in reports if e.site == into.src), default=into.end_ns)
         if away is None and closed_ns < into.end_ns:
             apart = losses.out_of_reach(task.started.site, into.site)
             away = losses.find(apart, closed_ns, closed_ns)

@@ -54,6 +54,21 @@ def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
     assert [*seeds_of(case, HALF_SPEED)] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--only", "nosuch"), "--only nosuch: no case has such a name"),
+        (("--sides", "kernl,ns-3"), "--sides: kernl: expected trunkline, "),
+        (("--jobs", "0"), "--jobs 0: expected 1 or more"),
+    ],
+)
+def test_a_wrong_argument_is_refused(words, why, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["crosscheck.py", *words])
+    with pytest.raises(SystemExit):
+        crosscheck.main()
+    assert why in capsys.readouterr().err
+
+
 def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path):
     Store(tmp_path, "0.1 old").write(PAIR, 1, KERNEL, make(2.0))
     new = Store(tmp_path, "0.1 new")
@@ -72,6 +87,7 @@ def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path)
         ("fast pair.yaml 3\n", "expected NAME FILE SEEDS"),
         ("fast pair.yaml many ns3\n", "expected NAME FILE SEEDS"),
         ("fast pair.yaml 1 here\n", "expected NAME FILE SEEDS"),
+        ("fast pair.yaml 1/3 both\n", "more seeds on Debian's kernel than in all"),
         ("a pair.yaml 1 ns3\na pair.yaml 1 ns3\n", "a: given twice"),
     ],
 )
@@ -131,7 +147,7 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
         store.write(case, 1, NS3, make(1.0 + number / 100))
     found = [*compare(cases, store, (NS3,))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
-    summary = ["first task", "20", "10.5", "19.0", "20.0", "10.5", "19.0"]
+    summary = ["first task", "20", "10.5", "19.0", "20.0", "10.5", "19.0", "20.0"]
     rows = draw("summary", found)[1]
     assert (rows[0], rows[2]) == (["ns-3", *summary], ["both", *summary])
 
