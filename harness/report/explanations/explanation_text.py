@@ -9,9 +9,9 @@ from rich.table import Table
 
 from trunkline.harness.config.units import count_of, short_size
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.abandonment import Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
-from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
@@ -34,7 +34,7 @@ TEXTS = {
     "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show: "
     "no fault explains it",
     "repair": "the task {text}",
-    "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
+    "longer plan": "the plan {text} takes longer: {where} carried {size} more",
     "begun anew": "the task ran before {text} began, and took its expected time again after it",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
@@ -57,7 +57,7 @@ CAUSES = {
     "queueing": "Queues, and TCP's control of its rate,",
     "unexplained": "A rest that no fault explains",
     "repair": "A repair",
-    "longer plan": "A longer plan after a repair",
+    "longer plan": "A longer plan",
     "begun anew": "What a repair began anew",
     "contribution": "Contributions",
     "installation": "The installation of the result",

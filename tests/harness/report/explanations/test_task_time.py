@@ -81,7 +81,7 @@ def explain_parts(expected_s: float) -> Explanation:
     parts = (
         Part("repair", 2.0, "rome", 3, text="was rearranged"),
         Part("queueing", 1.5, "oslo -> rome"),
-        Part("longer plan", 1.0, "oslo -> rome", 3),
+        Part("longer plan", 1.0, "oslo -> rome", 3, text="after the repair"),
         Part("outage", 0.5, "oslo -> rome", 4),
         Part("rate", 1.0, "oslo -> rome"),
     )
