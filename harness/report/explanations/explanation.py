@@ -109,6 +109,19 @@ class Explanation:
         other faults, and one that members gave up the time until they did. All faults together
         cost a task no more than it lost: it may make up for some of their time.
         """
+        found = self._took_s
+        sum_s = sum(found.values())
+        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
+        return {fault: seconds * share for fault, seconds in found.items()}
+
+    @property
+    def made_up_s(self) -> float:
+        """How much of what faults took the task made up for, in seconds."""
+        return sum(self._took_s.values()) - sum(self.costs_s.values())
+
+    @property
+    def _took_s(self) -> dict[int, float]:
+        """The time that each fault took, even if the task made up for it."""
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
             if part.fault is not None:
@@ -122,9 +135,7 @@ class Explanation:
                 found[self.wait.fault] += self.wait.decide_s
             if self.wait.held is not None and self.wait.held.stop.fault is not None:
                 found[self.wait.held.stop.fault] += self.wait.held.lost_s
-        sum_s = sum(found.values())
-        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
-        return {fault: seconds * share for fault, seconds in found.items()}
+        return found
 
     @property
     def is_disturbed(self) -> bool:

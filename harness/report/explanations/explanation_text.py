@@ -152,6 +152,11 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
         yield _describe_own(found, least_s)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
+    if found.made_up_s >= LEAST_S and not found.failures:
+        who = f"fault {next(iter(found.costs_s))}" if len(found.costs_s) == 1 else "faults"
+        cost_s = sum(found.costs_s.values())
+        made_up = f"The task made up for {found.made_up_s:.3f} s of that"
+        yield f"{made_up}, so {who} cost it {cost_s:.3f} s."
 
 
 def _describe_own(found: Explanation, least_s: float) -> str:
