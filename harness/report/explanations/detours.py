@@ -68,14 +68,13 @@ class _Losses:
 
     @property
     def links(self) -> list[tuple[str, str]]:
-        """The lost links between sites that are not lost."""
-        pairs = {
-            tuple(sorted((site, other)))
-            for site, lost in self.reported.items()
-            for other in lost
-            if not {site, other} & self.sites.keys()
-        }
-        return sorted((a, b) for a, b in pairs)
+        """The lost links between sites that are not lost, in the order of reports."""
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for site, lost in self.reported.items():
+            for other in lost:
+                if not {site, other} & self.sites.keys():
+                    found.setdefault(frozenset((site, other)), (site, other))
+        return [*found.values()]
 
     @property
     def cause(self) -> SiteLost | LinkBroke | None:
