@@ -155,7 +155,7 @@ def draw_task_times(
         if len(tasks) <= STEMS:
             stem = min(1.6, size / 2)
             upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=stem)
-        upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound (cut)")
+        upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound")
         if expected.notna().any():
             words = "estimate + latency"
             upper.plot(order, expected, "D", color=ORANGE, ms=size, mfc="none", label=words)

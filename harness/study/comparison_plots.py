@@ -50,7 +50,7 @@ GROUP = 0.7
 
 FLUID = "model"
 
-EXPECTED, BOUND = "estimate + latency", "lower bound (cut)"
+EXPECTED, BOUND = "estimate + latency", "lower bound"
 """The marks of a task's time, as in the figure of a run's tasks."""
 
 DOTS, SPREAD = 0.34, 0.2

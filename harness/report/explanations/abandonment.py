@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,6 @@ from trunkline.harness.checks.payload.byte_checks import count_planned, count_re
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
-from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import Part, Run
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
 
@@ -30,6 +30,32 @@ class Stay:
     seconds: float
     beyond_s: float
     fault: int
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an abandoned task still waited for when it ended.
+
+    Attributes:
+        where: the link of the overlay that needed most time for what was missing.
+        arrived, planned: bytes of the task over it.
+        mbps, usual_mbps: the rate of its slowest link below, on average while the task ran, and in
+            the scenario.
+        fault: the number of the fault that slowed or cut it; None without one.
+    """
+
+    where: str
+    arrived: int
+    planned: int
+    mbps: float
+    usual_mbps: float
+    fault: int | None
+
+    @property
+    def left_s(self) -> float:
+        """How long it would have needed at this rate for what was missing."""
+        missing = self.planned - self.arrived
+        return missing * 8e-6 / self.mbps if self.mbps else math.inf
 
 
 def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:

@@ -17,14 +17,15 @@ from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.abandonment import (
+    Missing,
     Stay,
     divide_abandoned,
     find_missing,
     list_stays,
 )
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
+from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.link_loads import Shared
-from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import PLANNED, Cause, Part, Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
@@ -108,6 +109,19 @@ class Explanation:
         other faults, and one that members gave up the time until they did. All faults together
         cost a task no more than it lost: it may make up for some of their time.
         """
+        found = self._took_s
+        sum_s = sum(found.values())
+        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
+        return {fault: seconds * share for fault, seconds in found.items()}
+
+    @property
+    def made_up_s(self) -> float:
+        """How much of what faults took the task made up for, in seconds."""
+        return sum(self._took_s.values()) - sum(self.costs_s.values())
+
+    @property
+    def _took_s(self) -> dict[int, float]:
+        """The time that each fault took, even if the task made up for it."""
         found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
             if part.fault is not None:
@@ -121,9 +135,7 @@ class Explanation:
                 found[self.wait.fault] += self.wait.decide_s
             if self.wait.held is not None and self.wait.held.stop.fault is not None:
                 found[self.wait.held.stop.fault] += self.wait.held.lost_s
-        sum_s = sum(found.values())
-        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
-        return {fault: seconds * share for fault, seconds in found.items()}
+        return found
 
     @property
     def is_disturbed(self) -> bool:
@@ -179,8 +191,10 @@ class Explanation:
         return self.is_slow or bool(self.failures) or began_late or self.is_disturbed
 
 
-def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Explanation:
-    """Explain one task, which must have ended."""
+def explain(
+    run: Run, task: Task, expected_s: float, wait: Wait | None, detour: Detour | None = None
+) -> Explanation:
+    """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
     if steps and steps[0].kind == "repair":
@@ -190,13 +204,18 @@ def explain(run: Run, task: Task, expected_s: float, wait: Wait | None) -> Expla
     failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
     if is_abandoned:
         parts = _sort(divide_abandoned(run, task, failures[0].fault))
+    elif _begins_anew(steps):
+        parts = _charge_longer_plan(parts, expected_s)
+    elif detour is not None:
+        expected_s = detour.usual_s
+        parts = _charge_detour(run, task, parts, detour)
     wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
         task,
         task.duration_s,
         expected_s,
         steps,
-        _charge_longer_plan(parts, expected_s) if _begins_anew(steps) else parts,
+        parts,
         None,
         wait,
         failures,
@@ -287,21 +306,35 @@ def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Par
     begun = next((part for part in parts if part.cause == "before the fault"), None)
     found = list(parts)
     if (excess_s := min(planned_s - expected_s, longest.seconds)) > 0:
-        more = _cut(longest, excess_s, "longer plan", repair.fault)
+        why = "after the repair"
+        more = _cut(longest, excess_s, "longer plan", repair.fault, why)
         found = [part for part in parts if part is not longest] + more
         planned_s -= excess_s
     if begun is not None and (again_s := begun.seconds + planned_s - expected_s) > 0:
-        more = _cut(begun, min(again_s, begun.seconds), "begun anew", repair.fault)
+        more = _cut(begun, min(again_s, begun.seconds), "begun anew", repair.fault, begun.text)
         found = [part for part in found if part is not begun] + more
     return _sort(found)
 
 
-def _cut(part: Part, seconds: float, cause: Cause, fault: int | None) -> list[Part]:
-    """A part, of which so many seconds have another cause."""
+def _charge_detour(
+    run: Run, task: Task, parts: tuple[Part, ...], detour: Detour
+) -> tuple[Part, ...]:
+    """Charge what the task's bytes took longer to the fault behind the loss in its plan."""
+    longest = next((part for part in parts if part.cause == "rate"), None)
+    planned_s = sum(part.seconds for part in parts if part.cause in PLANNED)
+    if longest is None or (excess_s := min(planned_s - detour.usual_s, longest.seconds)) <= 0:
+        return parts
+    fault = run.faults.find_behind(detour.cause, (), (task.started.t_ns, task.started.t_ns))
+    more = _cut(longest, excess_s, "longer plan", fault, detour.without)
+    return _sort([part for part in parts if part is not longest] + more)
+
+
+def _cut(part: Part, seconds: float, cause: Cause, fault: int | None, text: str) -> list[Part]:
+    """A part, of which so many seconds have another cause, with this text."""
     share = seconds / part.seconds
     left_s, size = part.seconds - seconds, part.bytes * share
     left = [replace(part, seconds=left_s, bytes=part.bytes - size)] if left_s > 0 else []
-    return [*left, replace(part, cause=cause, seconds=seconds, bytes=size, fault=fault)]
+    return [*left, Part(cause, seconds, part.where, fault, size, text)]
 
 
 def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
@@ -350,7 +383,9 @@ def explain_tasks(
 
     `tasks` is the table of tasks, which has what was expected of them.
     """
-    return _explain(scenario, history, _list_expected(tasks), find_waits(history), numbers)
+    expected_s = _list_expected(tasks)
+    detours = find_detours(scenario, history, expected_s)
+    return _explain(scenario, history, expected_s, find_waits(history), numbers, detours)
 
 
 def explain_latest(
@@ -358,13 +393,17 @@ def explain_latest(
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
     expected_s, waits = _list_expected(tasks), find_waits(history)
+    detours = find_detours(scenario, history, expected_s)
+    usual_s = {number: detour.usual_s for number, detour in detours.items()}
     lost_s = {
-        task.number: _measure_lost_s(task, usual_s, waits.get(task.number))
-        for task, usual_s in zip(history.tasks, expected_s, strict=True)
+        task.number: _measure_lost_s(
+            task, usual_s.get(task.number, planned_s), waits.get(task.number)
+        )
+        for task, planned_s in zip(history.tasks, expected_s, strict=True)
         if task.end_ns is not None
     }
     worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
-    found = _explain(scenario, history, expected_s, waits, worst)
+    found = _explain(scenario, history, expected_s, waits, worst, detours)
     return sorted(found, key=lambda each: worst.index(each.task.number))
 
 
@@ -382,6 +421,7 @@ def _explain(
     expected_s: Sequence[float],
     waits: Mapping[int, Wait],
     numbers: Collection[int],
+    detours: Mapping[int, Detour],
 ) -> list[Explanation]:
     run = Run(
         history,
@@ -393,8 +433,8 @@ def _explain(
         scenario.failover.backup or "",
     )
     return [
-        explain(run, task, usual_s, waits.get(task.number))
-        for task, usual_s in zip(history.tasks, expected_s, strict=True)
+        explain(run, task, planned_s, waits.get(task.number), detours.get(task.number))
+        for task, planned_s in zip(history.tasks, expected_s, strict=True)
         if task.number in numbers and task.duration_s is not None
     ]
 

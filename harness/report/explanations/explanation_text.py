@@ -9,9 +9,9 @@ from rich.table import Table
 
 from trunkline.harness.config.units import count_of, short_size
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.abandonment import Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
-from trunkline.harness.report.explanations.missing import Missing
 from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
@@ -34,7 +34,7 @@ TEXTS = {
     "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show: "
     "no fault explains it",
     "repair": "the task {text}",
-    "longer plan": "the plan after the repair takes longer: {where} carried {size} more",
+    "longer plan": "the plan {text} takes longer: {where} carried {size} more",
     "begun anew": "the task ran before {text} began, and took its expected time again after it",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
@@ -57,7 +57,7 @@ CAUSES = {
     "queueing": "Queues, and TCP's control of its rate,",
     "unexplained": "A rest that no fault explains",
     "repair": "A repair",
-    "longer plan": "A longer plan after a repair",
+    "longer plan": "A longer plan",
     "begun anew": "What a repair began anew",
     "contribution": "Contributions",
     "installation": "The installation of the result",
@@ -152,6 +152,11 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
         yield _describe_own(found, least_s)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
+    if found.made_up_s >= LEAST_S and not found.failures:
+        who = f"fault {next(iter(found.costs_s))}" if len(found.costs_s) == 1 else "faults"
+        cost_s = sum(found.costs_s.values())
+        made_up = f"The task made up for {found.made_up_s:.3f} s of that"
+        yield f"{made_up}, so {who} cost it {cost_s:.3f} s."
 
 
 def _describe_own(found: Explanation, least_s: float) -> str:

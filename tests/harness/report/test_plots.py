@@ -123,7 +123,7 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     assert lower.get_xlabel() == "number of the task, in order of start"
     lines = {line.get_label(): list(line.get_ydata()) for line in upper.lines}
     assert lines == {
-        "lower bound (cut)": [0.5, 0.5, 0.5],
+        "lower bound": [0.5, 0.5, 0.5],
         "estimate + latency": [1.1, 1.1, 1.1],
         "measured": [1.27, 0.78],
         "until abandoned": [2.0],

@@ -345,12 +345,12 @@ def test_the_figure_of_task_times_marks_what_is_expected_and_the_bound(trials):
     cells = summarize(trials, KEYS[:1]).assign(estimate_s=0.5, latency_s=0.1, bound_s=0.25)
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
     marks = {line.get_label(): [*line.get_ydata()] for line in figure.axes[0].lines}
-    assert (marks["estimate + latency"], marks["lower bound (cut)"]) == ([0.6], [0.25])
+    assert (marks["estimate + latency"], marks["lower bound"]) == ([0.6], [0.25])
     places = {line.get_label(): line.get_xdata() for line in figure.axes[0].lines}
-    assert places["estimate + latency"][0] > places["lower bound (cut)"][0]  # beside the mean
+    assert places["estimate + latency"][0] > places["lower bound"][0]  # beside the mean
     (legend,) = figure.legends
     words = [text.get_text() for text in legend.get_texts()]
-    assert words == ["estimate + latency", "lower bound (cut)"]
+    assert words == ["estimate + latency", "lower bound"]
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "rounds", "rounds per worker")
     assert not figure.legends
 

@@ -30,8 +30,8 @@ FEW = 3
 
 
 MARKS: Mapping[str, tuple[str, str]] = {
-    "estimate": ("cross", "expected: the plan's time in the fluid model, and latency"),
-    "bound": ("tick", "bound: no plan is faster"),
+    "estimate": ("cross", "estimate + latency: the plan's time in the fluid model"),
+    "bound": ("tick", "lower bound: no plan could be faster"),
 }
 """Marks beside a mean -> their shapes and meanings."""
 

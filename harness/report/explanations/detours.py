@@ -1,0 +1,140 @@
+"""What plans take longer because the controller knew of lost sites or links (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trunkline.agents.events.causes import LinkBroke, SiteLost
+from trunkline.agents.events.connection_events import (
+    BackupStoodDown,
+    BackupTookOver,
+    LossesReported,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.planning.plan import PlanError
+from trunkline.agents.policies.policy import Start
+from trunkline.harness.config.units import count_of
+from trunkline.harness.record.history import History
+from trunkline.harness.report.tables.forecasts import make_forecaster
+from trunkline.harness.scenario.planning import create_driver
+from trunkline.harness.scenario.settings import Scenario
+
+NAMED = 3
+"""The most lost sites, or links, that are named."""
+
+LEAST_S = 0.001
+"""A plan that takes longer by less than this takes as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """A task was planned without sites or links, and would take `usual_s` with all of them.
+
+    Attributes:
+        without: what its plan does without, in words.
+        cause: the loss of the first of them.
+    """
+
+    usual_s: float
+    without: str
+    cause: SiteLost | LinkBroke
+
+
+@dataclass(slots=True)
+class _Losses:
+    """The sites and links that the controller counts as lost."""
+
+    sites: dict[str, None] = field(default_factory=dict)
+    reported: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def take(self, event: Event) -> None:
+        """Take in the next event."""
+        match event:
+            case WorkerLost():
+                self.sites[event.worker] = None
+            case WorkerFound():
+                self.sites.pop(event.worker, None)
+            case LossesReported():
+                self.reported[event.worker] = event.lost
+            case BackupTookOver() | BackupStoodDown():
+                self.sites.clear()
+                self.reported.clear()
+
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """The lost links between sites that are not lost, in the order of reports."""
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for site, lost in self.reported.items():
+            for other in lost:
+                if not {site, other} & self.sites.keys():
+                    found.setdefault(frozenset((site, other)), (site, other))
+        return [*found.values()]
+
+    @property
+    def cause(self) -> SiteLost | LinkBroke | None:
+        """The loss of a site or, if none is lost, of a link."""
+        if self.sites:
+            return SiteLost(next(iter(self.sites)))
+        return LinkBroke(self.links[0]) if self.links else None
+
+    def describe(self) -> str:
+        """What a plan does without, in words."""
+        links = [f"{a} <-> {b}" for a, b in self.links]
+        told = []
+        for kind, names in (("site", [*self.sites]), ("link", links)):
+            more = len(names) - NAMED
+            told += names[:NAMED]
+            told += [count_of(more, f"other {kind}")] if more > 0 else []
+        return f"without {' and '.join(filter(None, (', '.join(told[:-1]), told[-1])))}"
+
+
+def find_detours(
+    scenario: Scenario, history: History, expected_s: Sequence[float]
+) -> dict[int, Detour]:
+    """The detours of tasks, by number; `expected_s` is what the plan of each was to take.
+
+    Plans that follow measured rates are left out: theirs differ for other reasons.
+    """
+    if scenario.scheme.rates == "measured":
+        return {}
+    losses, found, plan_usual = _Losses(), {}, _make_planner(scenario)
+    planned_s = {
+        task.number: usual_s for task, usual_s in zip(history.tasks, expected_s, strict=True)
+    }
+    for event in history.events:
+        losses.take(event)
+        if isinstance(event, TaskStarted) and (cause := losses.cause) is not None:
+            usual_s = plan_usual(event)
+            if planned_s.get(event.task, math.nan) > usual_s + LEAST_S:
+                found[event.task] = Detour(usual_s, losses.describe(), cause)
+    return found
+
+
+def _make_planner(scenario: Scenario) -> Callable[[TaskStarted], float]:
+    """A function that gives the expected time of a task with all sites and links; NaN if none."""
+    forecast, planner = make_forecaster(scenario), create_driver(scenario).planner
+    plans: dict[Hashable, Mapping[str, Any] | None] = {}
+
+    def plan(started: TaskStarted) -> Mapping[str, Any] | None:
+        roles = started.group, started.weights, started.scale, started.roles
+        try:
+            return planner.plan(Start.of(*roles), started.task).to_json()
+        except PlanError:
+            return None
+
+    def plan_usual(started: TaskStarted) -> float:
+        key = started.group, tuple(started.weights), started.roles
+        if key not in plans:
+            plans[key] = plan(started)
+        if (forest := plans[key]) is None:
+            return math.nan
+        found = forecast(replace(started, forest=forest))
+        return found.estimate_s + found.latency_s
+
+    return plan_usual
