@@ -247,6 +247,16 @@ def describe_key(key: str) -> str:
     return KEY_WORDS.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
+def name_keys(keys: Sequence[str]) -> list[str]:
+    """The heads of the keys' columns: the last part of each, or the whole key if that is unclear.
+
+    A place in a list, as `timeline[0].do` has one, is unclear unless KEY_WORDS has words for it.
+    """
+    words = {key: KEY_WORDS.get(key, key) if "[" in key else key.rpartition(".")[2] for key in keys}
+    taken = ["trials", *words.values()]
+    return [key if taken.count(word) > 1 else word for key, word in words.items()]
+
+
 def name_cells(cells: pd.DataFrame, keys: Sequence[str]) -> list[str]:
     """A name for each cell: the value of the varied key, or `plan crew, group size p 3`."""
     rows = format_keys(cells, keys)

@@ -558,7 +558,7 @@ def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypat
     code, out, _ = command(scenario, *vary, "--jobs", 2, capsys=capsys)
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
-        ["scheme.plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
+        ["plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
         ["ratios", "are"], ["results", "comparisons/three"], ["figures", "comparisons/three/plots"],
     ]  # fmt: skip
     plots = [file.stem for file in (tmp_path / "comparisons/three/plots").glob("*.pdf")]
