@@ -150,7 +150,7 @@ def make_cells(
     """What the page shows of all trials; `varied` are all keys, `keys` those that are shown."""
     heads, rows = format_cells(cells, keys)
     names = comparison.name_cells(cells, keys)
-    listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
+    listed = comparison.list_identical, mixed_machines.list_mixed
     remarks = [
         *comparison.list_notes(trials),
         *comparison.list_lacks(cells, names),
@@ -169,6 +169,7 @@ def make_cells(
         missing=int((trials["verdict"] == "missing").sum()),
         command=command,
         reference=_describe_reference(cells, keys, heads),
+        problems=list(comparison.list_bad_trials(trials, keys)),
     )
 
 

@@ -595,7 +595,10 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     ):
         log = change(log)
     (tmp_path / "1" / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    (tmp_path / "1" / "report.html").touch()
     outputs.compare([tmp_path / "0", tmp_path / "1"], tmp_path / "page.html")
+    found = re.findall(r'href="([^#"][^"]*)"', (tmp_path / "page.html").read_text())
+    assert found[-1] == "1/report.html"
     made = Page((tmp_path / "page.html").read_text())
     name = "2: seed 2 (by hand, real clock)"
     by_hand = "by hand: outage oslo rome both blackhole at 0.290 s; run ended at 4.190 s"
@@ -669,7 +672,11 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     means += [Mean("later", nan, nan, nan, (), ended=False)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
     cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics * 2, missing=3)
+    cells = replace(cells, problems=[("fail: ring seed 3: few", "runs/ring 3/1"), ("error: a", "")])
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
+    text = (tmp_path / "page.html").read_text()
+    assert '<li>fail: ring seed 3: few: <a href="runs/ring%203/1/report.html">' in text
+    assert "<li>error: a</li>" in text
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "Table of means", "First trial"]
@@ -685,7 +692,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
-    assert "1: CREW" in made.texts["th"]
+    assert "1: CREW" in made.texts["a"]
     assert f"fail: {NASTY}" in made.text("li")
 
 
@@ -895,7 +902,7 @@ def test_means_of_one_scenario_have_its_name_and_are_compared_with_nothing(tmp_p
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["three"])
     made = Page((tmp_path / "page.html").read_text())
     assert "100 trials. After the means, the first trial." in made.texts["p"]
-    assert "1: three" in made.texts["th"]
+    assert "1: three" in made.texts["a"]
     assert "relative to run 1" not in made.texts["th"]
     assert "ratio" not in made.text("p")
     assert "What differs" not in made.texts["h2"]

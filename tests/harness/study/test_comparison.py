@@ -124,6 +124,10 @@ def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
     assert list(comparison.list_problems(trials, KEYS)) == [
         "fail: scheme.plan=ring scheme.p=10 seed 7: runs/ring-10-0"
     ]
+    trials.loc[trials["verdict"] == "fail", "error"] = "bytes: few\narrived"
+    assert list(comparison.list_problems(trials, KEYS, "out/three")) == [
+        "fail: scheme.plan=ring scheme.p=10 seed 7: bytes: few arrived: out/three/runs/ring-10-0"
+    ]
 
 
 def test_trials_that_came_out_alike_are_named(trials):

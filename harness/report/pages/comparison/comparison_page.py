@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,9 @@ from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.markup import Child, Html, join, keep_words, make_table, tag
 from trunkline.harness.report.pages.run_page import list_facts, write_text
 from trunkline.harness.report.run_data import RunData
+
+REPORT = "report.html"
+"""The page in a run's folder."""
 
 DRAWN = 16
 """The number of runs in pictures; tables show all runs."""
@@ -63,6 +67,7 @@ class Cells:
         missing: the number of trials that have not ended.
         command: what made it, and makes it again.
         reference: the cell whose ratios are 1, in words; empty without ratios.
+        problems: a line for every trial that did not pass, and its folder beside the page if any.
     """
 
     name: str
@@ -78,18 +83,21 @@ class Cells:
     missing: int = 0
     command: str = ""
     reference: str = ""
+    problems: Sequence[tuple[str, str]] = ()
 
 
 def write_page(
     folders: Sequence[Path],
     each: Sequence[RunData],
-    cells: Cells | None = None,
-    labels: Sequence[str] = (),
+    cells: Cells | None,
+    labels: Sequence[str],
+    files: Sequence[str],
 ) -> str:
     """The page of the runs in these folders; the first run is the baseline.
 
-    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs. A run
-    has the same colour in all pictures, which is that of its cell.
+    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs, and
+    `files` their own pages, as seen from this one, or empty. A run has the same colour in all
+    pictures, which is that of its cell.
     """
     found = [RunInputs.of(data) for data in each]
     names = _name_runs(folders, each, found, labels)
@@ -130,7 +138,7 @@ def write_page(
     ]
     with_curves = bool(cells and cells.curves)
     parts += [
-        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens)),
+        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens, files)),
         Section("times", "Task times", [_draw_times(drawn, classes)]),
         Section("progress", "Progress", [_draw_progress(drawn, classes)]),
         Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn, classes)]),
@@ -206,9 +214,18 @@ def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
     shown.append(tag("p", words))
     if any(head.startswith("rounds") for head in cells.heads):
         shown.append(tag("p", ROUNDS))
-    if cells.remarks:
-        shown.append(tag("ul", [tag("li", text) for text in cells.remarks]))
-    return shown
+    told = [tag("li", *_link_run(text, run)) for text, run in cells.problems]
+    told += [tag("li", text) for text in cells.remarks]
+    return [*shown, tag("ul", told) if told else None]
+
+
+def _link_run(text: str, run: str) -> list[Child]:
+    """A text on a run, with a link to its page if it has a folder."""
+    return [text, ": ", _link(run, f"{run}/{REPORT}")] if run else [text]
+
+
+def _link(text: str, file: str) -> Html:
+    return tag("a", text, href=quote(file))
 
 
 def _cut_name(name: str) -> Child:
@@ -269,8 +286,10 @@ def _name_runs(
     ]
 
 
-def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> list[Child]:
-    """A table with a row for each run."""
+def _write_runs(
+    runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], files: Sequence[str]
+) -> list[Child]:
+    """A table with a row for each run, whose name is a link to its page."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
              "rounds per worker", "payload", "last accuracy", "time to the target")  # fmt: skip
@@ -278,9 +297,10 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
     first, *_ = givens.values()
+    linked = [_link(name, file) if file else name for name, file in zip(runs, files, strict=True)]
     rows = [
-        [name, *_write_row(data, givens[name].list_differences(first), mean_s, base_s)]
-        for (name, data), mean_s in zip(runs.items(), means_s, strict=True)
+        [name, *_write_row(data, givens[key].list_differences(first), mean_s, base_s)]
+        for (key, data), name, mean_s in zip(runs.items(), linked, means_s, strict=True)
     ]
     numeric = [column for column, head in enumerate(heads) if head not in words]
     return _tabulate(heads, rows, "runs", 1, numeric)
