@@ -31,6 +31,7 @@ from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.overlay import overlay_section, site_layout
 from trunkline.harness.report.overlay.link_load import compute_loads
 from trunkline.harness.report.pages import (
@@ -41,6 +42,7 @@ from trunkline.harness.report.pages import (
     sites_section,
 )
 from trunkline.harness.report.pages.charts import Frame, Scale
+from trunkline.harness.report.pages.comparison import common_faults
 from trunkline.harness.report.pages.comparison.comparison_page import Cells
 from trunkline.harness.report.pages.comparison.differences import RunInputs, write_warning
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, write_section
@@ -607,12 +609,41 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
     assert "Run 2: differs from run 1 in: seed, clock" in made.texts["li"]
     assert made.texts["li"].count(name) == 3
-    assert made.texts["th"].count(name) == 1
+    assert made.texts["a"].count(name) == 1
     outputs.build(tmp_path / "1")
     alone = Page((tmp_path / "1" / "report.html").read_text())
     assert "outage oslo rome both blackhole, by hand" in alone.texts["td"]
     assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
+
+
+def test_faults_that_all_runs_have_are_named_above_and_in_the_chart_of_progress(
+    tmp_path: Path,
+) -> None:
+    compared(tmp_path, ("seed: 1", "seed: 2"))
+    folders = [tmp_path / "0", tmp_path / "1"]
+    outage = {"verb": "outage", "targets": ["oslo -> rome"], "text": "outage oslo rome for 1 s"}
+    for number, folder in enumerate(folders):
+        log = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        log = added(500, "runner", "fault_started", **outage, fault=0, asked=False)(log)
+        also = {**outage, "text": "outage oslo rome for 9 s"}
+        log = added(900 + number, "runner", "fault_started", **also, fault=1, asked=False)(log)
+        log = added(1500 + number, "runner", "fault_ended", fault=0)(log)
+        (folder / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+        shutil.copy(folder / "resolved.yaml", folder / "scenario.yaml")
+    histories = [outputs.read(folder).history for folder in folders]
+    (fault,) = common_faults.find(histories)
+    assert fault.end_ns == histories[1].faults[0].end_ns
+    cells = Cells("three", ["seed", "trials"], [["1", "1"], ["2", "1"]], ["seed"], 2)
+    outputs.compare(folders, tmp_path / "page.html", cells, ["1", "2"])
+    text = (tmp_path / "page.html").read_text()
+    assert f"Fault in all: outage oslo rome for 1 s, {describe_span(fault)}." in Page(text).text(
+        "p"
+    )
+    progress = text.partition("Completed tasks of every run over time")[2].partition("</svg>")[0]
+    assert "0: outage oslo rome for 1 s" in progress
+    assert progress.count("fill-band") == 1
+    assert "for 9 s" not in progress
 
 
 def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> None:
