@@ -713,7 +713,8 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert made.texts["h2"][:3] == ["Means", "Table of means", "First trial"]
     what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of 1."
     assert what in made.text("p")
-    assert made.texts["p"].count("Each variant has the same colour in all pictures.") == 1
+    colours = "Each variant has the same colour in all pictures of this page."
+    assert made.texts["p"].count(colours) == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
     names = ["CREW", "ring", "torch", "later"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.markers import CARETDOWN
 from rich.console import Console
 
+from trunkline.harness.report.pages.comparison import means_section
 from trunkline.harness.report.pages.comparison.means_section import (
     format_interval,
     format_number,
@@ -223,6 +224,17 @@ def test_the_chart_of_means_has_the_ratios_of_the_table(trials):
     one = trials[(trials["scheme.plan"] == "crew") & (trials["scheme.p"] == "5")]
     found = comparison.list_metrics(one, summarize(one, KEYS), KEYS, ["crew"])
     assert {each.ratio for metric in found for each in metric.means} == {""}
+
+
+def test_the_page_says_what_colours_stand_for_in_figures_of_two_keys(trials):
+    def coloured(some, keys):
+        made = comparison_tables.make_cells("t", keys, "", some, summarize(some, keys), keys)
+        (words, *_) = means_section.write_section(made.metrics, coloured=made.coloured)
+        return "In the figures of plots/, a colour stands for the plan." in str(words)
+
+    assert coloured(trials, KEYS)
+    one = trials[trials["scheme.p"] == "5"].drop(columns="scheme.p")
+    assert not coloured(one, KEYS[:1])
 
 
 def test_only_keys_and_numbers_that_tell_something_have_columns(trials):

@@ -66,6 +66,7 @@ class Cells:
         missing: the number of trials that have not ended.
         command: what made it, and makes it again.
         reference: the cell whose ratios are 1, in words; empty without ratios.
+        coloured: what the colours of the figures for print stand for, if not for the variant.
         problems: a line for every trial that did not pass, and its folder beside the page if any.
     """
 
@@ -82,6 +83,7 @@ class Cells:
     missing: int = 0
     command: str = ""
     reference: str = ""
+    coloured: str = ""
     problems: Sequence[tuple[str, str]] = ()
 
 
@@ -202,7 +204,8 @@ def _describe(cells: Cells, shown: int, predicted: bool) -> str:
 
 
 def _write_means(cells: Cells, predicted: bool) -> list[Child]:
-    return means_section.write_section(cells.metrics, predicted, cells.reference)
+    words = cells.reference, cells.coloured
+    return means_section.write_section(cells.metrics, predicted, *words)
 
 
 def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
