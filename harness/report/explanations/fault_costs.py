@@ -154,7 +154,8 @@ def _describe_alone(fault: Disturbance, history: History) -> str:
         return ""
     of_run = Counter(event.site for event in alone)
     sites = [
-        f"{site} did {count_of(n, 'round')} alone{f' (of {of_run[site]} in all)' * (of_run[site] > n)}"
+        f"{site} did {count_of(n, 'round')} alone"
+        + f" (of {of_run[site]} in all)" * (of_run[site] > n)
         for site, n in rounds.most_common(NAMED)
     ]
     left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)

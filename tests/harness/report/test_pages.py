@@ -914,6 +914,7 @@ def test_means_have_an_axis_from_0_and_an_arrow_where_it_cuts_an_interval(
         ("2 sites, 3 senders, 4 Bytes", []),
         ("1.82 (1.62 to 2.04)", ["(1.62 to 2.04)"]),
         ("(an outage for 3 s).", ["3 s)."]),
+        ("tasks 3 (1.500 s), [n1 -> n2]", ["(1.500 s),", "[n1 -&gt; n2]"]),
         ("0.75 ± 0.021", ["0.75 ± 0.021"]),
         ("<b> -> <i>", ["&lt;b&gt; -&gt; &lt;i&gt;"]),
     ],
