@@ -142,10 +142,6 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
     told = [group for group in groups if _sum_s(group) >= least_s][:TOLD]
     for group in told:
         yield _describe_group(group, history)
-        fault, took_s = group[0].fault, _sum_s(group)
-        if fault is not None and (cost_s := found.costs_s[fault]) <= took_s - LEAST_S:
-            counted = f"Of these {took_s:.3f} s, only {cost_s:.3f} s count as its cost"
-            yield f"{counted}: the task made up for the rest."
     other_s = sum(map(_sum_s, groups)) - sum(map(_sum_s, told))
     if abs(found.own_s) >= LEAST_S:
         yield _describe_own(found, least_s)

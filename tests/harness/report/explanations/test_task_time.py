@@ -90,7 +90,7 @@ def explain_parts(expected_s: float) -> Explanation:
 
 
 def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
-    slow = replace(explain_parts(1.0), lost_s=5.0)
+    slow = explain_parts(1.0)
     assert slow.main_s == pytest.approx(3.0)
     said = summarize(slow, history())
     assert said.partition("expected (1.000 s). ")[2] == (
@@ -119,8 +119,6 @@ def test_most_of_a_task_that_was_not_slow_is_what_a_fault_cost_it_or_one_part() 
     assert usual.main_s == pytest.approx(3.0) and usual.is_disturbed and not usual.is_slow
     said = summarize(usual, history())
     assert "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the " in said
-    counted = "Of these 3.000 s, only 0.857 s count as its cost: the task made up for the rest."
-    assert counted in said and usual.costs_s[3] == pytest.approx(3.0 / 3.5)
     assert said.endswith("Its own bytes, with propagation, took 4.000 s less than expected.")
     parts = tuple(replace(part, fault=None) for part in usual.parts)
     calm = replace(usual, parts=parts, main=parts[0])
