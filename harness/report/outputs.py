@@ -8,6 +8,7 @@ original `scenario.yaml`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -134,7 +135,10 @@ def compare(
     Raises what `read` raises, and StoreError if the page cannot be written.
     """
     folders = [each.resolve() for each in run_dirs]
-    text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells, labels)
+    here = page_file.parent.resolve()
+    pages = [each / comparison_page.REPORT for each in folders]
+    files = [os.path.relpath(each, here) if each.exists() else "" for each in pages]
+    text = comparison_page.write_page(folders, list(map(read, run_dirs)), cells, labels, files)
     RunFolder(page_file.parent).write_text(page_file.name, text)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -247,6 +248,16 @@ def describe_key(key: str) -> str:
     return KEY_WORDS.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
+def name_keys(keys: Sequence[str]) -> list[str]:
+    """The heads of the keys' columns: the last part of each, or the whole key if that is unclear.
+
+    A place in a list, as `timeline[0].do` has one, is unclear unless KEY_WORDS has words for it.
+    """
+    words = {key: KEY_WORDS.get(key, key) if "[" in key else key.rpartition(".")[2] for key in keys}
+    taken = ["trials", *words.values()]
+    return [key if taken.count(word) > 1 else word for key, word in words.items()]
+
+
 def name_cells(cells: pd.DataFrame, keys: Sequence[str]) -> list[str]:
     """A name for each cell: the value of the varied key, or `plan crew, group size p 3`."""
     rows = format_keys(cells, keys)
@@ -334,8 +345,14 @@ def has_only_missed(trials: pd.DataFrame) -> bool:
     return bool((trials["verdict"].isin(COUNTED) | (trials[EXPECTATIONS] == MISSED)).all())
 
 
-def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
-    """A line for every trial that did not pass: its outcome, cell, seed, and reason or folder.
+def list_problems(trials: pd.DataFrame, keys: Sequence[str], folder: str = "") -> Iterator[str]:
+    """The lines of `list_bad_trials`, with the folders of runs, which are in this one."""
+    for text, run in list_bad_trials(trials, keys):
+        yield f"{text}: {PurePath(folder, run)}" if run else text
+
+
+def list_bad_trials(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """A line for every trial that did not pass: outcome, cell, seed, and reason; and its folder.
 
     If several keys vary, trials that missed an expectation are in maps, and only counted. So are
     trials that have not been carried out.
@@ -343,18 +360,19 @@ def list_problems(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
     bad = trials[~trials["verdict"].isin(COUNTED)]
     if missing := int((bad["verdict"] == "missing").sum()):
         which = f"{missing} of {count_of(len(trials), 'trial')}"
-        yield f"{which} have not ended: the same command continues"
+        yield f"{which} have not ended: the same command continues", ""
         bad = bad[bad["verdict"] != "missing"]
     if EXPECTATIONS in trials and sum(trials[key].nunique() > 1 for key in keys) > 1:
         missed = bad[EXPECTATIONS] == MISSED
         if missed.any():
             which = count_of(int(missed.sum()), "trial")
-            yield f"{which} missed expectations: tables/trials.csv has the folders"
+            yield f"{which} missed expectations: tables/trials.csv has the folders", ""
         bad = bad[~missed]
     for row in bad.to_dict("records"):
         cell = " ".join(f"{key}={row[key]}" for key in keys)
-        why = " ".join(str(row["error"]).split()) or row["run"]
-        yield f"{row['verdict']}: {cell} seed {row['seed']}: {why}".replace(":  ", ": ")
+        why = " ".join(str(row["error"]).split())
+        words = [f"{row['verdict']}: {cell} seed {row['seed']}".replace(":  ", ": "), why]
+        yield ": ".join(filter(None, words)), row["run"]
 
 
 def list_lacks(cells: pd.DataFrame, names: Sequence[str]) -> Iterator[str]:

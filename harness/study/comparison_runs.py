@@ -25,7 +25,7 @@ from typing import Any
 
 import pandas as pd
 
-from trunkline.harness.checks.verdict import EXPECTED
+from trunkline.harness.checks.verdict import EXPECTED, Verdict
 from trunkline.harness.config.document import Problem, ScenarioErrors
 from trunkline.harness.live.sweep_progress import Running, SweepProgress
 from trunkline.harness.record.run_folder import RunFolder
@@ -393,6 +393,8 @@ def _make_row(
     if row.get("by_hand") and row["verdict"] == "pass":  # it no longer represents its cell
         row["verdict"], error = "unknown", f"by hand: {row['by_hand']}"
         row |= {EXPECTATIONS: ""} if EXPECTATIONS in row else {}
+    elif not error:
+        error = "".join(Verdict.of_json({"checks": (), **judged}).problems[:1])
     row |= finished_runs.describe_machine(run_dir)
     return {**row, "run": str(run_dir.relative_to(folder)), "error": error}
 

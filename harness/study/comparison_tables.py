@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -43,6 +44,12 @@ RATIOS: Mapping[str, tuple[str, str]] = {
 RATIO = "ratio of "
 """How the titles of columns of ratios begin."""
 
+GAP = 2
+"""Letters between two columns of the terminal's table."""
+
+HEAD = 10
+"""The letters that the head of a column there may have in a line, if they do not fit elsewhere."""
+
 PLACE = "place"
 """The number of a cell's row, from 0, beside its numbers."""
 
@@ -55,17 +62,61 @@ def draw_table(cells: pd.DataFrame, keys: Sequence[str]) -> Group:
         for n in range(len(keys) + 1, len(heads))
         if len(rows) > 1 and len({row[n] for row in rows}) == 1
     ]
-    shown = Table(box=None, padding=(0, 2, 0, 0))
     left = [n for n in range(len(heads)) if n not in same]
-    for n in left:
-        shown.add_column(heads[n], justify="right" if n > len(keys) else "left")
-    for row in rows:
-        shown.add_row(*(row[n].replace("[", r"\[") for n in left))
+    shown = _Fitted([heads[n] for n in left], [[row[n] for n in left] for row in rows], len(keys))
     words = "; ".join(f"{heads[n]}: {rows[0][n]}" for n in same)
     lines = [Text(f"the same in all: {words}")] if same else []
     if reference := _describe_reference(cells, keys, heads):
         lines.append(Text(f"ratios are taken trial by trial; 1 is {reference}"))
     return Group(shown, *lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """A table that is cut into tables below each other where the terminal is too narrow for it.
+
+    Each of them begins with the first `names` columns. Cells of numbers have one line.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | str]:
+        """Draw the tables, with an empty line between them."""
+        names = range(self.names)
+        widths = [self._measure(n, len(self.heads[n])) for n in range(len(self.heads))]
+        if sum(widths) + GAP * len(widths) > options.max_width:
+            widths = [self._measure(n, HEAD) for n in range(len(self.heads))]
+        room = options.max_width - sum(
+            min(widths[n], options.max_width // (2 * self.names)) + GAP for n in names
+        )
+        parts: list[list[int]] = [[]]
+        for n in range(self.names, len(self.heads)):
+            if parts[-1] and sum(widths[m] + GAP for m in (*parts[-1], n)) > room:
+                parts.append([])
+            parts[-1].append(n)
+        for part in parts:
+            if part is not parts[0]:
+                yield ""
+            shown = Table(box=None, padding=(0, GAP, 0, 0))
+            for n in (*names, *part):
+                is_name = n < self.names
+                shown.add_column(
+                    self.heads[n],
+                    justify="left" if n <= self.names else "right",
+                    overflow="fold",
+                    width=None if is_name else min(widths[n], options.max_width),
+                )
+            for row in self.rows:
+                shown.add_row(*(row[n].replace("[", r"\[") for n in (*names, *part)))
+            yield shown
+
+    def _measure(self, column: int, least: int) -> int:
+        """The letters that a column needs: `least` for its head, which may have several lines."""
+        head = self.heads[column]
+        words = [min(len(head), least), *map(len, head.split())]
+        return max(*words, *(len(row[column]) for row in self.rows))
 
 
 def _describe_reference(cells: pd.DataFrame, keys: Sequence[str], heads: Sequence[str]) -> str:
@@ -85,7 +136,7 @@ def format_cells(cells: pd.DataFrame, keys: Sequence[str]) -> tuple[list[str], l
         [*names, _format_verdicts(row), *(text({**row, PLACE: n}) for _, text in columns)]
         for n, (row, names) in enumerate(named)
     ]
-    return [*keys, "trials", *(title for title, _ in columns)], rows
+    return [*comparison.name_keys(keys), "trials", *(title for title, _ in columns)], rows
 
 
 def make_cells(
@@ -99,7 +150,7 @@ def make_cells(
     """What the page shows of all trials; `varied` are all keys, `keys` those that are shown."""
     heads, rows = format_cells(cells, keys)
     names = comparison.name_cells(cells, keys)
-    listed = comparison.list_problems, comparison.list_identical, mixed_machines.list_mixed
+    listed = comparison.list_identical, mixed_machines.list_mixed
     remarks = [
         *comparison.list_notes(trials),
         *comparison.list_lacks(cells, names),
@@ -118,6 +169,8 @@ def make_cells(
         missing=int((trials["verdict"] == "missing").sum()),
         command=command,
         reference=_describe_reference(cells, keys, heads),
+        coloured=comparison.describe_key(keys[0]) if len(keys) > 1 else "",
+        problems=list(comparison.list_bad_trials(trials, keys)),
     )
 
 
@@ -200,7 +253,7 @@ def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
         mean, low, high = (row[f"{column}{kind}{end}"] for end in ("", "_low", "_high"))
         shown = "-" if np.isnan(mean) else format_ratio(mean, low, high, _count_passed(row))
         is_reference = kind == "_ratio" and row.get(PLACE, -1) == row.get(REFERENCE)
-        return f"{shown} (reference)" if is_reference and shown == "1" else shown
+        return f"{shown} (ref)" if is_reference and shown == "1" else shown
 
     return text
 

@@ -193,7 +193,7 @@ def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> i
             console.print(text, markup=False)
         for name in spec.elsewhere:
             console.print(f"{name} has another network than the first scenario", markup=False)
-        for text in comparison.list_problems(trials, keys):
+        for text in comparison.list_problems(trials, keys, str(folder)):
             console.print(text, markup=False)
         for text in comparison.list_identical(trials, keys):
             console.print(text, markup=False)

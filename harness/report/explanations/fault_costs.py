@@ -188,15 +188,21 @@ def _describe_alone(fault: Disturbance, history: History) -> str:
     targets = fault.started.targets
     touched = {end for target in targets for end in target.split(" -> ")}
     start_ns, end_ns = fault.started.t_ns, fault.end_ns
+    alone = history.all(RoundAlone)
     rounds = Counter(
         event.site
-        for event in history.all(RoundAlone)
+        for event in alone
         if start_ns <= event.t_ns and (end_ns is None or event.t_ns <= end_ns)
         if CONTROLLER in touched or event.site in touched
     )
     if not rounds:
         return ""
-    sites = [f"{site} did {count_of(n, 'round')} alone" for site, n in rounds.most_common(NAMED)]
+    of_run = Counter(event.site for event in alone)
+    sites = [
+        f"{site} did {count_of(n, 'round')} alone"
+        + f" (of {of_run[site]} in all)" * (of_run[site] > n)
+        for site, n in rounds.most_common(NAMED)
+    ]
     left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
     return f" Meanwhile {', '.join([*sites, *left])}."
 

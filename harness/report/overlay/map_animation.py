@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 from PIL import Image
 
@@ -47,6 +48,9 @@ FAULT_LETTERS = 44
 
 LETTERS = 12.5
 """The size of the names of sites in pixels."""
+
+HALO = 3.0
+"""The width of the edge of names, in the colour of the background: links pass behind them."""
 
 ALIGNMENTS = {"middle": "center", "": "left", "end": "right"}
 
@@ -159,7 +163,16 @@ class _Picture:
         for each, label in zip(names, place_names(names, WIDTH, HEIGHT), strict=True):
             if label:
                 side, size = ALIGNMENTS[label.anchor], 0.72 * LETTERS  # points, at 100 per inch
-                axes.text(label.x, label.y, each.text, ha=side, size=size, weight="bold", zorder=4)
+                axes.text(
+                    label.x,
+                    label.y,
+                    each.text,
+                    ha=side,
+                    size=size,
+                    weight="bold",
+                    zorder=4,
+                    path_effects=[withStroke(linewidth=HALO, foreground="white")],
+                )
         axes.text(20, 30, scenario.name, size=14, weight="bold", va="center")
         _draw_legend(axes, {letter for row in doing for letter in row}, bool(loads.cut.any()))
         axes.add_line(Line2D((20, WIDTH - 20), (HEIGHT - 14,) * 2, color="#e3e7ea", lw=4))

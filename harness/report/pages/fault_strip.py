@@ -79,6 +79,13 @@ class Numbers:
         ]
         return Numbers(x, shown, len(lanes) - len(shown), without)
 
+    @staticmethod
+    def in_time(faults: Sequence[Disturbance], x: Scale) -> Numbers:
+        """Place numbers and texts in lanes, over an axis of time, in letters of narrow windows."""
+        lanes = lay_out(faults, (x.low, x.high), (x.end - x.start) / NUMBER_LETTER)
+        shown = [lane for lane in lanes if lane.text_lane < MAX_NUMBER_LANES]
+        return Numbers(x, shown, len(lanes) - len(shown), ())
+
     @property
     def height(self) -> float:
         """The height of the strip in units of the view box."""

@@ -26,6 +26,9 @@ _WHOLE = re.compile(
 _MARKS = frozenset(",;:.)")
 """What stays with the word before it."""
 
+_OPENING = frozenset("([")
+"""What stays with the word after it."""
+
 LONG_WORD = 40
 """A word with more letters may be broken."""
 
@@ -78,11 +81,14 @@ def keep_together(text: str) -> Html:
     """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval."""
     parts, end = [], 0
     for found in _WHOLE.finditer(text):
-        parts.append(text[end : found.start()])
+        start = found.start()
+        while start > end and text[start - 1] in _OPENING:
+            start -= 1
+        parts.append(text[end:start])
         end = found.end()
         while text[end : end + 1] in _MARKS:
             end += 1
-        parts.append(tag("span", text[found.start() : end], class_="whole"))
+        parts.append(tag("span", text[start:end], class_="whole"))
     return join([*parts, text[end:]])
 
 

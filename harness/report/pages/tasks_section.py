@@ -58,12 +58,13 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     names = tasks["task"].map(str).tolist()
     rows = sorted({row for fault in faults for row in find_rows_during(fault, tasks)})
     x_label = "" if ratios else ORDER
+    failed = list(_name_failed(tasks, expected, completed, upper))
     parts = [
         _draw_bands(rows, upper),
         upper.draw_axes(x_label, "task time (s)", whole_x=True, x_names=names, above=above),
         numbers.draw(24 + above),
         draw(tasks, expected, completed, upper),
-        _name_failed(tasks, expected, completed, upper),
+        failed,
         _draw_ratios(ratio, x, 300 + above, many, took, names, rows) if ratios else None,
     ]
     words = summarize(tasks, took)
@@ -78,16 +79,18 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
         words += f" Numbers from {TASKS_PER_CONTROLLER} are those of the backup controller's tasks."
     picture = charts.draw_picture((462 if ratios else 296) + above, label, *parts, fits=True)
     bands = "during a fault" * bool(rows) + ABOVE * bool(numbers.shown)
-    legend = _write_legend(took, many, bool(expected.notna().any()), bool(completed.all()), bands)
+    lost = "abandoned or unfinished" * (not completed.all())
+    lost += ", with the task's number" * bool(failed)
+    legend = _write_legend(took, many, bool(expected.notna().any()), lost, bands)
     return charts.make_figure(picture, words, legend)
 
 
-def _write_legend(took: str, many: bool, estimated: bool, completed: bool, bands: str) -> Html:
-    """What marks mean; `bands` are words on the bands of faults, if there are any."""
+def _write_legend(took: str, many: bool, estimated: bool, lost: str, bands: str) -> Html:
+    """What marks mean; `lost` are words on tasks without a result, `bands` on those of faults."""
     entries = [("stroke-blue", took)]
     entries += [("stroke-orange", "estimate + latency")] * estimated
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
-    entries += [("stroke-fault", "abandoned or unfinished")] * (not completed)
+    entries += [("stroke-fault", lost)] * bool(lost)
     entries += [("fill-band", bands)] * bool(bands)
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
     return charts.make_legend(entries, "dot", lines, bars={"fill-band"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from trunkline.agents.events.call_events import CallStarted, TimingStopped
 from trunkline.harness.record.hangs import describe_hangs
@@ -20,9 +21,12 @@ from trunkline.harness.report.calls.step_tables import (
 from trunkline.harness.report.calls.steps_section import write_steps
 from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
 from trunkline.harness.report.pages.frame import Section
-from trunkline.harness.report.parts.part import Part
+from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
+
+if TYPE_CHECKING:  # matplotlib takes a second to load
+    from matplotlib.figure import Figure
 
 
 def _has_calls(scenario: Scenario, history: History) -> bool:
@@ -51,6 +55,17 @@ def _write_sections(data: RunData) -> Iterator[Section]:
         yield Section("steps", "Where the time went", content)
 
 
+def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
+    from trunkline.harness.report.calls import call_plots
+
+    found, steps = data.tables["calls"], data.tables["steps"]
+    if len(found):
+        sites, end_s = data.scenario.topology.site_names, data.history.active_end_ns / 1e9
+        clock, faults = data.scenario.clock, data.history.faults
+        yield "calls", call_plots.draw_calls(found, sites, end_s, clock, faults, **width)
+        yield "steps", call_plots.draw_steps(steps, **width)
+
+
 PART = Part(
     applies=_has_calls,
     tables=lambda scenario, history: {
@@ -58,4 +73,5 @@ PART = Part(
         StepRow: tabulate_steps(history, scenario.programs),
     },
     sections=_write_sections,
+    figures=_draw_figures,
 )

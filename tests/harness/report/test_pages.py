@@ -31,6 +31,7 @@ from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.overlay import overlay_section, site_layout
 from trunkline.harness.report.overlay.link_load import compute_loads
 from trunkline.harness.report.pages import (
@@ -41,6 +42,7 @@ from trunkline.harness.report.pages import (
     sites_section,
 )
 from trunkline.harness.report.pages.charts import Frame, Scale
+from trunkline.harness.report.pages.comparison import common_faults
 from trunkline.harness.report.pages.comparison.comparison_page import Cells
 from trunkline.harness.report.pages.comparison.differences import RunInputs, write_warning
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, write_section
@@ -595,7 +597,10 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     ):
         log = change(log)
     (tmp_path / "1" / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    (tmp_path / "1" / "report.html").touch()
     outputs.compare([tmp_path / "0", tmp_path / "1"], tmp_path / "page.html")
+    found = re.findall(r'href="([^#"][^"]*)"', (tmp_path / "page.html").read_text())
+    assert found[-1] == "1/report.html"
     made = Page((tmp_path / "page.html").read_text())
     name = "2: seed 2 (by hand, real clock)"
     by_hand = "by hand: outage oslo rome both blackhole at 0.290 s; run ended at 4.190 s"
@@ -604,12 +609,41 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     assert words.index(f"Run 2: {by_hand}") < words.index("<svg")
     assert "Run 2: differs from run 1 in: seed, clock" in made.texts["li"]
     assert made.texts["li"].count(name) == 3
-    assert made.texts["th"].count(name) == 1
+    assert made.texts["a"].count(name) == 1
     outputs.build(tmp_path / "1")
     alone = Page((tmp_path / "1" / "report.html").read_text())
     assert "outage oslo rome both blackhole, by hand" in alone.texts["td"]
     assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]
+
+
+def test_faults_that_all_runs_have_are_named_above_and_in_the_chart_of_progress(
+    tmp_path: Path,
+) -> None:
+    compared(tmp_path, ("seed: 1", "seed: 2"))
+    folders = [tmp_path / "0", tmp_path / "1"]
+    outage = {"verb": "outage", "targets": ["oslo -> rome"], "text": "outage oslo rome for 1 s"}
+    for number, folder in enumerate(folders):
+        log = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        log = added(500, "runner", "fault_started", **outage, fault=0, asked=False)(log)
+        also = {**outage, "text": "outage oslo rome for 9 s"}
+        log = added(900 + number, "runner", "fault_started", **also, fault=1, asked=False)(log)
+        log = added(1500 + number, "runner", "fault_ended", fault=0)(log)
+        (folder / "events.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+        shutil.copy(folder / "resolved.yaml", folder / "scenario.yaml")
+    histories = [outputs.read(folder).history for folder in folders]
+    (fault,) = common_faults.find(histories)
+    assert fault.end_ns == histories[1].faults[0].end_ns
+    cells = Cells("three", ["seed", "trials"], [["1", "1"], ["2", "1"]], ["seed"], 2)
+    outputs.compare(folders, tmp_path / "page.html", cells, ["1", "2"])
+    text = (tmp_path / "page.html").read_text()
+    assert f"Fault in all: outage oslo rome for 1 s, {describe_span(fault)}." in Page(text).text(
+        "p"
+    )
+    progress = text.partition("Completed tasks of every run over time")[2].partition("</svg>")[0]
+    assert "0: outage oslo rome for 1 s" in progress
+    assert progress.count("fill-band") == 1
+    assert "for 9 s" not in progress
 
 
 def test_a_file_of_ones_own_is_a_difference_of_its_own_where_its_text_is() -> None:
@@ -644,6 +678,11 @@ def test_the_shadow_of_what_can_be_scrolled_is_also_on_code_and_seen_through_a_c
     (rule,) = re.findall(r"\.scroll > svg \{[^}]*\}", plain.text("style"))
     assert rule == ".scroll > svg { mix-blend-mode: var(--blend); }"
     assert ".scroll, pre { --back: var(--paper); overflow-x: auto;" in plain.text("style")
+    (wide,) = re.findall(r"\.scroll:has\(> table\) \{([^}]*)\}", plain.text("style"))
+    # A table that lacks a few pixels takes them from the margin: no shadow would show there.
+    assert {"width: fit-content", "min-width: 100%", "max-width: calc(50% + 50vw - 1.5rem)"} == {
+        *wide.strip(" ;").split("; ")
+    }
     pairs = pairwise(plain.elements)
     assert [(a, b) for (a, of_a), (b, _) in pairs if of_a.get("class") == "scroll" and b == "svg"]
 
@@ -669,13 +708,18 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     means += [Mean("later", nan, nan, nan, (), ended=False)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
     cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics * 2, missing=3)
+    cells = replace(cells, problems=[("fail: ring seed 3: few", "runs/ring 3/1"), ("error: a", "")])
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
+    text = (tmp_path / "page.html").read_text()
+    assert '<li>fail: ring seed 3: few: <a href="runs/ring%203/1/report.html">' in text
+    assert "<li>error: a</li>" in text
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "Table of means", "First trial"]
     what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of 1."
     assert what in made.text("p")
-    assert made.texts["p"].count("Each variant has the same colour in all pictures.") == 1
+    colours = "Each variant has the same colour in all pictures of this page."
+    assert made.texts["p"].count(colours) == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
     names = ["CREW", "ring", "torch", "later"]
@@ -685,7 +729,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
-    assert "1: CREW" in made.texts["th"]
+    assert "1: CREW" in made.texts["a"]
     assert f"fail: {NASTY}" in made.text("li")
 
 
@@ -876,6 +920,7 @@ def test_means_have_an_axis_from_0_and_an_arrow_where_it_cuts_an_interval(
         ("2 sites, 3 senders, 4 Bytes", []),
         ("1.82 (1.62 to 2.04)", ["(1.62 to 2.04)"]),
         ("(an outage for 3 s).", ["3 s)."]),
+        ("tasks 3 (1.500 s), [n1 -> n2]", ["(1.500 s),", "[n1 -&gt; n2]"]),
         ("0.75 ± 0.021", ["0.75 ± 0.021"]),
         ("<b> -> <i>", ["&lt;b&gt; -&gt; &lt;i&gt;"]),
     ],
@@ -896,7 +941,7 @@ def test_means_of_one_scenario_have_its_name_and_are_compared_with_nothing(tmp_p
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["three"])
     made = Page((tmp_path / "page.html").read_text())
     assert "100 trials. After the means, the first trial." in made.texts["p"]
-    assert "1: three" in made.texts["th"]
+    assert "1: three" in made.texts["a"]
     assert "relative to run 1" not in made.texts["th"]
     assert "ratio" not in made.text("p")
     assert "What differs" not in made.texts["h2"]

@@ -9,7 +9,7 @@ import pytest
 from three_sites import added, history
 
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
-from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages import charts, frame
 from trunkline.harness.report.pages.tasks_section import draw_times
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
@@ -37,6 +37,7 @@ def test_a_band_has_the_number_of_its_fault_above_it_and_the_legend_says_so() ->
     (band, _) = re.findall(r'<path d="M([\d.]+) [^"]*h([\d.]+)[^"]*" class="fill-band">', figure)
     assert bar == band
     assert "during a fault; its number above, as in the table of faults" in figure
+    assert ".fill-lane { fill: var(--lane); stroke: var(--fault);" in frame.STYLE
 
 
 def test_without_faults_there_is_no_strip() -> None:
@@ -55,6 +56,7 @@ def test_the_number_of_a_failed_task_stands_over_its_mark_also_in_a_narrow_windo
     """The class `middle` moves texts down there, as those below an axis."""
     figure = str(draw_times(tasks(), "measured"))
     (y,) = re.findall(r'<text x="[\d.]+" y="([\d.]+)" class="tick over">\d<', figure)
+    assert "abandoned or unfinished, with the task&#x27;s number" in figure
     (dot,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots stroke-fault" style', figure)
     assert float(dot) - float(y) == pytest.approx(8, abs=0.02)
     assert float(y) > 24 + 9  # it does not reach what stands above the axis

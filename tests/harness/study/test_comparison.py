@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.markers import CARETDOWN
 from rich.console import Console
 
+from trunkline.harness.report.pages.comparison import means_section
 from trunkline.harness.report.pages.comparison.means_section import (
     format_interval,
     format_number,
@@ -124,6 +125,10 @@ def test_a_trial_that_did_not_pass_is_counted_and_not_averaged(trials):
     assert list(comparison.list_problems(trials, KEYS)) == [
         "fail: scheme.plan=ring scheme.p=10 seed 7: runs/ring-10-0"
     ]
+    trials.loc[trials["verdict"] == "fail", "error"] = "bytes: few\narrived"
+    assert list(comparison.list_problems(trials, KEYS, "out/three")) == [
+        "fail: scheme.plan=ring scheme.p=10 seed 7: bytes: few arrived: out/three/runs/ring-10-0"
+    ]
 
 
 def test_trials_that_came_out_alike_are_named(trials):
@@ -159,15 +164,43 @@ def shown(trials, keys):
 def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(trials):
     lines = [" ".join(line.split()) for line in shown(trials, KEYS)]
     assert lines == [
-        "scheme.plan scheme.p trials task time, s ratio of task times rounds per worker "
-        "ratio of rounds",
-        "crew 5 2 1.5 ± 6.4 (2 trials) 1 (reference) 8 ± 32 (2 trials) 1 (reference)",
-        "crew 10 2 3 1 (reference) 3.33 1 (reference)",
+        "plan p trials task time, s ratio of task times rounds per worker ratio of rounds",
+        "crew 5 2 1.5 ± 6.4 (2 trials) 1 (ref) 8 ± 32 (2 trials) 1 (ref)",
+        "crew 10 2 3 1 (ref) 3.33 1 (ref)",
         "ring 5 2 6 ± 25 (2 trials) 4 1.9 ± 7.9 (2 trials) 0.25",
         "ring 10 2: 1 pass, 1 fail 6 2 1.67 0.5",
         "the same in all: estimate + latency, s: 1",
         "ratios are taken trial by trial; 1 is plan crew with the same group size p",
     ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_table_that_is_wider_than_the_terminal_is_cut_into_several(trials, width):
+    console = Console(width=width, force_terminal=False)
+    with console.capture() as capture:
+        console.print(comparison_tables.draw_table(summarize(trials, KEYS), KEYS))
+    text = capture.get()
+    assert "…" not in text
+    parts = text.split("the same in all")[0].split("\n\n")
+    assert len(parts) > 1
+    for whole in ("1.5 ± 6.4 (2 trials)", "1 (ref)", "2: 1 pass, 1 fail", "1.9 ± 7.9 (2 trials)"):
+        assert whole in text
+    for part in parts:
+        lines = [line.split() for line in part.splitlines() if line.strip()]
+        assert [line[:2] for line in lines[-4:]] == [
+            ["crew", "5"], ["crew", "10"], ["ring", "5"], ["ring", "10"]
+        ]  # fmt: skip
+        assert any(line[:2] == ["plan", "p"] for line in lines)
+
+
+def test_columns_of_keys_have_short_heads_that_tell_them_apart():
+    assert comparison.name_keys(KEYS) == ["plan", "p"]
+    assert comparison.name_keys(["topology.rates", "workload.rates", "scheme"]) == [
+        "topology.rates", "workload.rates", "scheme"
+    ]  # fmt: skip
+    assert comparison.name_keys(["timeline[0].do", "timeline[1].at", "a.trials"]) == [
+        "fault", "timeline[1].at", "a.trials"
+    ]  # fmt: skip
 
 
 def test_the_cell_whose_ratio_is_1_is_said_in_words(trials):
@@ -193,6 +226,17 @@ def test_the_chart_of_means_has_the_ratios_of_the_table(trials):
     assert {each.ratio for metric in found for each in metric.means} == {""}
 
 
+def test_the_page_says_what_colours_stand_for_in_figures_of_two_keys(trials):
+    def coloured(some, keys):
+        made = comparison_tables.make_cells("t", keys, "", some, summarize(some, keys), keys)
+        (words, *_) = means_section.write_section(made.metrics, coloured=made.coloured)
+        return "In the figures of plots/, a colour stands for the plan." in str(words)
+
+    assert coloured(trials, KEYS)
+    one = trials[trials["scheme.p"] == "5"].drop(columns="scheme.p")
+    assert not coloured(one, KEYS[:1])
+
+
 def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
     """Programs that report no rounds, and a key with one value, which may be the first one."""
     trials = trials.assign(timeline="[]", rounds=0)
@@ -203,7 +247,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
     with console.capture() as capture:
         console.print(comparison_tables.draw_table(cells, left))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
-    assert lines[0] == "scheme.plan scheme.p trials task time, s ratio of task times"
+    assert lines[0] == "plan p trials task time, s ratio of task times"
     assert lines[3:] == [
         "ring 5 2 6 ± 25 (2 trials) 4",
         "ring 10 2: 1 pass, 1 fail 6 2",

@@ -58,7 +58,8 @@ folder = Path(job["runs_dir"], job["name"], "20260101-000000")
     f"{{job['seed']}}.5,3,{{'ended at 1.000 s' if plan == 'fapt' else ''}}\\n"
 )
 verdict = "fail" if plan == "ring" else "pass"
-(folder / "verdict.json").write_text(json.dumps({{"verdict": verdict}}))
+checks = [{{"name": "bytes", "outcome": verdict, "detail": "few"}}]
+(folder / "verdict.json").write_text(json.dumps({{"verdict": verdict, "checks": checks}}))
 (folder / "events.jsonl").write_text("{{}}\\n{{}}\\n")
 log, judged_by = hashlib.sha256(b"{{}}\\n{{}}\\n").hexdigest(), {judged_by!r}
 record = {{"identity": job["identity"], "log": log, "judged_by": judged_by, "error": None}}
@@ -558,7 +559,7 @@ def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypat
     code, out, _ = command(scenario, *vary, "--jobs", 2, capsys=capsys)
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
-        ["scheme.plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
+        ["plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
         ["ratios", "are"], ["results", "comparisons/three"], ["figures", "comparisons/three/plots"],
     ]  # fmt: skip
     plots = [file.stem for file in (tmp_path / "comparisons/three/plots").glob("*.pdf")]
@@ -567,8 +568,9 @@ def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("plan", "code", "said"), [("ring", 1, "fail: scheme.plan=ring seed 1: runs/ring"),
-                               ("ps", 70, "error: scheme.plan=ps seed 1: the run's process ended")]
+    ("plan", "code", "said"),
+    [("ring", 1, "fail: scheme.plan=ring seed 1: bytes: few: {out}/runs/ring"),
+     ("ps", 70, "error: scheme.plan=ps seed 1: the run's process ended")]
 )  # fmt: skip
 def test_the_exit_code_is_that_of_the_worst_trial(
     plan, code, said, scenario, started, capsys, tmp_path
@@ -577,7 +579,7 @@ def test_the_exit_code_is_that_of_the_worst_trial(
     arguments += ["--out", tmp_path / "out"]
     got, out, _ = command(*arguments, capsys=capsys)
     assert got == code
-    assert said in out
+    assert said.format(out=tmp_path / "out") in out
     assert command(*arguments, "--quiet", capsys=capsys)[1].split()[0] == said.partition(":")[0]
 
 

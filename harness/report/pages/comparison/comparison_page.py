@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 import pandas as pd
 
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import accuracy_section, charts, frame
-from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
-from trunkline.harness.report.pages.comparison import differences, maps_section, means_section
+from trunkline.harness.report.pages.comparison import (
+    common_faults,
+    differences,
+    maps_section,
+    means_section,
+    run_charts,
+)
 from trunkline.harness.report.pages.comparison.differences import (
     RunInputs,
     is_relevant,
@@ -26,12 +30,11 @@ from trunkline.harness.report.pages.markup import Child, Html, join, keep_words,
 from trunkline.harness.report.pages.run_page import list_facts, write_text
 from trunkline.harness.report.run_data import RunData
 
+REPORT = "report.html"
+"""The page in a run's folder."""
+
 DRAWN = 16
 """The number of runs in pictures; tables show all runs."""
-
-POINTS = 400
-"""The approximate number of points that are drawn of a longer line."""
-
 
 NAME = 280.0
 """The room for the name of a variant in a table or a legend, in units of the view box."""
@@ -63,6 +66,8 @@ class Cells:
         missing: the number of trials that have not ended.
         command: what made it, and makes it again.
         reference: the cell whose ratios are 1, in words; empty without ratios.
+        coloured: what the colours of the figures for print stand for, if not for the variant.
+        problems: a line for every trial that did not pass, and its folder beside the page if any.
     """
 
     name: str
@@ -78,18 +83,22 @@ class Cells:
     missing: int = 0
     command: str = ""
     reference: str = ""
+    coloured: str = ""
+    problems: Sequence[tuple[str, str]] = ()
 
 
 def write_page(
     folders: Sequence[Path],
     each: Sequence[RunData],
-    cells: Cells | None = None,
-    labels: Sequence[str] = (),
+    cells: Cells | None,
+    labels: Sequence[str],
+    files: Sequence[str],
 ) -> str:
     """The page of the runs in these folders; the first run is the baseline.
 
-    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs. A run
-    has the same colour in all pictures, which is that of its cell.
+    With `cells`, each run is the first trial of a cell. `labels` are the names of the runs, and
+    `files` their own pages, as seen from this one, or empty. A run has the same colour in all
+    pictures, which is that of its cell.
     """
     found = [RunInputs.of(data) for data in each]
     names = _name_runs(folders, each, found, labels)
@@ -130,9 +139,9 @@ def write_page(
     ]
     with_curves = bool(cells and cells.curves)
     parts += [
-        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens)),
-        Section("times", "Task times", [_draw_times(drawn, classes)]),
-        Section("progress", "Progress", [_draw_progress(drawn, classes)]),
+        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens, files)),
+        Section("times", "Task times", [run_charts.draw_times(drawn, classes)]),
+        Section("progress", "Progress", [run_charts.draw_progress(drawn, classes)]),
         Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn, classes)]),
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
@@ -148,9 +157,12 @@ def _write_origin(cells: Cells | None, each: Sequence[RunData]) -> list[Child]:
     if cells is None:
         return []
     of_runs = [[*list_facts(data), *_describe_model(data)] for data in each]
+    faults = common_faults.describe([data.history for data in each])
     same = [fact for fact in of_runs[0] if all(fact in facts for facts in of_runs)]
     same = [fact for fact in same if not fact.startswith("seed ")]
-    shown: list[Child] = [tag("p", f"All runs: {', '.join(same)}.", class_="facts")] if same else []
+    shown: list[Child] = (
+        [tag("p", f"All runs: {', '.join(same)}.{faults}", class_="facts")] if same else []
+    )
     if cells.command:
         code = tag("code", keep_words(cells.command))
         again = ". It runs only the trials that are missing."
@@ -192,7 +204,8 @@ def _describe(cells: Cells, shown: int, predicted: bool) -> str:
 
 
 def _write_means(cells: Cells, predicted: bool) -> list[Child]:
-    return means_section.write_section(cells.metrics, predicted, cells.reference)
+    words = cells.reference, cells.coloured
+    return means_section.write_section(cells.metrics, predicted, *words)
 
 
 def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
@@ -206,9 +219,18 @@ def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
     shown.append(tag("p", words))
     if any(head.startswith("rounds") for head in cells.heads):
         shown.append(tag("p", ROUNDS))
-    if cells.remarks:
-        shown.append(tag("ul", [tag("li", text) for text in cells.remarks]))
-    return shown
+    told = [tag("li", *_link_run(text, run)) for text, run in cells.problems]
+    told += [tag("li", text) for text in cells.remarks]
+    return [*shown, tag("ul", told) if told else None]
+
+
+def _link_run(text: str, run: str) -> list[Child]:
+    """A text on a run, with a link to its page if it has a folder."""
+    return [text, ": ", _link(run, f"{run}/{REPORT}")] if run else [text]
+
+
+def _link(text: str, file: str) -> Html:
+    return tag("a", text, href=quote(file))
 
 
 def _cut_name(name: str) -> Child:
@@ -269,8 +291,10 @@ def _name_runs(
     ]
 
 
-def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) -> list[Child]:
-    """A table with a row for each run."""
+def _write_runs(
+    runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], files: Sequence[str]
+) -> list[Child]:
+    """A table with a row for each run, whose name is a link to its page."""
     heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
              "rounds per worker", "payload", "last accuracy", "time to the target")  # fmt: skip
@@ -278,9 +302,10 @@ def _write_runs(runs: Mapping[str, RunData], givens: Mapping[str, RunInputs]) ->
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
     first, *_ = givens.values()
+    linked = [_link(name, file) if file else name for name, file in zip(runs, files, strict=True)]
     rows = [
-        [name, *_write_row(data, givens[name].list_differences(first), mean_s, base_s)]
-        for (name, data), mean_s in zip(runs.items(), means_s, strict=True)
+        [name, *_write_row(data, givens[key].list_differences(first), mean_s, base_s)]
+        for (key, data), name, mean_s in zip(runs.items(), linked, means_s, strict=True)
     ]
     numeric = [column for column, head in enumerate(heads) if head not in words]
     return _tabulate(heads, rows, "runs", 1, numeric)
@@ -323,59 +348,6 @@ def _compute_ratios(tasks: pd.DataFrame) -> pd.Series[float]:
     return done["duration_s"] / (done["estimate_s"] + done["latency_s"])
 
 
-def _select_completed(data: RunData) -> pd.DataFrame:
-    tasks = data.tables["tasks"]
-    return tasks[tasks["outcome"] == "completed"]
-
-
-def _draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
-    """Draw each run's distribution of task times: the share of completed tasks within a time."""
-    values = {name: np.sort(_select_completed(data)["duration_s"]) for name, data in runs.items()}
-    known = {name: found for name, found in values.items() if len(found)}
-    if not known:
-        return None
-    x = charts.fit_scale(np.concatenate(list(known.values())), 64, WIDTH - 8)
-    frame_ = Frame(x, Scale(0, 100, 330, 24))
-    lines = []
-    for name, found in known.items():
-        shares = 100 * np.arange(1, len(found) + 1) / len(found)
-        start = (x(float(found[0])), frame_.y(0))
-        points = [start, *((x(t), frame_.y(s)) for t, s in _thin(found, shares))]
-        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
-    picture = charts.draw_picture(
-        378,
-        "The distribution of task times of every run; the table of runs has the means",
-        frame_.draw_axes("task time (s)", "tasks within this time (%)"),
-        lines,
-        fits=True,
-    )
-    words = "A line further left means faster tasks; a steeper line means more uniform tasks."
-    return charts.make_figure(picture, words, _make_legend(known, classes))
-
-
-def _draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
-    """Draw the completed tasks of every run over time."""
-    ends = {name: np.sort(_select_completed(s)["end_s"].dropna()) for name, s in runs.items()}
-    known = {name: found for name, found in ends.items() if len(found)}
-    if not known:
-        return None
-    x = charts.fit_scale([0.0, *(float(found[-1]) for found in known.values())], 64, WIDTH - 8)
-    y = charts.fit_scale([0.0, *(float(len(found)) for found in known.values())], 330, 24)
-    lines = []
-    for name, found in known.items():
-        counts = np.arange(1.0, len(found) + 1)
-        points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thin(found, counts))]
-        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
-    picture = charts.draw_picture(
-        378,
-        "Completed tasks of every run over time",
-        Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True),
-        lines,
-        fits=True,
-    )
-    return charts.make_figure(picture, "Each run has its own clock.", _make_legend(known, classes))
-
-
 def _draw_accuracy(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
     found = {name: data.tables["accuracy"] for name, data in runs.items()}
     return accuracy_section.draw_runs(found, classes) if any(map(len, found.values())) else None
@@ -383,14 +355,3 @@ def _draw_accuracy(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> H
 
 def _draw_curves(curves: Sequence[accuracy_section.Curve]) -> list[Child]:
     return [accuracy_section.draw_curves(curves[:DRAWN])] if curves else []
-
-
-def _make_legend(names: Iterable[str], classes: Mapping[str, str]) -> Html:
-    return charts.make_legend([(f"line {classes[name]}", name) for name in names], "line")
-
-
-def _thin(x: Any, y: Any) -> Iterator[tuple[float, float]]:
-    """About POINTS points of a line, evenly spaced, and its last."""
-    step = -(-len(x) // POINTS)
-    chosen = sorted({*range(0, len(x), step), len(x) - 1})
-    return ((float(x[n]), float(y[n])) for n in chosen)

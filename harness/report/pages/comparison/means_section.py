@@ -67,11 +67,12 @@ class Metric:
 
 
 def write_section(
-    metrics: Sequence[Metric], predicted: bool = False, reference: str = ""
+    metrics: Sequence[Metric], predicted: bool = False, reference: str = "", coloured: str = ""
 ) -> list[Child]:
     """A legend, and a chart for each metric, of runs or of predictions.
 
-    `reference` says which cell's ratio is 1.
+    `reference` says which cell's ratio is 1, and `coloured` what the colours of the figures for
+    print stand for, if not for the variant.
     """
     if not metrics:
         return []
@@ -86,7 +87,9 @@ def write_section(
         if any(isfinite(getattr(each, kind)) for each in means):
             legends.append(charts.make_legend([("stroke-ink", words)], mark))
     several = any(len(metric.means) > 1 for metric in metrics)
-    same = "Each variant has the same colour in all pictures."
+    same = "Each variant has the same colour in all pictures of this page."
+    if coloured:
+        same += f" In the figures of plots/, a colour stands for the {coloured}."
     if reference and any(each.ratio for each in means):
         same += f" Ratios are taken trial by trial; 1 is {reference}."
     colours = [tag("p", same, class_="facts")] if several else []

@@ -24,6 +24,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.report import outputs
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import summarize
+from trunkline.harness.report.parts import calls_part
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
 
@@ -77,6 +78,23 @@ def test_each_call_is_a_row_of_the_table(tmp_path: Path) -> None:
     assert (last["call"], last["outcome"], last["peer"]) == ("send", "unfinished", 1)
     assert (last["ranks"], last["group"], bool(last["blocks"])) == ("0 1", 0, False)
     assert pd.isna(last["duration_s"])
+
+
+def test_figures_show_calls_and_where_the_time_of_programs_went(tmp_path: Path) -> None:
+    build(tmp_path, CALLS)
+    found = dict(calls_part.PART.figures(outputs.read(tmp_path), {"width_in": 3.4}))
+    assert [*found] == ["calls", "steps"]
+    assert {figure.get_size_inches()[0] for figure in found.values()} == {3.4}
+    (calls,), (steps,) = (figure.axes for figure in found.values())
+    assert [len(each.get_paths()) for each in calls.collections if each.get_paths()] == [2, 1]
+    assert {text.get_text() for text in found["calls"].legends[0].get_texts()} == {
+        "all_reduce", "send"
+    }  # fmt: skip
+    table = pd.read_csv(tmp_path / "tables" / "steps.csv")
+    for row, program in enumerate(table["program"]):
+        bars = [bar for bar in steps.patches if round(bar.get_y() + bar.get_height() / 2) == row]
+        took_s = table["duration_s"][table["program"] == program].sum()
+        assert abs(sum(bar.get_width() for bar in bars) - took_s) < 1e-6
 
 
 def test_calls_in_a_row_can_be_told_apart(tmp_path: Path) -> None:
@@ -174,6 +192,7 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     assert 'class="fill-band"' in calls
     assert "Hatched: its programs were stopped (one direction) or dead (crossed)." in calls
     steps = page[page.index('<section id="steps"') :]
+    steps = re.sub("</?span[^>]*>", "", steps)
     assert "moving bytes or held up by faults, in calls that all had begun" in steps
     assert "Fault 0 (outage n1 n2 for 50 ms), from 0.200 s to 0.250 s, has a cost that " in steps
     assert "Meanwhile 2 calls of all_reduce at 2 sites were under way; the last one " in steps

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from finished_runs import make_agents_run
 
+from trunkline.agents.events.round_events import RoundAlone
+from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.fault_costs import (
@@ -57,6 +59,20 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
         "and 4 others (2.000 s) took longer or began later."
     )
+
+
+def test_rounds_alone_during_a_fault_are_told_of_all_that_a_site_did(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    fault = history.faults[0]
+
+    def describe(*after_ms: int) -> str:
+        times_ns = (fault.started.t_ns + after * 10**6 for after in after_ms)
+        alone = [RoundAlone(t_ns, "rome", 1 + n) for n, t_ns in enumerate(times_ns)]
+        said, *_ = describe_fault_costs([], History.of([*history.events, *alone]))
+        return said.partition(" Meanwhile ")[2]
+
+    assert describe(10, 20) == "rome did 2 rounds alone."
+    assert describe(10, 20, 900) == "rome did 2 rounds alone (of 3 in all)."
 
 
 def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:

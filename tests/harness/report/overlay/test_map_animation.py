@@ -55,6 +55,24 @@ def count(frame: np.ndarray, colour: str) -> int:
     return int((np.abs(frame - wanted).max(axis=2) <= 6).sum())
 
 
+def test_links_pass_behind_the_names_of_sites(monkeypatch):
+    scenario = load(DATA / "three_sites.yaml")
+    lines = (DATA / "three_sites.jsonl").read_text().splitlines()
+    drawn = []
+    monkeypatch.setattr(
+        map_animation.Axes, "text",
+        lambda axes, *place, _real=map_animation.Axes.text, **look: (
+            drawn.append((place[2], look)) or _real(axes, *place, **look)
+        ),
+    )  # fmt: skip
+    monkeypatch.setattr(map_animation, "STEPS", 2)
+    map_animation.render(scenario, History.of(event_reading.read(lines)))
+    names = {text: look for text, look in drawn if text in scenario.topology.site_names}
+    assert len(names) == 3
+    for look in names.values():
+        assert look["zorder"] > 3 and look["path_effects"]
+
+
 def test_a_frame_shows_each_step_and_the_bar_grows(frames):
     assert len(frames) == map_animation.STEPS
     filled = [count(frame[-20:], map_animation.plots.BLUE) for frame in frames]

@@ -1,0 +1,95 @@
+"""Pictures of several runs in one: their task times, and their progress (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trunkline.harness.report.faults.fault_layout import clip_s
+from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
+from trunkline.harness.report.pages.comparison import common_faults
+from trunkline.harness.report.pages.fault_strip import Numbers
+from trunkline.harness.report.pages.markup import Html
+from trunkline.harness.report.run_data import RunData
+
+POINTS = 400
+"""The approximate number of points that are drawn of a longer line."""
+
+
+def draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
+    """Draw each run's distribution of task times: the share of completed tasks within a time."""
+    values = {name: np.sort(_select_completed(data)["duration_s"]) for name, data in runs.items()}
+    known = {name: found for name, found in values.items() if len(found)}
+    if not known:
+        return None
+    x = charts.fit_scale(np.concatenate(list(known.values())), 64, WIDTH - 8)
+    frame_ = Frame(x, Scale(0, 100, 330, 24))
+    lines = []
+    for name, found in known.items():
+        shares = 100 * np.arange(1, len(found) + 1) / len(found)
+        start = (x(float(found[0])), frame_.y(0))
+        points = [start, *((x(t), frame_.y(s)) for t, s in _thin(found, shares))]
+        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
+    picture = charts.draw_picture(
+        378,
+        "The distribution of task times of every run; the table of runs has the means",
+        frame_.draw_axes("task time (s)", "tasks within this time (%)"),
+        lines,
+        fits=True,
+    )
+    words = "A line further left means faster tasks; a steeper line means more uniform tasks."
+    return charts.make_figure(picture, words, _make_legend(known, classes))
+
+
+def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
+    """Draw the completed tasks of every run over time, and the faults that all have in common."""
+    ends = {name: np.sort(_select_completed(s)["end_s"].dropna()) for name, s in runs.items()}
+    known = {name: found for name, found in ends.items() if len(found)}
+    if not known:
+        return None
+    x = charts.fit_scale([0.0, *(float(found[-1]) for found in known.values())], 64, WIDTH - 8)
+    faults = common_faults.find([data.history for data in runs.values()])
+    strip = Numbers.in_time(faults, x)
+    above = strip.height
+    most = [0.0, *(float(len(found)) for found in known.values())]
+    y = charts.fit_scale(most, 330 + above, 24 + above)
+    bands = [(x(a), x(b)) for a, b in (clip_s(fault, (x.low, x.high)) for fault in faults)
+             if a < x.high]  # fmt: skip
+    lines = []
+    for name, found in known.items():
+        counts = np.arange(1.0, len(found) + 1)
+        points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thin(found, counts))]
+        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
+    picture = charts.draw_picture(
+        378 + above,
+        "Completed tasks of every run over time",
+        charts.draw_bars(((a, y.end, b - a, y.start - y.end) for a, b in bands), "fill-band"),
+        Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True, above=above),
+        strip.draw(24 + above),
+        lines,
+        fits=True,
+    )
+    words = "Each run has its own clock."
+    if bands:
+        words += " Bands mark the times of the faults that all runs have in common."
+    return charts.make_figure(picture, words, _make_legend(known, classes))
+
+
+def _select_completed(data: RunData) -> pd.DataFrame:
+    tasks = data.tables["tasks"]
+    return tasks[tasks["outcome"] == "completed"]
+
+
+def _make_legend(names: Iterable[str], classes: Mapping[str, str]) -> Html:
+    return charts.make_legend([(f"line {classes[name]}", name) for name in names], "line")
+
+
+def _thin(x: Any, y: Any) -> Iterator[tuple[float, float]]:
+    """About POINTS points of a line, evenly spaced, and its last."""
+    step = -(-len(x) // POINTS)
+    chosen = sorted({*range(0, len(x), step), len(x) - 1})
+    return ((float(x[n]), float(y[n])) for n in chosen)
