@@ -9,17 +9,18 @@ import pytest
 from finished_runs import make_programs_run
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
-from trunkline.agents.events.causes import TimeUp
+from trunkline.agents.events.causes import ProgramFailed, TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramStarted, RunFinished
+from trunkline.agents.events.run_events import AgentExited, ProgramStarted, RunFinished, Stopping
 from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations import program_explanation
 from trunkline.harness.report.explanations.calls_in_faults import (
     describe_calls_in_faults,
+    find_calls_in_faults,
     find_fault_times,
 )
 
@@ -169,6 +170,54 @@ def test_a_fault_has_a_cost_if_calls_can_be_compared(events, said: str) -> None:
     log = [*events, RunFinished(2000 * MS, "runner", TimeUp(2.0), ())]
     history = History.of(sorted(log, key=lambda event: event.t_ns))
     assert list(describe_calls_in_faults(history, ("n1", "n2"), 2)) == [said]
+
+
+def fail(name: str, at: int) -> list[Event]:
+    """A program fails, and ends the run, and with it the one at n2."""
+    return [
+        ProgramStarted(0, "runner", "n2", 0),
+        AgentExited(at * MS, "runner", name, 1, 0, asked=False),
+        Stopping(at * MS, "runner", ProgramFailed()),
+        AgentExited(at * MS, "runner", "n2", 0, 15, asked=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "how", "ends"),
+    [
+        (
+            [*call("n1", 1, 490, 520, True), *call("n2", 1, 480, None), *fail("n1", 530)],
+            "ended the run",
+            "1 failed and 1 never ended",
+        ),
+        (
+            [*call("n1", 1, 490, 900, True), *call("n2", 1, 480, None), *fail("n1", 910)],
+            "cost a program 0.320 s on average and ended the run",
+            "1 failed and 1 never ended",
+        ),
+        (
+            [*call("n1", 1, 490, 520, True), *call("n1", 2, 1000, 1010), *fail("n1", 1400)],
+            "has a cost that the log does not tell: no call was completed meanwhile",
+            "1 failed",
+        ),
+        (
+            [*call("n1", 1, 490, 520, True), *call("n2", 1, 490, 520)],
+            "cost no time that the log shows: completed calls took no longer than without a fault",
+            "1 failed",
+        ),
+    ],
+)
+def test_a_fault_that_ended_the_run_did_not_cost_nothing(events, how: str, ends: str) -> None:
+    """Not one after which the site went on, or where no program failed."""
+    began = fault(0, 500, 600 if "not tell" in how else None, "kill")
+    log = [*call("n1", 0, 100, 200), *events, *began]
+    log.append(RunFinished(2000 * MS, "runner", TimeUp(2.0), ()))
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    (said,) = describe_calls_in_faults(history, ("n1", "n2"), 2)
+    assert f" s, {how}. " in said.replace(" s on, ", " s, ")
+    assert f"under way; {ends}" in said
+    (found,) = find_calls_in_faults(history, ("n1", "n2"), 2)
+    assert found.to_json()["ended_run"] is how.endswith("ended the run")
 
 
 def test_of_many_faults_the_first_ones_are_described() -> None:
