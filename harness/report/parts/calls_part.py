@@ -8,6 +8,7 @@ from trunkline.agents.events.call_events import CallStarted, TimingStopped
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
+from trunkline.harness.report.calls.busiest_link import describe_busiest
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.calls.step_tables import (
     StepRow,
@@ -46,6 +47,7 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             *describe_means(data.history, programs, sums),
             *describe_fault_time(data.history, programs, sums),
             *describe_calls_in_faults(data.history, programs, len(sums)),
+            *describe_busiest(data.history, data.scenario, sums),
         )
         content = write_steps(steps, stragglers, said)
         yield Section("steps", "Where the time went", content)

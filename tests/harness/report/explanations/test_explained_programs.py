@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,16 +12,25 @@ from trunkline.agents.events.causes import ProgramFailed, TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramStarted, RunFinished, Stopping
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinkBytes,
+    LinksCounted,
+    ProgramStarted,
+    RunFinished,
+    Stopping,
+)
 from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations import program_explanation
+from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.step_tables import PARTS
 from trunkline.harness.report.explanations.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
     find_fault_times,
 )
+from trunkline.harness.scenario.loading import load
 
 MS = 10**6
 
@@ -303,7 +311,7 @@ def test_bytes_do_not_move_while_a_fault_holds_calls_up(capsys, timed) -> None:
     moves = [" ".join(line) for line in explain(capsys, str(timed))]
     assert moves[0].startswith("A program ran for ")
     assert " moving bytes, " in moves[0]
-    assert any(line.startswith("Rates were not the limit") for line in moves)
+    assert any(" % of its rate while calls moved bytes" in line for line in moves)
     disturb(log, *fault(0, 410, 450))
     said = [" ".join(line) for line in explain(capsys, str(timed))]
     assert " held up by faults, in calls that all had begun, " in said[0]
@@ -339,13 +347,40 @@ def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
     assert (found["outcomes"], found["last_ended_s"]) == ({"completed": 2, "unfinished": 1}, None)
 
 
-@pytest.mark.parametrize(("carried", "is_said"), [(30_000, True), (3_000_000, False)])
-def test_a_link_that_carried_little_says_that_rates_were_not_the_limit(carried, is_said) -> None:
-    links = pd.DataFrame({"src": ["n1", "n2"], "dst": ["n2", "n1"], "rate_mbps": [20.0, 20.0]})
-    data = SimpleNamespace(
-        links=links.assign(interface_bytes=pd.array([carried, None], "Int64")),
-        history=SimpleNamespace(end_ns=2 * 10**9),
-    )
-    said = [*program_explanation.describe_rates(data, 70.0)]
-    start = "Rates were not the limit: the busiest link, n1 -> n2, carried 0.12 of its 20 Mbit/s"
-    assert [text.startswith(start) for text in said] == [True] * is_said
+SLOW = """\
+name: mine
+topology: {builder: full_mesh, sites: 2, rates: 20 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [sh, -c, exit 0], time_calls: true}
+"""
+RATES_SAID = {
+    100_000: (
+        "Rates were not the limit: the busiest link, n1 -> n2, carried 0.8 of its 20 Mbit/s on "
+        "average, and 20 % of its rate while calls moved bytes. Delays, "
+    ),
+    300_000: "and 60 % of its rate while calls moved bytes.",
+    450_000: "and 90 % of its rate while calls moved bytes: its rate was the limit.",
+}
+
+
+@pytest.mark.parametrize("carried", RATES_SAID)
+def test_the_busiest_link_is_named_with_what_it_carried_while_calls_moved_bytes(
+    tmp_path: Path, carried: int
+) -> None:
+    """A send takes 200 ms of a second, in which the link carries all of its bytes."""
+    (tmp_path / "mine.yaml").write_text(SLOW)
+    scenario = load(tmp_path / "mine.yaml")
+    sent = CallStarted(200 * MS, "n1", 2, 0, 0, "send", 8, "0", (0, 1), 0, 1, True)
+    counts = [
+        LinksCounted(t_ms * MS, "runner", (LinkBytes("n1", "n2", size), LinkBytes("n2", "n1", 9)))
+        for t_ms, size in ((200, 0), (400, carried), (1000, carried))
+    ]
+    history = History.of([sent, counts[0], CallFinished(400 * MS, "n1", 2, 0, False), *counts[1:],
+                          RunFinished(1000 * MS, "runner", TimeUp(1.0), ())])  # fmt: skip
+    sums = pd.DataFrame([dict.fromkeys(PARTS, 0.0) | {"moving_s": 0.2}])
+    (said,) = describe_busiest(history, scenario, sums)
+    assert RATES_SAID[carried] in said
+    sums["computing_s"] = 0.8
+    (said,) = describe_busiest(history, scenario, sums)
+    assert said.startswith("The busiest link, n1 -> n2, carried ")
+    uncounted = [event for event in history.events if not isinstance(event, LinksCounted)]
+    assert not [*describe_busiest(History.of(uncounted), scenario, sums)]
