@@ -16,6 +16,7 @@ from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
@@ -46,7 +47,10 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield from describe_calls_in_faults(data.history, programs, len(sums))
     yield from name_late_entries(data.history, data.scenario)
     yield from describe_busiest(data.history, data.scenario, sums)
-    yield from describe_stragglers(rank_stragglers(data.history, programs), len(sums))
+    stragglers = rank_stragglers(data.history, programs)
+    yield from describe_stragglers(stragglers, len(sums))
+    for who, _ in stragglers[:1]:
+        yield from describe_late_start(data.history, programs, who)
     yield from describe_before(sums)
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
