@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from trunkline.harness.report.calls.step_tables import PARTS, describe_before, sum_steps
-from trunkline.harness.report.pages.markup import Child, make_table, tag
+from trunkline.harness.report.pages.markup import Child, keep_together, make_table, tag
 
 MAX_ROWS = 200
 """The most programs that the table shows; the file has all."""
@@ -40,7 +40,7 @@ def write_steps(
     )
     waited = describe_stragglers(stragglers, len(sums))
     sentences = (*more, *waited, *why, *describe_before(sums))
-    said = [tag("p", sentence) for sentence in sentences]
+    said = [tag("p", keep_together(sentence)) for sentence in sentences]
     return [
         tag("p", words),
         *said,

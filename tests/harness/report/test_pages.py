@@ -299,6 +299,20 @@ def test_the_script_that_a_page_carries_is_the_one_that_it_allows(plain: Page) -
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("cost tasks 3 (1.500 s) and 4", "(1.500 s)"),
+        ("tasks 3 (1.500 s), 4", "(1.500 s),"),
+        ("1.227 s (61 %", "1.227 s|(61 %"),
+        ("the link (n1 -> n2)", "(n1 -&gt; n2)"),
+    ],
+)
+def test_a_quantity_keeps_its_brackets(text: str, whole: str) -> None:
+    found = re.findall('<span class="whole">(.*?)</span>', markup.keep_together(text))
+    assert found == whole.split("|")
+
+
 @pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium here")
 def test_in_a_browser_the_slider_comes_to_life(tmp_path: Path) -> None:
     page(tmp_path, LOG.read_text(), SCENARIO.read_text())
