@@ -681,6 +681,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
     means += [Mean("torch", nan, nan, nan, (), passed=3)]
     means += [Mean("later", nan, nan, nan, (), ended=False)]
+    means += [Mean("cut", 2.0, nan, nan, (2.0,), planned=4)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
     cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics * 2, missing=3)
     outputs.compare([tmp_path], tmp_path / "page.html", cells, ["CREW"])
@@ -692,10 +693,10 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert made.texts["p"].count("Each variant has the same colour in all pictures.") == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
-    names = ["CREW", "ring", "torch", "later"]
+    names = ["CREW", "ring", "torch", "later", "cut"]
     assert [text for text in made.texts["text"] if text in names] == names * 2
     words = ["1.50 ± 0.10 (2 trials)", "no trial passed", "no task time", "no trial has ended"]
-    assert made.texts["tspan"] == words * 2
+    assert made.texts["tspan"] == [*words, "2 (1 trial)"] * 2
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
