@@ -153,7 +153,7 @@ def _describe_own(found: Explanation, least_s: float) -> str:
     """By how much the task's own bytes took longer or less, and what the log shows of it."""
     took = "Its own bytes, with propagation, took"
     if found.own_s < 0:
-        return f"{took} {-found.own_s:.3f} s less than expected{_describe_capped(found)}."
+        return f"{took} {-found.own_s:.3f} s less than expected."
     text = f"{took} {found.own_s:.3f} s longer than expected"
     steps = [e for e in found.steps if e.kind == "transfer" and e.duration_s >= LEAST_S]
     if found.own_s < least_s or not steps:
@@ -171,16 +171,6 @@ def _describe_own(found: Explanation, least_s: float) -> str:
             f"link, which needs {first.seconds:.3f} s for the smaller part"
         )
     return f"{text}."
-
-
-def _describe_capped(found: Explanation) -> str:
-    """What faults cost the task, if that is less than what they took; else nothing."""
-    took_s = sum(part.seconds for part in found.parts if part.fault is not None)
-    cost_s = sum(found.costs_s.values())
-    if took_s - cost_s < LEAST_S:
-        return ""
-    subject = "the fault" if len(found.costs_s) == 1 else "faults"
-    return f", so that {subject} cost it {cost_s:.3f} s in all"
 
 
 def _describe_group(group: tuple[Part, ...], history: History) -> str:

@@ -119,9 +119,7 @@ def test_most_of_a_task_that_was_not_slow_is_what_a_fault_cost_it_or_one_part() 
     assert usual.main_s == pytest.approx(3.0) and usual.is_disturbed and not usual.is_slow
     said = summarize(usual, history())
     assert "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the " in said
-    less = "Its own bytes, with propagation, took 4.000 s less than expected"
-    assert said.endswith(f"{less}, so that faults cost it 1.000 s in all.")
-    assert summarize(replace(usual, lost_s=9.0), history()).endswith(f"{less}.")
+    assert said.endswith("Its own bytes, with propagation, took 4.000 s less than expected.")
     parts = tuple(replace(part, fault=None) for part in usual.parts)
     calm = replace(usual, parts=parts, main=parts[0])
     assert calm.main_s == pytest.approx(2.0) and not calm.is_disturbed
