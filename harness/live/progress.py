@@ -25,6 +25,7 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.record.run_folder import RunFolder
+from trunkline.harness.report.explanations.calls_in_faults import HARMLESS
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
@@ -226,7 +227,7 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
         yield "calls", _describe_calls(calls)
     if steps := _rows(run_dir / "tables" / "steps.csv"):
         faults = _rows(run_dir / "tables" / "faults.csv")
-        yield "time", _describe_steps(steps, any(row["start_s"] for row in faults))
+        yield "time", _describe_steps(steps, _has_unlike(calls, faults))
     if begun or not programs:
         yield "tasks", ", ".join(words)
     if done:
@@ -257,11 +258,31 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
         yield "accuracy", f"{float(last['accuracy_percent']):.1f} % after {after}{held}"
 
 
-def _describe_steps(rows: Sequence[Mapping[str, str]], faulty: bool) -> str:
-    """What a program with timed calls did on average; faults (`faulty`) may have held up calls."""
+def _has_unlike(calls: Sequence[Mapping[str, str]], faults: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a fault touched calls that none can be compared with: completed, alike, untouched."""
+    spans = [
+        (float(row["start_s"]), float(row["end_s"] or math.inf))
+        for row in faults
+        if row["start_s"] and row["verb"] not in HARMLESS
+    ]
+    touched, usual = set[tuple[str, str]](), set[tuple[str, str]]()
+    for row in calls:
+        start_s, like = float(row["start_s"]), (row["call"], row["bytes"])
+        end_s = start_s + float(row["duration_s"]) if row["duration_s"] else math.inf
+        if any(start_s < until_s and from_s < end_s for from_s, until_s in spans):
+            touched.add(like)
+        elif row["outcome"] == "completed":
+            usual.add(like)
+    return not touched <= usual
+
+
+def _describe_steps(rows: Sequence[Mapping[str, str]], is_unknown: bool) -> str:
+    """What a program with timed calls did on average.
+
+    Faults may have held up some calls that cannot be compared with others (`is_unknown`).
+    """
     sites = len({row["site"] for row in rows})
     programs = {row["program"] for row in rows}
-    is_unknown = faulty and not any(_numbers(rows, "held_s"))  # nothing to compare calls with
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
              "moving_s": "moving bytes or held up by faults" if is_unknown else "moving bytes",
              "held_s": "held up by faults",

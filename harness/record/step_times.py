@@ -107,6 +107,24 @@ def list_step_times(
             yield from divider.divide(name, found[name])
 
 
+def list_moving(
+    history: History, programs: Iterable[str], late_ns: Mapping[Key, int]
+) -> Iterator[Interval]:
+    """When each call moved bytes: all had begun that it needs, and no fault had made it late.
+
+    A call that never ended is left out: nothing says until when it moved bytes.
+    """
+    meetings = find_meetings(history)
+    hung = {call.key for hang in find_hangs(history, programs) for call in hang.calls}
+    for call in list_calls(history):
+        if call.finished is not None and call.key not in hung:
+            met, start_ns = meetings.get(call.key), call.started.t_ns
+            start_ns = start_ns if met is None else max(met.last_ns, start_ns)
+            end_ns = min(call.finished.t_ns, late_ns.get(call.key, call.finished.t_ns))
+            if start_ns < end_ns:
+                yield start_ns, end_ns
+
+
 @dataclass(frozen=True, slots=True)
 class _Divider:
     """Divides the time of programs.

@@ -325,7 +325,9 @@ def list_metrics(
             of_task = marks if metric == "task_s" else (np.nan, np.nan)
             ratio = _format_ratio(row, metric) if several and metric in WITH_RATIO else ""
             ended = int(row["missing"]) < int(row["trials"])
-            means.append(Mean(name, mean, low, high, values, counted, ended, *of_task, ratio))
+            of_trials = values, counted, ended
+            planned = int(row["trials"])
+            means.append(Mean(name, mean, low, high, *of_trials, *of_task, ratio, planned))
         yield Metric(METRICS[metric], means)
 
 

@@ -241,7 +241,8 @@ def make_mean_formatter(column: str) -> Writer:
     def text(row: Mapping[Any, Any]) -> str:
         mean = row[column]
         half = row[f"{column}_high"] - mean
-        return "-" if np.isnan(mean) else format_interval(mean, half, _count_passed(row))
+        trials = _count_passed(row), int(row.get("trials", 1))
+        return "-" if np.isnan(mean) else format_interval(mean, half, *trials)
 
     return text
 

@@ -133,6 +133,13 @@ def test_pages_name_files_that_are_there(page: Path) -> None:
     assert {name for name in {*named} - placeholders if not (ROOT / name).exists()} == set()
 
 
+def test_the_readme_is_short_and_its_lines_can_be_read_in_an_editor() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    long = [line for line in lines if len(line) > 160 and not line.startswith(("|", "columns:"))]
+    assert long == []
+
+
 def test_contributing_names_what_the_code_has() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     code = [path for top in (*FOLDERS, "docs", "tests") for path in (ROOT / top).rglob("*.py")]

@@ -17,9 +17,15 @@ SHOWN = 3
 
 
 def write_steps(
-    steps: pd.DataFrame, stragglers: Sequence[tuple[str, float]], more: Iterable[str]
+    steps: pd.DataFrame,
+    stragglers: Sequence[tuple[str, float]],
+    more: Iterable[str],
+    why: Iterable[str] = (),
 ) -> list[Child]:
-    """A row for each program, for which ones they waited, and `more` sentences: hangs, faults."""
+    """A row for each program, for which ones they waited and `why`, and `more` sentences.
+
+    These are about hangs and faults.
+    """
     sums = sum_steps(steps)
     rows = [
         [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
@@ -32,7 +38,8 @@ def write_steps(
         "the median of such calls. It is stopped while a fault pauses it, and until it is started "
         "again. tables/steps.csv has each step."
     )
-    sentences = (*more, *describe_stragglers(stragglers, len(sums)), *describe_before(sums))
+    waited = describe_stragglers(stragglers, len(sums))
+    sentences = (*more, *waited, *why, *describe_before(sums))
     said = [tag("p", keep_together(sentence)) for sentence in sentences]
     return [
         tag("p", words),

@@ -1,7 +1,8 @@
 """The timed calls of programs that were under way during each fault, and what it cost (pure).
 
 A call that a fault touched is compared with the median of those of the same kind and size that none
-touched. What it took longer is what the fault cost.
+touched. What it took longer is what the fault cost. A fault amid whose calls a program failed, and
+with it the run, is said to have ended the run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from trunkline.agents.events.call_events import CallStarted
+from trunkline.agents.events.causes import ProgramFailed
+from trunkline.agents.events.run_events import Stopping
+from trunkline.harness.checks.expectations.failures import BREAKING
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.calls import Call, Key, list_calls
 from trunkline.harness.record.history import Disturbance, History
@@ -55,18 +60,26 @@ class CallsInFault:
     Attributes:
         cost_s: the time that it took of one program, on average.
         unknown: how many of the calls cannot be compared: none like them ended without a fault.
+        ended: whether it ended the run: it stops programs or cuts links, and a program failed
+            before calls that were under way were done. Several faults may have done so.
     """
 
     fault: Disturbance
     calls: tuple[Call, ...]
     cost_s: float = 0.0
     unknown: int = 0
+    ended: bool = False
 
     @property
     def last_ns(self) -> int | None:
         """When the last of the calls ended; None if one never did, or if there is none."""
         ends = [call.finished.t_ns for call in self.calls if call.finished is not None]
         return max(ends) if ends and len(ends) == len(self.calls) else None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether some of the calls failed or never ended."""
+        return any(call.outcome != "completed" for call in self.calls)
 
     @property
     def is_known(self) -> bool:
@@ -81,13 +94,20 @@ class CallsInFault:
             yield f"{name} cost the programs nothing in calls: none was under way."
             return
         span, ends = describe_span(self.fault), self._describe_ends()
-        if self.is_known and self.cost_s < LEAST_S:
-            how = "cost no time that the log shows: calls took no longer than without a fault"
-        elif self.is_known:
-            how = f"cost a program {self.cost_s:.3f} s on average"
-        else:
-            how = "has a cost that the log does not tell: no such call ended without a fault"
-        yield f"{name}, {span}, {how}. {self._describe_calls()}; {ends}."
+        yield f"{name}, {span}, {self._describe_cost()}. {self._describe_calls()}; {ends}."
+
+    def _describe_cost(self) -> str:
+        is_costly = self.is_known and self.cost_s >= LEAST_S
+        cost = f"cost a program {self.cost_s:.3f} s on average" if is_costly else ""
+        if self.ended:
+            return " and ".join(filter(None, (cost, "ended the run")))
+        if not self.is_known:
+            return "has a cost that the log does not tell: no such call ended without a fault"
+        if not any(call.outcome == "completed" for call in self.calls):
+            return cost or "has a cost that the log does not tell: no call was completed meanwhile"
+        which = "completed calls" if self.is_broken else "calls"
+        none = f"cost no time that the log shows: {which} took no longer than without a fault"
+        return cost or none
 
     def _describe_calls(self) -> str:
         names = Counter(call.started.name for call in self.calls)
@@ -124,6 +144,7 @@ class CallsInFault:
             "outcomes": dict(Counter(call.outcome for call in self.calls)),
             "last_ended_s": None if last_ns is None else last_ns / 1e9,
             "cost_s": self.cost_s if self.is_known or not self.calls else None,
+            "ended_run": self.ended,
             "not_compared": self.unknown,
         }
 
@@ -221,9 +242,31 @@ def find_calls_in_faults(
             each,
             cost_s=costs_s.get(each.fault.started.fault, 0.0),
             unknown=sum(call.key in times.unknown for call in each.calls),
+            ended=_has_ended(each, history),
         )
         for each in _find_touched(history)
     ]
+
+
+def _has_ended(found: CallsInFault, history: History) -> bool:
+    """Whether a program failed, and with it the run, in calls that this fault may have broken.
+
+    A site that began another call after a broken one had got over it.
+    """
+    began = found.fault.started
+    failed_ns = max(
+        (event.t_ns for event in history.all(Stopping) if isinstance(event.cause, ProgramFailed)),
+        default=-1,
+    )
+    if began.verb not in BREAKING or failed_ns < began.t_ns:
+        return False
+    last_ns = {event.site: event.t_ns for event in history.all(CallStarted)}
+    return any(
+        last_ns[call.started.site] <= max(began.t_ns, call.started.t_ns)
+        if call.finished is None
+        else call.finished.failed and last_ns[call.started.site] <= call.finished.t_ns
+        for call in found.calls
+    )
 
 
 def _find_touched(history: History) -> list[CallsInFault]:

@@ -15,6 +15,8 @@ from trunkline.harness.checks.expectations.remarks import name_late_entries
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
@@ -39,37 +41,22 @@ def describe(data: RunData) -> Iterator[str | Table]:
         yield from _describe_untimed(data)
         return
     sums, programs = sum_steps(data.tables["steps"]), data.scenario.programs
-    means = sums[list(PARTS)].mean()
     yield from describe_means(data.history, programs, sums)
     yield from describe_hangs(data.history, programs)
     yield from describe_fault_time(data.history, programs, sums)
     yield from describe_calls_in_faults(data.history, programs, len(sums))
     yield from name_late_entries(data.history, data.scenario)
-    if means.idxmax() == "moving_s":
-        yield from describe_rates(data, 100 * means["moving_s"] / sums["duration_s"].mean())
-    yield from describe_stragglers(rank_stragglers(data.history, programs), len(sums))
+    yield from describe_busiest(data.history, data.scenario, sums)
+    stragglers = rank_stragglers(data.history, programs)
+    yield from describe_stragglers(stragglers, len(sums))
+    for who, _ in stragglers[:1]:
+        yield from describe_late_start(data.history, programs, who)
     yield from describe_before(sums)
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
     for row in sums.to_dict("records"):
         table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
-
-
-def describe_rates(data: RunData, moving_percent: float) -> Iterator[str]:
-    """That bytes did not wait for rates, if the busiest link carried little in that time."""
-    links = data.links.dropna(subset="interface_bytes").to_dict("records")
-    if not links or not data.history.end_ns:
-        return
-    found = [(8e3 * int(row["interface_bytes"]) / data.history.end_ns, row) for row in links]
-    mbps, busiest = max(found, key=lambda each: each[0] / each[1]["rate_mbps"])
-    if 100 * mbps / busiest["rate_mbps"] > moving_percent / 2:
-        return
-    yield (
-        f"Rates were not the limit: the busiest link, {busiest['src']} -> {busiest['dst']}, "
-        f"carried {mbps:.3g} of its {busiest['rate_mbps']:.4g} Mbit/s on average. Delays, and TCP "
-        "on new or idle connections, took more time than the bytes at these rates."
-    )
 
 
 def to_json(data: RunData) -> dict[str, Any]:

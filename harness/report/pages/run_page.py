@@ -109,7 +109,7 @@ def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
         words,
         tag("p", "Ended: ", ended) if ended else None,
         tag("ul", problems) if problems else None,
-        *(tag("p", remark) for remark in verdict.remarks),
+        *(tag("p", keep_together(remark)) for remark in verdict.remarks),
         class_=f"verdict is-{verdict.outcome}",
     )
 

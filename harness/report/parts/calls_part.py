@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from trunkline.agents.events.call_events import CallStarted, TimingStopped
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
+from trunkline.harness.report.calls.busiest_link import describe_busiest
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
+from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     StepRow,
     describe_fault_time,
@@ -50,8 +53,10 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             *describe_means(data.history, programs, sums),
             *describe_fault_time(data.history, programs, sums),
             *describe_calls_in_faults(data.history, programs, len(sums)),
+            *describe_busiest(data.history, data.scenario, sums),
         )
-        content = write_steps(steps, stragglers, said)
+        why = (describe_late_start(data.history, programs, who) for who, _ in stragglers[:1])
+        content = write_steps(steps, stragglers, said, chain.from_iterable(why))
         yield Section("steps", "Where the time went", content)
 
 

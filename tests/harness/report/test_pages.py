@@ -301,6 +301,20 @@ def test_the_script_that_a_page_carries_is_the_one_that_it_allows(plain: Page) -
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("cost tasks 3 (1.500 s) and 4", "(1.500 s)"),
+        ("tasks 3 (1.500 s), 4", "(1.500 s),"),
+        ("1.227 s (61 %", "1.227 s|(61 %"),
+        ("the link (n1 -> n2)", "(n1 -&gt; n2)"),
+    ],
+)
+def test_a_quantity_keeps_its_brackets(text: str, whole: str) -> None:
+    found = re.findall('<span class="whole">(.*?)</span>', markup.keep_together(text))
+    assert found == whole.split("|")
+
+
 @pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium here")
 def test_in_a_browser_the_slider_comes_to_life(tmp_path: Path) -> None:
     page(tmp_path, LOG.read_text(), SCENARIO.read_text())
@@ -706,6 +720,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     means = [Mean("CREW", 1.5, 1.4, 1.6, (1.4, 1.6)), Mean("ring", nan, nan, nan, ())]
     means += [Mean("torch", nan, nan, nan, (), passed=3)]
     means += [Mean("later", nan, nan, nan, (), ended=False)]
+    means += [Mean("cut", 2.0, nan, nan, (2.0,), planned=4)]
     remarks, metrics = [f"fail: {NASTY}"], [Metric("task time (s)", means)]
     cells = Cells("three", heads, rows, ["scheme.plan"], 6, remarks, metrics * 2, missing=3)
     cells = replace(cells, problems=[("fail: ring seed 3: few", "runs/ring 3/1"), ("error: a", "")])
@@ -722,10 +737,10 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert made.texts["p"].count(colours) == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1
-    names = ["CREW", "ring", "torch", "later"]
+    names = ["CREW", "ring", "torch", "later", "cut"]
     assert [text for text in made.texts["text"] if text in names] == names * 2
     words = ["1.50 ± 0.10 (2 trials)", "no trial passed", "no task time", "no trial has ended"]
-    assert made.texts["tspan"] == words * 2
+    assert made.texts["tspan"] == [*words, "2 (1 trial)"] * 2
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")

@@ -43,7 +43,7 @@ class Mean:
     Bounds are NaN for a single trial, and the mean as well if no trial has a value. `passed` tells
     how many trials passed: a program may pass without one, and `ended` whether any has ended. Of a
     task's time, `estimate` and `bound` are the means of the time that the plan should take, and of
-    the time that no plan can beat.
+    the time that no plan can beat. The cell has `planned` trials.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Mean:
     estimate: float = nan
     bound: float = nan
     ratio: str = ""
+    planned: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +173,19 @@ def _format(each: Mean, label: str) -> str:
             return f"no {label.partition(' (')[0]}"
         return "no trial passed" if each.ended else "no trial has ended"
     ratio = f"; ratio {each.ratio}" if each.ratio else ""
-    return format_interval(each.mean, each.high - each.mean, len(each.trials)) + ratio
+    half = each.high - each.mean
+    return format_interval(each.mean, half, len(each.trials), each.planned) + ratio
 
 
-def format_interval(mean: float, half: float, trials: int = FEW) -> str:
+def format_interval(mean: float, half: float, trials: int = FEW, planned: int = 1) -> str:
     """A mean and half of its interval, with equally many decimals: `0.23392 ± 0.00071`.
 
     The interval has two digits. The mean has at most five, and an interval below the fifth, or that
-    is NaN, is left out. Fewer trials than FEW are counted beside it: `8 ± 32 (2 trials)`.
+    is NaN, is left out. Fewer trials than FEW are counted beside it: `8 ± 32 (2 trials)`. So is a
+    single one of several that are `planned`: `8 (1 trial)`.
     """
     if not isfinite(half):
-        return format_number(mean)
+        return format_number(mean) + " (1 trial)" * (trials == 1 < planned)
     places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
     if round(half, places) == 0:
         return format_number(mean)

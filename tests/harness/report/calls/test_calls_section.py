@@ -138,6 +138,18 @@ def test_the_printed_time_of_a_run_with_faults_does_not_say_that_bytes_moved(
     assert " moving bytes or held up by faults, " in console.file.getvalue()
 
 
+def test_the_printed_time_agrees_with_explain_if_calls_can_be_compared(tmp_path: Path) -> None:
+    """Also if the fault held none of them up."""
+    outage = FaultStarted(310 * MS, "runner", 0, "outage", "outage n1 n2", ("n1 -> n2",))
+    first = (REDUCE, CallFinished(300 * MS, "n1", 2, 0, False))
+    again = (replace(REDUCE, t_ns=305 * MS, call=1), CallFinished(400 * MS, "n1", 2, 1, False))
+    build(tmp_path, [*first, again[0], outage, again[1]])
+    console = Console(width=200, file=StringIO())
+    console.print(progress.summary(tmp_path, outputs.read(tmp_path).verdict))
+    assert " moving bytes, " in console.file.getvalue()
+    assert "held up" not in console.file.getvalue()
+
+
 def test_a_page_without_calls_says_so_and_why(tmp_path: Path) -> None:
     stopped = TimingStopped(5 * MS, "n1", 2, "this PyTorch is too old")
     outcome, problems, page = build(tmp_path, [stopped])
@@ -192,6 +204,7 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     assert 'class="fill-band"' in calls
     assert "Hatched: its programs were stopped (one direction) or dead (crossed)." in calls
     steps = page[page.index('<section id="steps"') :]
+    assert '<span class="whole">0.250 s' in steps  # no line break within it
     steps = re.sub("</?span[^>]*>", "", steps)
     assert "moving bytes or held up by faults, in calls that all had begun" in steps
     assert "Fault 0 (outage n1 n2 for 50 ms), from 0.200 s to 0.250 s, has a cost that " in steps

@@ -19,6 +19,7 @@ from trunkline.agents.events.run_events import (
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
+from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     StepRow,
@@ -319,3 +320,23 @@ def test_no_call_is_said_to_hang_if_the_timing_of_a_process_stopped() -> None:
 def test_what_a_launcher_ended_does_not_count_as_computing() -> None:
     found = steps(of_process(2, 0, 0, 20), of_process(2, 1, 30, None), of_process(3, 1, 70, 80))
     assert [step.computing_ns for step in found if step.site == "n1"] == [20, 10]
+
+
+@pytest.mark.parametrize(
+    ("first_end", "why"),
+    [
+        (5 * S, "its calls before had ended 3.000 s later"),
+        (3 * S, "it took 2.000 s longer from the end of a call to the start of the next one"),
+    ],
+)
+def test_why_a_program_began_last_is_said(first_end: int, why: str) -> None:
+    """n3 begins its second call 3 s after the others, whose first calls had ended at 2 s."""
+    history = make_history(
+        *(call(site, 0, S, 2 * S) for site in SITES[:2]),
+        call("n3", 0, S, first_end),
+        *(call(site, 1, 3 * S, 7 * S) for site in SITES[:2]),
+        call("n3", 1, 6 * S, 7 * S),
+    )
+    said = f"n3 began 3.000 s after those that waited for it, mostly because {why}."
+    assert [*describe_late_start(history, SITES, "n3")] == [said]
+    assert not [*describe_late_start(history, SITES, "n1")]

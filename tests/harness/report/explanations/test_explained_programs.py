@@ -1,27 +1,37 @@
 """`trunkline explain` of runs of programs, with timed calls and without."""
 
 import json
+import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from finished_runs import make_programs_run
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted
-from trunkline.agents.events.causes import TimeUp
+from trunkline.agents.events.causes import ProgramFailed, TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
-from trunkline.agents.events.run_events import AgentExited, ProgramStarted, RunFinished
+from trunkline.agents.events.run_events import (
+    AgentExited,
+    LinkBytes,
+    LinksCounted,
+    ProgramStarted,
+    RunFinished,
+    Stopping,
+)
 from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations import program_explanation
+from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.step_tables import PARTS
 from trunkline.harness.report.explanations.calls_in_faults import (
     describe_calls_in_faults,
+    find_calls_in_faults,
     find_fault_times,
 )
+from trunkline.harness.scenario.loading import load
 
 MS = 10**6
 
@@ -102,7 +112,8 @@ def test_a_call_that_a_program_never_began_is_named(capsys, timed) -> None:
     outputs.build(timed)
     said = "n2 never began all_reduce number 0, in which n1 waited from 0.3 s on."
     assert said in [" ".join(line) for line in explain(capsys, str(timed))]
-    assert said in (timed / "report.html").read_text()
+    page = (timed / "report.html").read_text()
+    assert said in re.sub(r'<span class="whole">([^<]*)</span>', r"\1", page)
     assert main.main(["explain", str(timed), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["waited_for"] == {"n2": pytest.approx(0.7)}
@@ -169,6 +180,54 @@ def test_a_fault_has_a_cost_if_calls_can_be_compared(events, said: str) -> None:
     log = [*events, RunFinished(2000 * MS, "runner", TimeUp(2.0), ())]
     history = History.of(sorted(log, key=lambda event: event.t_ns))
     assert list(describe_calls_in_faults(history, ("n1", "n2"), 2)) == [said]
+
+
+def fail(name: str, at: int) -> list[Event]:
+    """A program fails, and ends the run, and with it the one at n2."""
+    return [
+        ProgramStarted(0, "runner", "n2", 0),
+        AgentExited(at * MS, "runner", name, 1, 0, asked=False),
+        Stopping(at * MS, "runner", ProgramFailed()),
+        AgentExited(at * MS, "runner", "n2", 0, 15, asked=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "how", "ends"),
+    [
+        (
+            [*call("n1", 1, 490, 520, True), *call("n2", 1, 480, None), *fail("n1", 530)],
+            "ended the run",
+            "1 failed and 1 never ended",
+        ),
+        (
+            [*call("n1", 1, 490, 900, True), *call("n2", 1, 480, None), *fail("n1", 910)],
+            "cost a program 0.320 s on average and ended the run",
+            "1 failed and 1 never ended",
+        ),
+        (
+            [*call("n1", 1, 490, 520, True), *call("n1", 2, 1000, 1010), *fail("n1", 1400)],
+            "has a cost that the log does not tell: no call was completed meanwhile",
+            "1 failed",
+        ),
+        (
+            [*call("n1", 1, 490, 520, True), *call("n2", 1, 490, 520)],
+            "cost no time that the log shows: completed calls took no longer than without a fault",
+            "1 failed",
+        ),
+    ],
+)
+def test_a_fault_that_ended_the_run_did_not_cost_nothing(events, how: str, ends: str) -> None:
+    """Not one after which the site went on, or where no program failed."""
+    began = fault(0, 500, 600 if "not tell" in how else None, "kill")
+    log = [*call("n1", 0, 100, 200), *events, *began]
+    log.append(RunFinished(2000 * MS, "runner", TimeUp(2.0), ()))
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    (said,) = describe_calls_in_faults(history, ("n1", "n2"), 2)
+    assert f" s, {how}. " in said.replace(" s on, ", " s, ")
+    assert f"under way; {ends}" in said
+    (found,) = find_calls_in_faults(history, ("n1", "n2"), 2)
+    assert found.to_json()["ended_run"] is how.endswith("ended the run")
 
 
 def test_of_many_faults_the_first_ones_are_described() -> None:
@@ -254,7 +313,7 @@ def test_bytes_do_not_move_while_a_fault_holds_calls_up(capsys, timed) -> None:
     moves = [" ".join(line) for line in explain(capsys, str(timed))]
     assert moves[0].startswith("A program ran for ")
     assert " moving bytes, " in moves[0]
-    assert any(line.startswith("Rates were not the limit") for line in moves)
+    assert any(" % of its rate while calls moved bytes" in line for line in moves)
     disturb(log, *fault(0, 410, 450))
     said = [" ".join(line) for line in explain(capsys, str(timed))]
     assert " held up by faults, in calls that all had begun, " in said[0]
@@ -290,13 +349,40 @@ def test_the_faults_of_timed_programs_are_explained(capsys, timed) -> None:
     assert (found["outcomes"], found["last_ended_s"]) == ({"completed": 2, "unfinished": 1}, None)
 
 
-@pytest.mark.parametrize(("carried", "is_said"), [(30_000, True), (3_000_000, False)])
-def test_a_link_that_carried_little_says_that_rates_were_not_the_limit(carried, is_said) -> None:
-    links = pd.DataFrame({"src": ["n1", "n2"], "dst": ["n2", "n1"], "rate_mbps": [20.0, 20.0]})
-    data = SimpleNamespace(
-        links=links.assign(interface_bytes=pd.array([carried, None], "Int64")),
-        history=SimpleNamespace(end_ns=2 * 10**9),
-    )
-    said = [*program_explanation.describe_rates(data, 70.0)]
-    start = "Rates were not the limit: the busiest link, n1 -> n2, carried 0.12 of its 20 Mbit/s"
-    assert [text.startswith(start) for text in said] == [True] * is_said
+SLOW = """\
+name: mine
+topology: {builder: full_mesh, sites: 2, rates: 20 Mbit/s, delays: 10 ms}
+workload: {kind: program, command: [sh, -c, exit 0], time_calls: true}
+"""
+RATES_SAID = {
+    100_000: (
+        "Rates were not the limit: the busiest link, n1 -> n2, carried 0.8 of its 20 Mbit/s on "
+        "average, and 20 % of its rate while calls moved bytes. Delays, "
+    ),
+    300_000: "and 60 % of its rate while calls moved bytes.",
+    450_000: "and 90 % of its rate while calls moved bytes: its rate was the limit.",
+}
+
+
+@pytest.mark.parametrize("carried", RATES_SAID)
+def test_the_busiest_link_is_named_with_what_it_carried_while_calls_moved_bytes(
+    tmp_path: Path, carried: int
+) -> None:
+    """A send takes 200 ms of a second, in which the link carries all of its bytes."""
+    (tmp_path / "mine.yaml").write_text(SLOW)
+    scenario = load(tmp_path / "mine.yaml")
+    sent = CallStarted(200 * MS, "n1", 2, 0, 0, "send", 8, "0", (0, 1), 0, 1, True)
+    counts = [
+        LinksCounted(t_ms * MS, "runner", (LinkBytes("n1", "n2", size), LinkBytes("n2", "n1", 9)))
+        for t_ms, size in ((200, 0), (400, carried), (1000, carried))
+    ]
+    history = History.of([sent, counts[0], CallFinished(400 * MS, "n1", 2, 0, False), *counts[1:],
+                          RunFinished(1000 * MS, "runner", TimeUp(1.0), ())])  # fmt: skip
+    sums = pd.DataFrame([dict.fromkeys(PARTS, 0.0) | {"moving_s": 0.2}])
+    (said,) = describe_busiest(history, scenario, sums)
+    assert RATES_SAID[carried] in said
+    sums["computing_s"] = 0.8
+    (said,) = describe_busiest(history, scenario, sums)
+    assert said.startswith("The busiest link, n1 -> n2, carried ")
+    uncounted = [event for event in history.events if not isinstance(event, LinksCounted)]
+    assert not [*describe_busiest(History.of(uncounted), scenario, sums)]
