@@ -101,7 +101,8 @@ def find_detours(
 
     Plans that follow measured rates are left out: theirs differ for other reasons.
     """
-    if scenario.scheme.rates == "measured":
+    reported = any(each.lost for each in history.all(LossesReported))
+    if scenario.scheme.rates == "measured" or not (reported or history.all(WorkerLost)):
         return {}
     losses, found, plan_usual = _Losses(), {}, _make_planner(scenario)
     planned_s = {
