@@ -160,7 +160,6 @@ def list_links(topology: Topology) -> Table:
     bursts = any(link.burst != 1.0 for link in topology.links)
     impaired = any(map(describe_impairments, topology.links))
     table = _make_table(f"{topology.name}: {len(topology.links)} directed links")
-    table.caption = "x / y: x from a to b, y from b to a"
     for name in ("a", "b"):
         table.add_column(name)
     for name in ("rate a -> b", "rate b -> a", "delay", "jitter", "loss", "queue"):
@@ -169,16 +168,23 @@ def list_links(topology: Topology) -> Table:
         table.add_column("burst", justify="right")
     if impaired:
         table.add_column("impairments", overflow="fold")
+    rows = []
     for link in topology.links:
         if topology.rank(link.src) < topology.rank(link.dst):
             back = topology.link(link.dst, link.src)
             lengths = dict.fromkeys((f"{link.burst:g}", f"{back.burst:g}"))
             rare = dict.fromkeys(describe_impairments(each) or "none" for each in (link, back))
-            table.add_row(
-                *_format_link(link, back),
-                *([" / ".join(lengths)] if bursts else ()),
-                *([" / ".join(rare)] if impaired else ()),
+            rows.append(
+                [
+                    *_format_link(link, back),
+                    *([" / ".join(lengths)] if bursts else ()),
+                    *([" / ".join(rare)] if impaired else ()),
+                ]
             )
+    for row in rows:
+        table.add_row(*row)
+    if any(" / " in cell for row in rows for cell in row):
+        table.caption = "x / y: x from a to b, y from b to a"
     return table
 
 

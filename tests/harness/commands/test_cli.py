@@ -356,6 +356,17 @@ def test_show_lists_sites_and_links_with_both_directions(capsys):
     assert "policy      preduce  p: 3" in out
 
 
+def test_show_explains_values_of_two_directions_only_where_there_are_any(tmp_path, capsys):
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text(
+        "topology: {builder: full_mesh, sites: 3, rates: 8 Mbit/s}\n"
+        "workload: {kind: synthetic, model: 1 MB}\nscheme: {policy: bsp, plan: ring}\n"
+        "stop: {tasks: 1}\n"
+    )
+    assert main.main(["show", str(scenario)]) == 0
+    assert "x / y" not in capsys.readouterr().out
+
+
 def test_show_names_the_servers_and_what_depends_on_the_number_of_sites(capsys):
     assert main.main(["show", str(ROOT / "scenarios" / "round_robin.yaml")]) == 0
     out = capsys.readouterr().out
