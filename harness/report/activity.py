@@ -33,6 +33,9 @@ KINDS = (
 )
 """The kinds of bars in drawing order: later ones lie on top."""
 
+TOP, HEIGHT = -0.32, 0.58
+"""The upper edge of the bars of what a site does, from the middle of its row, and their height."""
+
 _NAMES = {Doing.COMPUTING: "compute", Doing.WAITING: "wait for a group", Doing.IN_TASK: "in a task"}
 
 
@@ -55,10 +58,10 @@ def list_bars(
                 found[name].append((start_s, end_s, rows[site] + y, height))
 
     for site, lives in find_lives(history).items():
-        add("the program runs", site, lives, -0.32, 0.58)
+        add("the program runs", site, lives, TOP, HEIGHT)
     for site, done in history.phases.items():
         for phase in done:
-            add(_NAMES[phase.doing], site, [(phase.start_ns, phase.end_ns)], -0.32, 0.58)
+            add(_NAMES[phase.doing], site, [(phase.start_ns, phase.end_ns)], TOP, HEIGHT)
     helped: defaultdict[str, list[Interval]] = defaultdict(list)
     for task in history.tasks:
         for (site, flow), span in find_task_spans(task).items():

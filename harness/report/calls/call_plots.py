@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.activity import HEIGHT, TOP
 from trunkline.harness.report.calls.call_tables import list_kinds
 from trunkline.harness.report.calls.step_tables import PARTS, sum_steps
 from trunkline.harness.report.faults import fault_bands
@@ -51,9 +52,6 @@ WORDS = {"held_s": "held up by faults", "rest_s": "the rest"}
 ENTRY_IN = 1.4
 """The width of an entry of a legend, in inches."""
 
-TOP, BOTTOM = -0.32, 0.26
-"""The edges of a row's bars beside its middle, as in the Gantt chart."""
-
 MAX_PROGRAMS = 60
 """The most programs that have a bar; tables/steps.csv has all."""
 
@@ -83,7 +81,7 @@ def draw_calls(
         for kind in (*colours, None):
             chosen = (calls["call"] == kind if kind else ~calls["call"].isin(colours)).to_numpy()
             spans = zip(rows[chosen], calls["start_s"][chosen], ends_s[chosen], strict=True)
-            corners = [[(a, y + TOP), (b, y + TOP), (b, y + BOTTOM), (a, y + BOTTOM)]
+            corners = [[(a, y + TOP), (b, y + TOP), (b, y + TOP + HEIGHT), (a, y + TOP + HEIGHT)]
                        for y, a, b in spans]  # fmt: skip
             colour = colours.get(kind, OTHERS) if kind else OTHERS
             raster = len(calls) > VECTORS

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.activity import HEIGHT, TOP
 from trunkline.harness.report.faults.fault_layout import (
     CHARACTERS_PER_IN,
     Lane,
@@ -139,5 +140,5 @@ def _draw_strip(axes: Axes, shown: Sequence[Lane], name: str = FAULTS) -> None:
 
 
 def _draw_hatching(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
-    corner, size = (start_s, row - 0.4), (end_s - start_s, 0.84)
+    corner, size = (start_s, row + TOP), (end_s - start_s, HEIGHT)
     axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trunkline.harness.record.history import Disturbance
+from trunkline.harness.report.activity import HEIGHT, TOP
 from trunkline.harness.report.faults.fault_layout import (
     Lane,
     clip_s,
@@ -198,13 +199,13 @@ class Strip:
                 spans[kind, ranks[site]].append(self._place(fault))
         lines, found = [], []
         for (kind, rank), of_row in sorted(spans.items()):
-            y = top + (rank + 0.08) * row
+            y, hatched = top + (rank + 0.08) * row, top + (rank + 0.5 + TOP) * row
             for start, end in charts.merge(of_row, 0.5, 0.5):
                 if kind == "link":
                     lines.append((start, y, end - start, 1.8))
                 else:
-                    size = {"width": end - start, "height": row * 0.84}
-                    found.append(tag("rect", x=start, y=y, fill=HATCHES[kind], **size))
+                    size = {"width": end - start, "height": row * HEIGHT}
+                    found.append(tag("rect", x=start, y=hatched, fill=HATCHES[kind], **size))
         return [charts.draw_bars(lines, "fill-fault"), *found]
 
     def describe(self, who: str) -> str:

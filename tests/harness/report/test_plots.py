@@ -19,7 +19,7 @@ from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import NO_TARGET, Target
-from trunkline.harness.report import plots
+from trunkline.harness.report import activity, plots
 from trunkline.harness.report.faults import fault_bands, fault_layout
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
@@ -265,7 +265,8 @@ def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
     ]  # fmt: skip
     behind, hatched = patches(axes)[:3], patches(axes)[3:]
     assert [(start, end) for start, end, _, _ in behind] == [(0.5, 2.5), (1.0, 1.5), (4.5, 4.6)]
-    assert hatched == [(1.0, 1.5, 1.6, "xxxx")]
+    assert hatched == [(1.0, 1.5, 1.68, "xxxx")]  # as high as the bars of the row
+    assert axes.patches[-1].get_height() == activity.HEIGHT
     lines = [c.get_segments()[0] for c in axes.collections if isinstance(c, LineCollection)]
     spans = {(float(line[0][0]), float(line[1][0]), round(float(line[0][1]), 2)) for line in lines}
     assert spans == {(0.5, 2.5, -0.39), (0.5, 2.5, 0.61)}
