@@ -53,7 +53,7 @@ def count_ended(programs: pd.DataFrame) -> str:
     restarts = int((programs["processes"] - 1).clip(lower=0).sum())
     words = [f"{well} with exit code 0"] * bool(well)
     words += [f"{others} with another exit that is allowed"] * bool(others > 0)
-    words += [f"{asked} were told to end"] * bool(asked)
+    words += [f"{asked} {'was' if asked == 1 else 'were'} told to end"] * bool(asked)
     words += [f"{killed} killed by faults"] * bool(killed)
     words += [f"{failed} failed"] * bool(failed)
     words += [f"{never} never started"] * bool(never)
