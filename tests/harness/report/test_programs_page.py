@@ -131,7 +131,7 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     tiles = made.texts["dt"]
     assert tiles[:2] == ["programs ended", "bytes on links"]
     assert "tasks completed" not in tiles
-    assert made.texts["small"][0] == "1 were told to end, 1 failed"
+    assert made.texts["small"][0] == "1 was told to end, 1 failed"
     assert "Programs" in made.texts["h2"]
     assert "Sites" not in made.texts["h2"]
     assert {"exit code 3", "by signal 15, told to end"} <= {*made.texts["td"]}
@@ -165,7 +165,7 @@ def test_a_program_that_never_started_had_no_process_and_no_exit(tmp_path: Path)
     assert pd.isna([second[key] for key in ("start_s", "end_s", "exit_code", "signal")]).all()
     assert "programs  1 told to end, 1 never started" in summarize(tmp_path)
     page = Page((tmp_path / "report.html").read_text())
-    assert page.texts["small"][0] == "1 were told to end, 1 never started"
+    assert page.texts["small"][0] == "1 was told to end, 1 never started"
     assert page.texts["dd"][0].startswith("1 of 2")
     assert "never started" in page.texts["td"]
 
