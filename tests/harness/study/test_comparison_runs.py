@@ -304,7 +304,7 @@ def test_failures_and_errors_stand_in_the_table(scenario, started):
     trials = run(scenario, "scheme.plan=crew,ring,ps", at_once=3)
     assert list(trials["verdict"]) == ["pass", "fail", "error"]
     assert list(trials["error"]) == [
-        "", "", "the run's process ended with 3: no kernel, no nothing"
+        "", "bytes: few", "the run's process ended with 3: no kernel, no nothing"
     ]  # fmt: skip
     assert trials["task_s"].tolist()[:2] == [1.5, 1.5]
     cells = pd.read_csv(scenario.parent / "out" / "tables" / "cells.csv")
