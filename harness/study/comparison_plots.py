@@ -187,8 +187,8 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.set_ylabel(f"{label}\n(logarithmic axis)")
         axes.yaxis.set_major_formatter("{x:g}")
     else:
-        axes.margins(y=0.1)
-        axes.set_ylim(bottom=0)
+        axes.margins(y=0)
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])  # room for the marks above the largest value
 
 
 def shorten_names(places: Sequence[str]) -> list[str]:

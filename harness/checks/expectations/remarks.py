@@ -103,8 +103,8 @@ def name_late_entries(history: History, scenario: Scenario) -> Iterator[str]:
         named += [f"{len(late) - NAMED} more"] * (len(late) > NAMED)
         which = count_of(len(late), "fault")
         yield (
-            f"{which} of the timeline never came, because the run stopped at {stop_s:.3f} s: "
-            f"{'; '.join(named)}."
+            f"{which} of the timeline never came, because the run stopped {stop_s:.3f} s after the "
+            f"{scenario.begin} began: {'; '.join(named)}."
         )
 
 

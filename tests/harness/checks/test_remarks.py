@@ -78,7 +78,8 @@ def test_faults_of_the_timeline_that_never_came_are_named() -> None:
     end = RunFinished(30 * S, "runner", TimeUp(30.0), ())
     log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
     assert next(find_remarks(History.of(log), rules)) == (
-        "2 faults of the timeline never came, because the run stopped at 30.000 s: kill n1 at "
+        "2 faults of the timeline never came, because the run stopped 30.000 s after the "
+        "programs began: kill n1 at "
         "40 s; outage n1 n2 both blackhole at 50 s."
     )
 
@@ -89,7 +90,7 @@ def test_of_many_faults_that_never_came_the_first_are_named() -> None:
     end = RunFinished(30 * S, "runner", Broken((), interrupted=True), ())
     log = (make_header(rules.scenario), ProgramsStarted(0, "runner"), end)
     (said,) = find_remarks(History.of(log), rules)
-    assert said.startswith("5 faults of the timeline never came, because the run stopped at ")
+    assert said.startswith("5 faults of the timeline never came, because the run stopped ")
     assert said.endswith(": kill n1 at 40 s; kill n1 at 41 s; kill n1 at 42 s; 2 more.")
 
 

@@ -731,8 +731,9 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     made = Page((tmp_path / "page.html").read_text())
     assert made.texts["h1"] == ["Comparison of three"]
     assert made.texts["h2"][:3] == ["Means", "Table of means", "First trial"]
-    what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of 1."
-    assert what in made.text("p")
+    what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of "
+    assert f"{what}1 variant." in made.text("p")
+    assert "The runs so far: 3 sites, " in made.text("p") and "All runs" not in made.text("p")
     colours = "Each variant has the same colour in all pictures of this page."
     assert made.texts["p"].count(colours) == 1
     legend = "mean of the trials that passed, with its 95 % interval"

@@ -399,6 +399,14 @@ def test_the_figure_of_task_times_marks_what_is_expected_and_the_bound(trials):
     assert not figure.legends
 
 
+def test_marks_of_a_figure_have_room_below_the_end_of_the_axis(trials):
+    alike = trials.assign(task_s=[0.95 + 0.001 * n for n in range(len(trials))])
+    cells = summarize(alike, KEYS[:1])
+    axes = comparison_plots.draw(alike, cells, KEYS[:1], "task_s", "task time (s)").axes[0]
+    highest = max(alike["task_s"].max(), axes.dataLim.ymax)
+    assert axes.get_ylim() == (0, pytest.approx(1.1 * highest, rel=0.02))
+
+
 def test_a_logarithmic_axis_of_a_figure_says_so(trials):
     cells = summarize(trials, KEYS[:1])
     for means, scale, label in (

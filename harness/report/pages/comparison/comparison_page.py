@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import accuracy_section, charts, frame
 from trunkline.harness.report.pages.comparison import (
@@ -160,8 +160,9 @@ def _write_origin(cells: Cells | None, each: Sequence[RunData]) -> list[Child]:
     faults = common_faults.describe([data.history for data in each])
     same = [fact for fact in of_runs[0] if all(fact in facts for facts in of_runs)]
     same = [fact for fact in same if not fact.startswith("seed ")]
+    whose = "The runs so far" if len(each) < len(cells.rows) else "All runs"
     shown: list[Child] = (
-        [tag("p", f"All runs: {', '.join(same)}.{faults}", class_="facts")] if same else []
+        [tag("p", f"{whose}: {', '.join(same)}.{faults}", class_="facts")] if same else []
     )
     if cells.command:
         code = tag("code", keep_words(cells.command))
@@ -199,8 +200,10 @@ def _describe(cells: Cells, shown: int, predicted: bool) -> str:
     variants = f"{len(cells.rows)} variants, " if len(cells.rows) > 1 else ""
     trials = f"{cells.trials} trial{'s' * (cells.trials > 1)}"
     trials += f", of which {cells.missing} have not ended" if cells.missing else ""
-    whose = " of each" if shown == len(cells.rows) else f" of {shown}"
-    return f"{made}{variants}{trials}. After the means, the first trial{whose if variants else ''}."
+    if not variants:
+        return f"{made}{trials}. After the means, the first trial."
+    whose = "each variant" if shown == len(cells.rows) else count_of(shown, "variant")
+    return f"{made}{variants}{trials}. After the means, the first trial of {whose}."
 
 
 def _write_means(cells: Cells, predicted: bool) -> list[Child]:
