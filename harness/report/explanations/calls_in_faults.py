@@ -1,8 +1,9 @@
 """The timed calls of programs that were under way during each fault, and what it cost (pure).
 
 A call that a fault touched is compared with the median of those of the same kind and size that none
-touched. What it took longer is what the fault cost. A fault amid whose calls a program failed, and
-with it the run, is said to have ended the run.
+touched. What it took longer is what the fault cost. This time lies at the end of the call; if
+several faults touched the call, each moment of it belongs to those that lasted then. A fault amid
+whose calls a program failed, and with it the run, is said to have ended the run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -44,13 +46,14 @@ class Delayed:
 
     Attributes:
         since_ns: from then on it was late: the fault had begun, and such calls are done by then.
-        faults: how long each of the faults lasted during the call, in ns, by number.
+        faults: when each of the faults that touched it began, and when it or the call ended, in ns,
+            by number.
     """
 
     call: Call
     since_ns: int
     end_ns: int
-    faults: Mapping[int, int]
+    faults: Mapping[int, Interval]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class CallsInFault:
 
     Attributes:
         cost_s: the time that it took of one program, on average.
+        is_shared: whether some of the completed calls took longer than usual, and other faults
+            touched them, too.
         unknown: how many of the calls cannot be compared: none like them ended without a fault.
         ended: whether it ended the run: it stops programs or cuts links, and a program failed
             before calls that were under way were done. Several faults may have done so.
@@ -67,6 +72,7 @@ class CallsInFault:
     fault: Disturbance
     calls: tuple[Call, ...]
     cost_s: float = 0.0
+    is_shared: bool = False
     unknown: int = 0
     ended: bool = False
 
@@ -106,8 +112,10 @@ class CallsInFault:
         if not any(call.outcome == "completed" for call in self.calls):
             return cost or "has a cost that the log does not tell: no call was completed meanwhile"
         which = "completed calls" if self.is_broken else "calls"
-        none = f"cost no time that the log shows: {which} took no longer than without a fault"
-        return cost or none
+        why = f"{which} took no longer than without a fault"
+        if self.is_shared:
+            why = "calls took longer than usual only during other faults or after them"
+        return cost or f"cost no time that the log shows: {why}"
 
     def _describe_calls(self) -> str:
         names = Counter(call.started.name for call in self.calls)
@@ -163,33 +171,53 @@ class FaultTimes:
 
     def measure_s(self, rows: int) -> float:
         """The time of late calls, in seconds of one of so many programs on average."""
-        spans = defaultdict[tuple[str, int], list[Interval]](list)
-        for each in self.delayed:
-            spans[each.call.key[:2]].append((each.since_ns, each.end_ns))
-        return sum(map(_measure, spans.values())) / 1e9 / max(rows, 1)
+        return sum(end - start for start, end, _ in self._list_late()) / 1e9 / max(rows, 1)
 
     def divide_s(self, rows: int) -> dict[int, float]:
-        """The same by fault: of several that touched a call, by how long each lasted meanwhile."""
+        """The same by fault: if several touched a call, moment by moment."""
         found = defaultdict[int, float](float)
-        for each in self.delayed:
-            late_ns, lasted_ns = each.end_ns - each.since_ns, sum(each.faults.values())
-            for fault, ns in each.faults.items():
-                found[fault] += late_ns * ns / lasted_ns
-        total_s = self.measure_s(rows)
-        sum_ns = sum(found.values())
-        return {fault: total_s * ns / sum_ns for fault, ns in found.items()}
+        for start_ns, end_ns, faults in self._list_late():
+            for fault, ns in _share(start_ns, end_ns, faults):
+                found[fault] += ns / 1e9 / max(rows, 1)
+        return dict(found)
+
+    def _list_late(self) -> Iterator[tuple[int, int, Mapping[int, Interval]]]:
+        """When calls were late, and the faults that touched them; no time of a process twice."""
+        until_ns = defaultdict[tuple[str, int], int](int)
+        for each in sorted(self.delayed, key=lambda each: (each.since_ns, each.end_ns)):
+            process = each.call.key[:2]
+            start_ns = max(each.since_ns, until_ns[process])
+            if start_ns < each.end_ns:
+                yield start_ns, each.end_ns, each.faults
+                until_ns[process] = each.end_ns
+
+
+def _share(
+    start_ns: int, end_ns: int, faults: Mapping[int, Interval]
+) -> Iterator[tuple[int, float]]:
+    """The parts of a time that belong to each of the faults; one of them had begun before it.
+
+    Faults that last at a moment have equal parts of it. If none does, those have that ended last.
+    """
+    turns = {ns for span in faults.values() for ns in span if start_ns < ns < end_ns}
+    for begin_ns, until_ns in pairwise(sorted({start_ns, end_ns, *turns})):
+        begun = {fault: over for fault, (since, over) in faults.items() if since <= begin_ns}
+        least_ns = min(max(begun.values()), begin_ns + 1)
+        owners = [fault for fault, over in begun.items() if over >= least_ns]
+        for fault in owners:
+            yield fault, (until_ns - begin_ns) / len(owners)
 
 
 def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
     """Compare calls that a fault touched with those of the same kind and size that none did."""
     programs = tuple(programs)
-    touched = defaultdict[Call, dict[int, tuple[int, int]]](dict)
+    touched = defaultdict[Call, dict[int, Interval]](dict)
     for each in _find_touched(history):
         begin_ns, number = each.fault.started.t_ns, each.fault.started.fault
         for call in each.calls:
-            since_ns, end_ns = max(call.started.t_ns, begin_ns), _find_end(call, history, programs)
+            end_ns = _find_end(call, history, programs)
             until_ns = end_ns if each.fault.end_ns is None else min(end_ns, each.fault.end_ns)
-            touched[call][number] = since_ns, max(1, until_ns - since_ns)
+            touched[call][number] = begin_ns, until_ns
     usual_ns = defaultdict[tuple[str, int], list[int]](list)
     for call in list_calls(history):
         if call not in touched and call.finished is not None and not call.finished.failed:
@@ -207,8 +235,7 @@ def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
         )
         since_ns = max(min(since for since, _ in faults.values()), begin_ns + round(most_ns))
         if since_ns < end_ns and end_ns - begin_ns > (1 + LONGER_SHARE) * most_ns:
-            lasted = {number: ns for number, (_, ns) in faults.items()}
-            delayed.append(Delayed(call, since_ns, end_ns, lasted))
+            delayed.append(Delayed(call, since_ns, end_ns, faults))
     return FaultTimes(tuple(delayed), frozenset(unknown))
 
 
@@ -222,25 +249,19 @@ def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:
     return max((end for start, end in runs if start <= begun.t_ns <= end), default=history.end_ns)
 
 
-def _measure(spans: Iterable[Interval]) -> int:
-    """How long any of these times lasted; one that ends before it begins counts nothing."""
-    until_ns = sum_ns = 0
-    for start_ns, end_ns in sorted(spans):
-        sum_ns += max(0, end_ns - max(start_ns, until_ns))
-        until_ns = max(until_ns, end_ns)
-    return sum_ns
-
-
 def find_calls_in_faults(
     history: History, programs: Iterable[str], rows: int
 ) -> list[CallsInFault]:
     """The calls that were under way while each fault lasted, and what it cost one of the rows."""
     times = find_fault_times(history, programs)
     costs_s = times.divide_s(rows)
+    calls = (each.call for each in times.delayed if len(each.faults) > 1)
+    shared = {call.key for call in calls if call.outcome == "completed"}
     return [
         replace(
             each,
             cost_s=costs_s.get(each.fault.started.fault, 0.0),
+            is_shared=any(call.key in shared for call in each.calls),
             unknown=sum(call.key in times.unknown for call in each.calls),
             ended=_has_ended(each, history),
         )

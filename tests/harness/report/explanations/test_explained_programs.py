@@ -262,15 +262,49 @@ def test_late_calls_are_compared_with_the_median_and_shared_by_their_faults() ->
     history = History.of(sorted(log, key=lambda event: event.t_ns))
     found = find_fault_times(history, ("n1", "n2"))
     assert found.measure_s(2) == pytest.approx((0.75 + 0.02) / 2)
-    raw = {0: (750 + 650) * 250 / 350, 1: (750 + 650) * 100 / 350 + 20}
-    assert found.divide_s(2) == pytest.approx(
-        {number: 0.385 * late / sum(raw.values()) for number, late in raw.items()}
-    )
+    assert found.divide_s(2) == pytest.approx({0: 0.45 / 2, 1: (0.3 + 0.02) / 2})
     assert (found.since_ns["n1", 2, 0], found.unknown) == (150 * MS, frozenset())
     alone = find_fault_times(
         History.of([each for each in history.events if each.site != "n2"]), ("n1",)
     )
     assert (alone.measure_s(1), len(alone.unknown)) == (0.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("second", "costs"),
+    [
+        (fault(1, 1200, 1400), {0: 0.95, 1: 0.235}),
+        (fault(1, 1200, None), {0: 0.95, 1: 0.235}),
+        (fault(1, 400, 1400), {0: 0.15 + 0.25, 1: 0.25 + 0.535}),
+        (fault(1, 190, 200), {0: 1.185}),
+        (fault(1, 260, 260), {0: 1.185}),
+        ([*fault(1, 900, 1000), *fault(2, 950, 1000)], {0: 0.65, 1: 0.2925, 2: 0.2425}),
+    ],
+)
+def test_each_moment_that_a_call_is_late_belongs_to_the_faults_of_that_moment(
+    second: list[Event], costs: dict[int, float]
+) -> None:
+    """A fault gets no time before it began: it cannot cost more than was left of the call."""
+    log = [
+        *fault(0, 180, 900 if second[0].t_ns == 400 * MS else 600),
+        *second,
+        *call("n1", 0, 100, 1435),
+        *call("n2", 0, 20, 170),
+        RunFinished(2000 * MS, "runner", TimeUp(2.0), ()),
+    ]
+    history = History.of(sorted(log, key=lambda event: event.t_ns))
+    found = find_fault_times(history, ("n1",))
+    assert found.divide_s(1) == pytest.approx(costs)
+    assert found.measure_s(1) == pytest.approx(sum(costs.values())) == 1.185
+    for each in find_calls_in_faults(history, ("n1",), 1):
+        (said,) = each.describe()
+        number = each.fault.started.fault
+        assert (
+            f"cost a program {costs[number]:.3f} s on average. "
+            if number in costs
+            else "cost no time that the log shows: calls took longer than usual only during other "
+            "faults or after them. Meanwhile "
+        ) in said
 
 
 def test_a_call_that_never_ended_lasts_until_its_program_did() -> None:
