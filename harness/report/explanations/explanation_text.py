@@ -213,7 +213,10 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
         text = f"{name} was abandoned: {failure.reason}{fault}."
         lacks = failure.missing
         return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
-    return f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
+    text = f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
+    late_s = failure.late.seconds
+    more = f" Until they gave it up, another {late_s:.3f} s were lost."
+    return text + more * (late_s >= LEAST_S)
 
 
 def _describe_missing(missing: Missing, name: str, history: History) -> str:
