@@ -34,7 +34,7 @@ CAUSES = {
     "queueing": "queues and TCP's control of its rate",
     "background traffic": "background traffic",
     "loss": "lost packets",
-    "unexplained": "waits that no fault explains",
+    "unexplained": "waits that the log does not explain",
 }
 """The causes without a fault that are told by themselves."""
 
