@@ -1,4 +1,4 @@
-"""Where the time of an abandoned task went, what it lacked, and who stayed in it (pure)."""
+"""Where the time of a task went that all or some gave up, what it lacked, who stayed (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from itertools import pairwise
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.connection_events import WorkerLost
-from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped, TaskHalted
+from trunkline.agents.events.task_events import (
+    TaskAbandoned,
+    TaskCompleted,
+    TaskDropped,
+    TaskHalted,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
 from trunkline.harness.record.history import Task
@@ -56,6 +61,36 @@ class Missing:
         """How long it would have needed at this rate for what was missing."""
         missing = self.planned - self.arrived
         return missing * 8e-6 / self.mbps if self.mbps else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """How long after a task's end for others members gave it up: `seconds`, in all.
+
+    Of them, `fault_s` passed after the fault behind it had begun. What was before the task's end is
+    divided among the parts of its time.
+    """
+
+    seconds: float = 0.0
+    fault_s: float = 0.0
+
+    @classmethod
+    def of(cls, run: Run, fault: int | None, span: Interval) -> Late:
+        """What members lost in a span of time from the task's end until they gave it up."""
+        if fault is None:
+            return cls((span[1] - span[0]) / 1e9)
+        begun_ns = run.faults.find_begin_ns(fault, span)
+        return cls((span[1] - span[0]) / 1e9, (span[1] - begun_ns) / 1e9)
+
+
+IN_TIME = Late()
+"""Nothing was lost after a task's end."""
+
+
+def list_given_up(task: Task) -> list[TaskDropped]:
+    """The members that gave up what others completed."""
+    without = {site for event in task.all(TaskCompleted) for site in event.without}
+    return [event for event in task.all(TaskDropped) if event.site in without]
 
 
 def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:

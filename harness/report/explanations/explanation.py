@@ -11,16 +11,19 @@ from itertools import pairwise
 import pandas as pd
 
 from trunkline.agents.events.causes import Dropping
-from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskDropped
+from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.abandonment import (
+    IN_TIME,
+    Late,
     Missing,
     Stay,
     divide_abandoned,
     find_missing,
+    list_given_up,
     list_stays,
 )
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
@@ -53,13 +56,14 @@ class Failure:
     """Why members of a task got no result, and the number of the fault behind it, if any.
 
     Without `members`, the task was abandoned, and `missing` is what it still waited for, unless the
-    reason names the fault.
+    reason names the fault. `late` tells how long after its end for others members gave it up.
     """
 
     members: tuple[str, ...]
     reason: str
     fault: int | None
     missing: Missing | None = None
+    late: Late = IN_TIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +110,8 @@ class Explanation:
         """The time that each fault cost the task, in seconds, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
-        other faults, and one that members gave up the time until they did. All faults together
-        cost a task no more than it lost: it may make up for some of their time.
+        other faults. One that members gave up after its end lost the time until they did. All
+        faults together cost a task no more than it lost: it may make up for some of their time.
         """
         found = self._took_s
         sum_s = sum(found.values())
@@ -129,7 +133,7 @@ class Explanation:
         for failure in self.failures:
             if failure.fault is not None:
                 ended_s = self.duration_s - sum(found.values())
-                found[failure.fault] += ended_s if self.is_abandoned else self.lost_s
+                found[failure.fault] += ended_s if self.is_abandoned else failure.late.fault_s
         if self.wait is not None:
             if self.wait.fault is not None:
                 found[self.wait.fault] += self.wait.decide_s
@@ -269,18 +273,16 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
         missing = find_missing(run, task) if fault is None else None
         yield Failure((), run.faults.describe(last.cause, fault), fault, missing)
     by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
-    for event in _list_given_up(task):
+    for event in list_given_up(task):
         by_cause[event.cause].append(event)
+    since_ns = task.end_ns or 0
     for cause, events in by_cause.items():
         sites = tuple(event.site for event in events)
         fault = _find_fault(run, task, events[0])
-        yield Failure(sites, run.faults.describe(cause, fault), fault)
-
-
-def _list_given_up(task: Task) -> list[TaskDropped]:
-    """The members that gave up what others completed."""
-    without = {site for event in task.all(TaskCompleted) for site in event.without}
-    return [event for event in task.all(TaskDropped) if event.site in without]
+        until_ns = max(since_ns, *(event.t_ns for event in events))
+        late = Late.of(run, fault, (since_ns, until_ns))
+        yield Failure(sites, run.faults.describe(cause, fault), fault, late=late)
+        since_ns = until_ns
 
 
 def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
@@ -409,7 +411,7 @@ def explain_latest(
 
 def _measure_lost_s(task: Task, expected_s: float, wait: Wait | None) -> float:
     """The time that a task lost, which has ended; less than nothing if it was fast."""
-    ends_ns = [task.end_ns or 0, *(event.t_ns for event in _list_given_up(task))]
+    ends_ns = [task.end_ns or 0, *(event.t_ns for event in list_given_up(task))]
     needed_s = 0.0 if task.all(TaskAbandoned) or math.isnan(expected_s) else expected_s
     waited_s = 0.0 if wait is None else wait.lost_s
     return waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s

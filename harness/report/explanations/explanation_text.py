@@ -31,8 +31,8 @@ TEXTS = {
     "delay": "the delay of {where} was {text}",
     "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
-    "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show: "
-    "no fault explains it",
+    "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show "
+    "({text})",
     "repair": "the task {text}",
     "longer plan": "the plan {text} takes longer: {where} carried {size} more",
     "begun anew": "the task ran before {text} began, and took its expected time again after it",
@@ -55,7 +55,7 @@ CAUSES = {
     "delay": "Longer delays",
     "cold start": "Cold connections, on which TCP had not found the link's rate yet,",
     "queueing": "Queues, and TCP's control of its rate,",
-    "unexplained": "A rest that no fault explains",
+    "unexplained": "A rest that the log does not explain",
     "repair": "A repair",
     "longer plan": "A longer plan",
     "begun anew": "What a repair began anew",
@@ -85,6 +85,11 @@ def describe_part(part: Part, history: History) -> str:
 def _describe(part: Part) -> str:
     size = short_size(part.bytes)
     return TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
+
+
+def _name_where(part: Part) -> str:
+    """The place of a part; of a rest, also what acted meanwhile."""
+    return part.where + f" ({part.text})" * (part.cause == "unexplained")
 
 
 def _name_fault(number: int | None, history: History) -> str:
@@ -188,7 +193,7 @@ def _describe_group(group: tuple[Part, ...], history: History) -> str:
     first = group[0]
     name = CAUSES[first.cause] if first.fault is None else _name_subject(first.fault, history)
     texts = [
-        part.where if first.fault is None and part.cause in WHERE_ONLY else _describe(part)
+        _name_where(part) if first.fault is None and part.cause in WHERE_ONLY else _describe(part)
         for part in group
     ]
     took = f"{name} took {_sum_s(group):.3f} s"
@@ -213,7 +218,10 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
         text = f"{name} was abandoned: {failure.reason}{fault}."
         lacks = failure.missing
         return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
-    return f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
+    text = f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
+    late_s = failure.late.seconds
+    more = f" Until they gave it up, another {late_s:.3f} s were lost."
+    return text + more * (late_s >= LEAST_S)
 
 
 def _describe_missing(missing: Missing, name: str, history: History) -> str:

@@ -34,7 +34,7 @@ CAUSES = {
     "queueing": "queues and TCP's control of its rate",
     "background traffic": "background traffic",
     "loss": "lost packets",
-    "unexplained": "waits that no fault explains",
+    "unexplained": "waits that the log does not explain",
 }
 """The causes without a fault that are told by themselves."""
 
@@ -100,6 +100,7 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
     for part in () if found.is_abandoned else found.parts:
         if part.fault is None and part.cause not in EXPECTED:
             yield CAUSES.get(part.cause, OTHERS), part.seconds
+    yield OTHERS, sum(each.late.seconds - each.late.fault_s for each in found.failures)
     if found.wait is not None and found.wait.fault is None:
         reason = found.wait.reason
         kind = TASKS if " until task " in reason else WAITS if reason else STARTS

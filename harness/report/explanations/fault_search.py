@@ -29,6 +29,7 @@ from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval, is_dead
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
+from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.topologies.model import Topology
 
 CUTS = ("outage", "isolate", "partition", "flap", "availability")
@@ -171,6 +172,15 @@ class FaultSearch:
         return (
             f"{who}{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
         )
+
+    def describe_meanwhile(self, names: Collection[str], span: Interval) -> str:
+        """Which fault acted on these agents or links in a span of time, in words."""
+        number = self.find(names, HARMS, *span)
+        texts = (e.started.text for e in self.history.faults if e.started.fault == number)
+        text = next(texts, None)
+        if text is None:
+            return "no fault explains it"
+        return f"meanwhile fault {number} acted among its members: {shorten(text, LETTERS)}"
 
     def _find_centre(self, t_ns: int) -> str:
         """The site of the controller that acted then."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Literal
 
 from trunkline.agents.events.causes import BudgetSpent
@@ -278,8 +278,17 @@ class Run:
             yield self._name_trouble(step, lossy, left_s)
         elif left_s > 0:
             is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
-            cause: Cause = "unexplained" if is_long and self.history.faults else "queueing"
-            yield Part(cause, left_s, " -> ".join(ends))
+            if is_long and self.history.faults:
+                meanwhile = self._describe_meanwhile(task, span)
+                yield Part("unexplained", left_s, " -> ".join(ends), text=meanwhile)
+            else:
+                yield Part("queueing", left_s, " -> ".join(ends))
+
+    def _describe_meanwhile(self, task: Task, span: Interval) -> str:
+        """The fault that acted on members of a task, or links between them, in a span of time."""
+        pairs = [*permutations(task.started.group, 2), *count_planned(task)]
+        names = {" -> ".join(hop) for ends in pairs for hop in self._list_hops(ends)}
+        return self.faults.describe_meanwhile({*names, *task.started.group}, span)
 
     def _name_trouble(self, step: PathStep, trouble: Trouble, seconds: float) -> Part:
         """The part of what kept TCP below the rate of the link, or had done so before."""

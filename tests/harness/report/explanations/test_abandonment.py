@@ -10,7 +10,9 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.task_events import (
     TaskAbandoned,
+    TaskCompleted,
     TaskDropped,
+    TaskFinished,
     TaskHalted,
     TaskStarted,
 )
@@ -30,14 +32,15 @@ MS = 1_000_000
 GROUP = "bern", "kyiv", "oslo"
 LINKS = tuple(Link(a, b, 10.0) for a in (*GROUP, "paris") for b in (*GROUP, "paris") if a != b)
 MESH = Topology("mesh", tuple(Site(name) for name in (*GROUP, "paris")), LINKS)
+PLAN, WEIGHTS = Plan(GROUP, GROUP, 0, ()).to_json(), dict.fromkeys(GROUP, 1.0)
+STARTED = TaskStarted(1000 * MS, "controller", 7, "", "", GROUP, WEIGHTS, 1.0, 0, 0, PLAN)
 
 
 def explain_task(*more: Event) -> tuple[Explanation, History]:
     """A task from 1 s on is halted at 1.1 s, as kyiv was killed, and abandoned at 3 s."""
     ways = "bern -> paris", "paris -> bern"
-    plan, weights = Plan(GROUP, GROUP, 0, ()).to_json(), dict.fromkeys(GROUP, 1.0)
     events = (
-        TaskStarted(1000 * MS, "controller", 7, "", "", GROUP, weights, 1.0, 0, 0, plan),
+        STARTED,
         FaultStarted(1050 * MS, "runner", 0, "outage", "outage paris bern", ways),
         FaultStarted(1060 * MS, "runner", 1, "kill", "kill kyiv", ("kyiv",)),
         WorkerLost(1100 * MS, "controller", "kyiv", "kyiv closed the connection"),
@@ -46,7 +49,12 @@ def explain_task(*more: Event) -> tuple[Explanation, History]:
         TaskDropped(3100 * MS, "oslo", 7, SiteLost("kyiv")),
         FaultEnded(9500 * MS, "runner", 0),
     )
-    history = History.of(sorted((*events, *more), key=lambda event: event.t_ns))
+    return explain_events(*events, *more)
+
+
+def explain_events(*events: Event) -> tuple[Explanation, History]:
+    """The first task of these events, which was to take 0.5 s."""
+    history = History.of(sorted(events, key=lambda event: event.t_ns))
     run = Run(history, MESH, 1500, "paris", timeout_ns=1500 * MS)
     return explain(run, history.tasks[0], 0.5, None), history
 
@@ -88,3 +96,28 @@ def test_a_member_that_a_fault_kept_in_an_abandoned_task_is_told_at_the_fault() 
         "been abandoned."
     )
     assert [stay.site for stay in found.stays] == ["bern"]  # oslo heard of it at once
+
+
+def test_a_task_that_members_gave_up_after_its_end_divides_its_loss_once() -> None:
+    """It ends at 3 s for oslo, a kill follows at 3.05 s, and bern gives it up at 3.5 s."""
+    found, history = explain_events(
+        STARTED,
+        TaskFinished(3000 * MS, "oslo", 7, "", ()),
+        FaultStarted(3050 * MS, "runner", 0, "kill", "kill kyiv", ("kyiv",)),
+        WorkerLost(3100 * MS, "controller", "kyiv", "kyiv closed the connection"),
+        TaskDropped(3300 * MS, "kyiv", 7, NoRepair()),
+        TaskCompleted(3400 * MS, "controller", 7, ("bern", "kyiv")),
+        TaskDropped(3500 * MS, "bern", 7, SiteLost("kyiv")),
+    )
+    before_s = sum(part.seconds for group in found.groups for part in group)
+    assert (found.lost_s, before_s, found.own_s) == pytest.approx((2.0, 2.0, -0.5))
+    assert found.costs_s == {0: pytest.approx(0.45)}
+    (said,) = describe_losses([found], history)
+    assert said.partition(" lost ")[2].startswith(
+        "2.000 s in all: 0.450 s to faults, 2.050 s to other causes; but their own bytes took "
+        "0.500 s less than expected. "
+    )
+    assert summarize(found, history).endswith(
+        " bern gave up task 7: kyiv is lost (fault 0: kill kyiv). Until they gave it up, another "
+        "0.200 s were lost."
+    )

@@ -9,6 +9,7 @@ from finished_runs import make_agents_run
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.abandonment import Late
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
 from trunkline.harness.report.explanations.fault_costs import (
     MEANING,
@@ -34,7 +35,9 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         )
         for each in numbered
     ]
-    given_up = replace(slow[0], failures=(Failure(("rome",), "oslo is lost", 0),))
+    given_up = replace(
+        slow[0], failures=(Failure(("rome",), "oslo is lost", 0, late=Late(0.5, 0.5)),)
+    )
     untouched = replace(slow[1], parts=(Part("outage", 0.001, "a -> b", fault=0),))
 
     def describe(*found: Explanation) -> str:

@@ -187,8 +187,24 @@ def test_a_long_rest_of_a_run_with_faults_has_no_fault_that_explains_it() -> Non
     usual = list_parts(NEAR)[0]
     assert (usual.cause, usual.where) == ("queueing", "oslo -> rome")
     main = list_parts(NEAR, *cut(1400, 1450, "kyiv", "rome"))[0]
-    assert main == replace(usual, cause="unexplained")
-    assert "no fault explains it" in describe_part(main, history())
+    assert main == replace(usual, cause="unexplained", text="no fault explains it")
+    assert describe_part(main, history()).endswith(" does not show (no fault explains it)")
+
+
+def test_a_long_rest_names_a_fault_that_acted_between_members_meanwhile() -> None:
+    """It is one that does not explain it: it took a little of the rate of the way back."""
+    ends = {"src": "rome", "dst": "oslo", "rate_mbps": 79.0, "delay_ms": 0.1, "jitter_ms": 0.0}
+    said = {"verb": "setlink", "text": "setlink rome oslo", "targets": ["rome -> oslo"]}
+    changes = (
+        added(700, "runner", "fault_started", fault=7, **said),
+        added(700, "runner", "link_changed", **ends, loss_percent=0.0, cuts=[]),
+    )
+    main, said_of = list_parts(NEAR, *changes)[0], "acted among its members: setlink rome oslo"
+    assert (main.cause, main.text) == ("unexplained", f"meanwhile fault 7 {said_of}")
+    assert main.fault is None
+    found = history(*changes)
+    explained = explain(Run(found, NEAR, 1500, "oslo"), found.tasks[0], 0.1, None)
+    assert f" on oslo -> rome (meanwhile fault 7 {said_of})" in summarize(explained, found)
 
 
 def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
