@@ -266,27 +266,29 @@ def seeds_of(case: Case, side: str) -> range:
     return range(1, (case.seeds if side in (NS3, UNPACED) else case.on_kernel) + 1)
 
 
-def list_missing(
+def read_all(
     cases: Iterable[Case], store: Store, sides: Iterable[str]
-) -> Iterator[tuple[Case, int, str]]:
-    """What these sides have not measured."""
+) -> Iterator[tuple[Case, int, str, Result | None]]:
+    """The results of these sides; None where one has not been measured."""
     for side in sides:
         those = {side, *(other for other, ours in BASELINES.items() if ours == side)}
         for case in cases:
             for seed in seeds_of(case, side) if those & {*case.sides} else ():
-                if store.read(case, seed, side) is None:
-                    yield case, seed, side
+                yield case, seed, side, store.read(case, seed, side)
 
 
-def count_versions(cases: Iterable[Case], store: Store, sides: Sequence[str]) -> Mapping[str, int]:
+def list_missing(
+    cases: Iterable[Case], store: Store, sides: Iterable[str]
+) -> Iterator[tuple[Case, int, str]]:
+    """What these sides have not measured."""
+    for case, seed, side, result in read_all(cases, store, sides):
+        if result is None:
+            yield case, seed, side
+
+
+def count_versions(results: Iterable[Result | None]) -> Mapping[str, int]:
     """How many results each version of Trunkline made."""
-    return Counter(
-        result.version
-        for case in cases
-        for side in sides
-        for seed in seeds_of(case, side)
-        if (result := store.read(case, seed, side)) is not None
-    )
+    return Counter(result.version for result in results if result is not None)
 
 
 def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
@@ -496,10 +498,11 @@ def main() -> None:
         if problems := [*list_problems(chosen)]:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
         measure(chosen, store, sides, arguments.jobs)
-        missing = [*list_missing(chosen, store, sides)]
+        found = [*read_all(chosen, store, sides)]
+        missing = [(case, seed, side) for case, seed, side, result in found if result is None]
         for case, seed, side in missing:
             _say(f"{side} {case.name} {seed}: no result; the same command tries again")
-        for version, count in count_versions(chosen, store, sides).items():
+        for version, count in count_versions(result for *_, result in found).items():
             _say(f"results by Trunkline {version or '(not kept)'}: {count}")
         sys.exit(bool(missing))
     if arguments.table == "losses":

@@ -366,8 +366,7 @@ def _choose_main(found: Explanation) -> Part | None:
     for part in found.parts:
         if part.cause not in EXPECTED and (found.is_slow or part.fault is not None):
             by_cause[_name_cause(part)] += part.seconds
-    late_s = found.duration_s - found.expected_s
-    enough_s = late_s / 2 if found.is_slow else DISTURBED * found.expected_s
+    enough_s = found.late_s / 2 if found.is_slow else DISTURBED * found.expected_s
     if by_cause and sum(by_cause.values()) >= enough_s:
         cause = max(by_cause, key=lambda each: by_cause[each])
         return next(part for part in found.parts if _name_cause(part) == cause)

@@ -221,6 +221,11 @@ def draw_bars(shown: Iterable[Bar], class_: str) -> Html:
     return tag("path", d=path, class_=class_)
 
 
+def draw_bands(spans: Iterable[tuple[float, float]], top: float, bottom: float) -> Html:
+    """Draw the bands of faults behind a chart, from left to right of each span."""
+    return draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
+
+
 def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:
     """Draw a line through points; with `steps`, it keeps each value until the next point."""
     shown = [(number(x), number(y)) for x, y in points]

@@ -185,8 +185,7 @@ class Strip:
     def draw_bands(self, top: float, bottom: float) -> Html:
         """Draw bands behind the rows at all times with a fault."""
         spans = [self._place(fault) for fault in self.faults if fault.started.targets]
-        shown = charts.merge(spans, 0.01, 0.5)
-        return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in shown), "fill-band")
+        return charts.draw_bands(charts.merge(spans, 0.01, 0.5), top, bottom)
 
     def draw_in_rows(self, sites: Sequence[str], top: float, row: float) -> list[Html]:
         """Hatch what is dead or stopped; draw a line above the rows of a disturbed link's ends."""

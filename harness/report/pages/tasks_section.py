@@ -134,8 +134,7 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
 def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
     """Draw a band behind these tasks."""
     spans = charts.merge(((frame.x(row - 0.5), frame.x(row + 0.5)) for row in rows), 0.01, 0.0)
-    top, bottom = frame.y.end, frame.y.start
-    return charts.draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
+    return charts.draw_bands(spans, frame.y.end, frame.y.start)
 
 
 def _name_failed(

@@ -19,6 +19,7 @@ from crosscheck import (
     draw,
     draw_losses,
     list_missing,
+    read_all,
     read_cases,
     seeds_of,
 )
@@ -73,7 +74,8 @@ def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path)
     Store(tmp_path, "0.1 old").write(PAIR, 1, KERNEL, make(2.0))
     new = Store(tmp_path, "0.1 new")
     assert new.read(PAIR, 1, KERNEL) == replace(make(2.0), version="0.1 old")
-    assert count_versions([PAIR], new, [KERNEL, OURS]) == {"0.1 old": 1}
+    results = (result for *_, result in read_all([PAIR], new, [KERNEL, OURS]))
+    assert count_versions(results) == {"0.1 old": 1}
     strict = replace(new, is_strict=True)
     assert [*list_missing([PAIR], new, [KERNEL])] == []
     assert [*list_missing([PAIR], strict, [KERNEL])] == [(PAIR, 1, KERNEL)]

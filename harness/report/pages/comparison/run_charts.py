@@ -67,7 +67,7 @@ def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Ht
     picture = charts.draw_picture(
         378 + above,
         "Completed tasks of every run over time",
-        charts.draw_bars(((a, y.end, b - a, y.start - y.end) for a, b in bands), "fill-band"),
+        charts.draw_bands(bands, y.end, y.start),
         Frame(x, y).draw_axes("time (s)", "completed tasks", whole_y=True, above=above),
         strip.draw(24 + above),
         lines,
