@@ -10,7 +10,7 @@ A number without a unit is an error, except 0, which is the same in every unit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -189,6 +189,11 @@ def render_roughly(time_s: float) -> str:
 def count_of(number: int, what: str) -> str:
     """Write how many there are of something, whose plural ends in s."""
     return f"{number} {what}{'s' * (number != 1)}"
+
+
+def join_words(words: Sequence[str], last: str = "and") -> str:
+    """Write words as a list: `a, b and c`."""
+    return f" {last} ".join([*[", ".join(words[:-1])] * (len(words) > 1), *words[-1:]])
 
 
 def _scale(digits: str, unit_size: Decimal) -> Decimal:

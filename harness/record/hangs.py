@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trunkline.agents.events.call_events import TimingStopped
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.calls import (
     Call,
     Group,
@@ -189,4 +189,4 @@ def _join(names: Iterable[str]) -> str:
     every = list(dict.fromkeys(names))
     if len(every) > SHOWN + 1:
         every[SHOWN:] = [f"{len(every) - SHOWN} others"]
-    return " and ".join(filter(None, (", ".join(every[:-1]), every[-1])))
+    return join_words(every)

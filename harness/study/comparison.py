@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import special  # to import scipy.stats takes a fifth of a short command's time
 
 from trunkline.harness.checks.verdict import PREDICTION
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, format_ratio
 from trunkline.harness.study.grid import NONE, SCENARIO
 from trunkline.harness.study.mixed_machines import MACHINE
@@ -285,18 +285,15 @@ def describe_reference(cells: pd.DataFrame, keys: Sequence[str]) -> str:
     at = next(n for n, key in enumerate(keys) if cells[key].nunique() > 1)
     if len(keys) > 1 and len({texts[place][at] for place in firsts}) == 1:
         others = [key for n, key in enumerate(keys) if n != at and cells[key].nunique() > 1]
-        same = join([describe_key(key) for key in others])
+        same = join_words([describe_key(key) for key in others])
         return f"{describe_key(keys[at])} {texts[firsts[0]][at]} with the same {same}"
     of_each = {
         place: [names[n] for n, other in enumerate(places) if other == place and n != place]
         for place in firsts
     }
-    return "; ".join(f"{names[n]} for {join(others)}" for n, others in of_each.items() if others)
-
-
-def join(words: Sequence[str]) -> str:
-    """Words as a list: `a, b and c`."""
-    return " and ".join([*[", ".join(words[:-1])] * (len(words) > 1), *words[-1:]])
+    return "; ".join(
+        f"{names[n]} for {join_words(others)}" for n, others in of_each.items() if others
+    )
 
 
 def list_metrics(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trunkline.harness.commands import terminal
+from trunkline.harness.config.units import join_words
 
 if TYPE_CHECKING:
     from trunkline.harness.report.explanations.explanation import Explanation
@@ -146,7 +147,7 @@ def _list_ranges(numbers: list[int]) -> str:
     words = [" to ".join(map(str, ends)) for ends in ranges]
     if len(words) > RANGES:
         words[RANGES - 2 : -1] = ["..."]
-    return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return join_words(words, "or")
 
 
 def _to_json(found: Explanation) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from trunkline.agents.events.call_events import CallStarted
 from trunkline.agents.events.causes import ProgramFailed
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.expectations.failures import BREAKING
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.calls import Call, Key, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
@@ -120,11 +120,11 @@ class CallsInFault:
     def _describe_calls(self) -> str:
         names = Counter(call.started.name for call in self.calls)
         which = [f"{count_of(n, 'call')} of {name}" for name, n in names.most_common()]
-        joined = " and ".join(filter(None, (", ".join(which[:-1]), which[-1])))
         were = "was" if len(self.calls) == 1 else "were"
         sites = count_of(len({call.started.site for call in self.calls}), "site")
         some = f", {self.unknown} of them without others to compare" if self.unknown else ""
-        return f"Meanwhile {joined} at {sites} {were} under way{some if self.is_known else ''}"
+        calls = f"{join_words(which)} at {sites}"
+        return f"Meanwhile {calls} {were} under way{some if self.is_known else ''}"
 
     def _describe_ends(self) -> str:
         outcomes = Counter(call.outcome for call in self.calls)

@@ -19,7 +19,7 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.agents.planning.plan import PlanError
 from trunkline.agents.policies.policy import Start
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.planning import create_driver
@@ -91,7 +91,7 @@ class _Losses:
             more = len(names) - NAMED
             told += names[:NAMED]
             told += [count_of(more, f"other {kind}")] if more > 0 else []
-        return f"without {' and '.join(filter(None, (', '.join(told[:-1]), told[-1])))}"
+        return f"without {join_words(told)}"
 
 
 def find_detours(

@@ -12,7 +12,7 @@ from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
@@ -215,7 +215,7 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
         costs[NAMED - 1 :] = [(f"{len(left)} others", sum(cost_s for _, cost_s in left))]
     words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
     head = "task" if len(words) == 1 else "tasks"
-    return f"{head} {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}"
+    return f"{head} {join_words(words)}"
 
 
 def _were(tasks: Sequence[Explanation]) -> str:
