@@ -35,7 +35,10 @@ links = tuple(Link(src, dst, 50.0) for src, dst in ("ab", "ba"))
 network = MininetNetwork(Topology("pair", (Site("a"), Site("b")), links))
 network.start()
 shell = network.mininet["a"]
-programs = [network.mininet[site].popen("sleep 1000") for site in "ab"]
+program = ["sh", "-c", "echo up && exec sleep 1000"]
+programs = [network.mininet[site].popen(program) for site in "ab"]
+for program in programs:
+    program.stdout.readline()  # until then mnexec has not left this process group
 print(*(program.pid for program in programs), flush=True)
 for _ in sys.stdin:
     print("2 received" in shell.cmd("ping -c 2 -i 0.01 -W 2", network.address("b")), flush=True)
