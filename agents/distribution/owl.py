@@ -29,7 +29,24 @@ Deployment: TypeAlias = Callable[[int, Groups], Iterator[Transfer]]
 
 def centralize(workers: int, groups: Groups) -> Iterator[Transfer]:
     """Only central workers pull from the server; they broadcast, then all groups all-gather."""
-    members = _part(workers, len(groups))
+    yield from _centralize(_part(workers, len(groups)), groups)
+
+
+def centralize_unevenly(workers: int, groups: Groups) -> Iterator[Transfer]:
+    """As `centralize`, in communication groups of one worker each but for one, which has the rest.
+
+    Another reading of OWL-A (see `unbalance`), closer to OWL.
+    """
+    others = len(groups) - 1
+    if others >= workers:
+        yield from centralize(workers, groups)
+        return
+    rest = workers - others
+    yield from _centralize([range(rest), *(range(n, n + 1) for n in range(rest, workers))], groups)
+
+
+def _centralize(members: Sequence[range], groups: Groups) -> Iterator[Transfer]:
+    """The transfers in communication groups; the first has the most members."""
     for group, branches in enumerate(groups):
         yield Transfer(SERVER, members[group][0], branches)
     for position in range(1, len(members[0])):
@@ -51,7 +68,7 @@ def unbalance(workers: int, groups: Groups) -> Iterator[Transfer]:
     """One worker pulls every group from the server, and sends each to all others.
 
     OWL-A, which has "an unbalanced deploy setting" instead of the deploying algorithm. The paper
-    does not say which; this is the most unbalanced one.
+    does not say which; this is the most unbalanced one (`centralize_unevenly` is a milder one).
     """
     for branches in groups:
         yield Transfer(SERVER, 0, branches)
@@ -198,7 +215,7 @@ def _part(workers: int, count: int) -> list[range]:
     return [range(group % workers, workers, count) for group in range(count)]
 
 
-def _all_gather(members: list[range], groups: Groups) -> Iterator[Transfer]:
+def _all_gather(members: Sequence[range], groups: Groups) -> Iterator[Transfer]:
     """Every communication group gets the branches of all others, each time from another one."""
     count = len(groups)
     held = [set(sources) for sources in members]

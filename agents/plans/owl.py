@@ -22,11 +22,12 @@ from trunkline.agents.planning.plan import Chunks, Plan, PlanRequest
 from trunkline.agents.plans.ps import find_shards
 from trunkline.workloads.layered.model import LayeredModel
 
-Deploy = Literal["centralized", "decentralized", "unbalanced", "across"]
+Deploy = Literal["centralized", "decentralized", "uneven", "unbalanced", "across"]
 
 _DEPLOYMENTS = {
     "centralized": owl.centralize,
     "decentralized": owl.decentralize,
+    "uneven": owl.centralize_unevenly,
     "unbalanced": owl.unbalance,
 }
 
@@ -45,9 +46,10 @@ def build(
             has fewer. By default the one with which the last worker ends its forward computation
             first (Algorithm 2), in the fluid model of chunks that are passed on as they arrive.
         deploy: who pulls a group of branches: one central worker of a rack, every worker one group,
-            or one worker all of them, who sends each to all others (OWL-A). With `across`, a group
-            of branches leaves the server once, and racks pass it on to each other: the overlay
-            needs links between racks.
+            or one worker all of them, who sends each to all others (`unbalanced`, OWL-A). `uneven`
+            is a milder OWL-A: all communication groups but one have one worker. With `across`, a
+            group of branches leaves the server once, and racks pass it on to each other: the
+            overlay needs links between racks.
         grouping: by size (Algorithm 1), or at random (OWL-B).
     """
     held = find_shards(request)

@@ -76,6 +76,7 @@ class Distribution:
         "owl-decentralized",
         "owl-across",
         "owl-a",
+        "owl-a-uneven",
         "owl-b",
         "naive",
         "overlap",
@@ -124,7 +125,8 @@ def _compute_forward_end(setting: Setting, model: LayeredModel, rng: random.Rand
         "owl-predicted": owl.deploy_by_prediction,
         "owl-decentralized": partial(owl.deploy, deployment=owl.decentralize),
         "owl-across": owl.deploy_across,
-        "owl-a": _deploy_unbalanced,
+        "owl-a": partial(_deploy_all_groups, deployment=owl.unbalance),
+        "owl-a-uneven": partial(_deploy_all_groups, deployment=owl.centralize_unevenly),
         "owl-b": partial(owl.deploy, grouping=partial(group_randomly, rng)),
         "naive": baselines.naive,
         "overlap": baselines.overlap,
@@ -133,7 +135,9 @@ def _compute_forward_end(setting: Setting, model: LayeredModel, rng: random.Rand
     return compute_forward_end(model, makers[setting.scheme.plan](model, cluster), cluster)
 
 
-def _deploy_unbalanced(model: LayeredModel, cluster: Cluster) -> Handout:
+def _deploy_all_groups(
+    model: LayeredModel, cluster: Cluster, deployment: owl.Deployment
+) -> Handout:
     """OWL-A: as many groups as there may be, and no deploying algorithm."""
     count = owl.count_groups(model, cluster.workers)[-1]
-    return owl.build(model, cluster.workers, count, group_evenly, owl.unbalance)
+    return owl.build(model, cluster.workers, count, group_evenly, deployment)

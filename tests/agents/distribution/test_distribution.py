@@ -21,6 +21,7 @@ from trunkline.agents.distribution.handout import (
 from trunkline.agents.distribution.step import compute_forward_end, simulate_forward
 from trunkline.workloads.layered.model import Base, Branch, LayeredModel, load
 
+DEPLOYMENTS = (owl.centralize, owl.decentralize, owl.centralize_unevenly, owl.unbalance)
 SIZES = st.lists(st.integers(1, 1000), min_size=1, max_size=7)
 BRANCHES = st.builds(
     Branch, st.just("b"), st.integers(1, 10**6), st.floats(0, 0.2), st.floats(0, 0.2)
@@ -59,7 +60,7 @@ def handouts(model, cluster):
     yield owl.deploy_by_prediction(model, cluster)
     for count in owl.count_groups(model, cluster.workers):
         for grouping in (group_evenly, shuffle):
-            for deployment in (owl.centralize, owl.decentralize, owl.unbalance):
+            for deployment in DEPLOYMENTS:
                 yield owl.build(model, cluster.workers, count, grouping, deployment)
 
 
@@ -116,13 +117,22 @@ def test_in_every_handout_each_worker_gets_each_branch_once_and_passes_on_only_w
         assert len(got) == cluster.workers * len(model.branches)
 
 
+@pytest.mark.parametrize("deployment", [owl.centralize, owl.centralize_unevenly, owl.unbalance])
 @settings(max_examples=60)
 @given(models(4), CLUSTERS)
-def test_the_centralized_deployment_takes_the_model_into_the_rack_once(model, cluster):
+def test_only_the_decentralized_deployment_takes_the_model_into_the_rack_more_than_once(
+    deployment, model, cluster
+):
     for count in owl.count_groups(model, cluster.workers):
-        handout = owl.build(model, cluster.workers, count, group_evenly, owl.centralize)
+        handout = owl.build(model, cluster.workers, count, group_evenly, deployment)
         pulled = [b for each in handout.transfers if each.source == SERVER for b in each.branches]
         assert sorted(pulled) == [*range(len(model.branches))]
+
+
+def test_in_uneven_groups_one_worker_holds_a_group_alone_and_sends_it_to_all_others():
+    moves = [(each.source, each.target) for each in owl.centralize_unevenly(4, ((0,), (1,)))]
+    pulls, broadcast = [(SERVER, 0), (SERVER, 3)], [(0, 1), (0, 2)]
+    assert moves == [*pulls, *broadcast, (0, 3), (3, 0), (3, 1), (3, 2)]
 
 
 TWO = LayeredModel(

@@ -77,7 +77,7 @@ def test_pushes_go_directly_to_the_server():
             assert set(block.in_edges) == {(site, "server") for site in workers}
 
 
-@pytest.mark.parametrize("deploy", ["centralized", "decentralized", "unbalanced"])
+@pytest.mark.parametrize("deploy", ["centralized", "decentralized", "uneven", "unbalanced"])
 @pytest.mark.parametrize("groups", [None, 1, 2, 3, 8])
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
 def test_every_deployment_with_any_number_of_groups_is_right(deploy, groups, workers):
