@@ -407,15 +407,16 @@ protected:
     m_congestionControl->PktsAcked (m_tcb, m_news.segments, m_news.rtt);
     ChangeState (ack, isRetransmissionLost);
     if (IsReducing ())
-      Reduce (m_news.bytes, hasAdvanced && m_txBuffer->GetLost () <= m_news.lostBefore
-                              && !isRetransmissionLost);
+      Reduce (m_news.segments, hasAdvanced && m_txBuffer->GetLost () <= m_news.lostBefore
+                                 && !isRetransmissionLost);
     else if (hasAdvanced && IsWindowFull ())
       m_congestionControl->IncreaseWindow (m_tcb, m_news.segments);
     if (hasAdvanced)
       NewAck (ack, true);
     if (hasAdvanced && m_retxEvent.IsRunning ())
       SetTimeout ();
-    SetProbeTimer ();
+    if (hasAdvanced || m_news.lastSelectedRtt > GetAgeOfHead ())
+      SetProbeTimer (hasAdvanced);
     UpdatePacingRate ();
   }
 
@@ -435,18 +436,21 @@ protected:
   uint32_t SendDataPacket (SequenceNumber32 from, uint32_t limit, bool withAck) override
   {
     bool isNew = from >= m_tcb->m_highTxMark;
-    m_isAnswering |= !m_lastReceived.IsZero () && Simulator::Now () - m_lastReceived < DELAY;
+    int64_t ticks = TickAt (Simulator::Now (), m_tick) - TickAt (m_lastReceived, m_tick);
+    m_isAnswering |= !m_lastReceived.IsZero () && ticks < Div (DELAY, m_tick);
     m_atOnce -= withAck && m_delAckCount && m_atOnce;
     bool isWaiting = m_retxEvent.IsRunning ();
     uint32_t sent = TcpSocketBase::SendDataPacket (from, limit, withAck);
     if (!isWaiting && m_retxEvent.IsRunning ())
       SetTimeout ();
-    m_reducedSent += sent;
+    m_reducedSent += sent > 0;
     if (isNew)
       {
         NoteUse ();
-        SetProbeTimer ();
+        SetProbeTimer (false);
       }
+    else if (IsReducing () && from == m_txBuffer->HeadSequence ())
+      SetTimeout ();
     return sent;
   }
 
@@ -460,6 +464,11 @@ protected:
     if (isOld || (isNext && (m_lastReceived.IsZero () || Simulator::Now () - m_lastReceived > m_rto)))
       m_atOnce = std::max (m_atOnce, 16u);
     m_isAnswering &= !isOld;
+    if (!isOld && !isNext && m_selectTimer.IsRunning () && IsOutsideTwoBlocks (start, end))
+      {
+        m_selectTimer.Cancel ();
+        Select ();
+      }
     if (isNext)
       m_lastReceived = Simulator::Now ();
     uint64_t buffer = m_tcb->m_rxBuffer->MaxBufferSize (), most = 2 * buffer * PAYLOAD_OF_MEMORY;
@@ -513,7 +522,7 @@ protected:
         m_hole = hole;
         if (m_selections > 3 && !AcknowledgesAtOnce ())
           {
-            Time wait = Min (MilliSeconds (1), m_rtt->GetEstimate () / 20);
+            Time wait = Min (MilliSeconds (1), m_rtt->GetEstimate () / 20) + MicroSeconds (100);
             if (!m_selectTimer.IsRunning ())
               m_selectTimer = Simulator::Schedule (wait, &SocketOfLinux::Select, this);
             return;
@@ -526,15 +535,9 @@ protected:
     TcpSocketBase::SendEmptyPacket (flags);
   }
 
-  /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1). Where the
-  /// probe of the tail was to be sent now, too, it takes the place of the timeout.
+  /// Timeouts of the same packet change the threshold once only (RFC 5681, section 3.1).
   void ReTxTimeout () override
   {
-    if (m_probeTimer.IsRunning ())
-      {
-        m_probeTimer.Cancel ();
-        return Probe ();
-      }
     uint32_t threshold = m_tcb->m_ssThresh;
     bool isRepeated = m_timeouts++ > 0 && m_tcb->m_congState == TcpSocketState::CA_LOSS;
     m_probeEnd = SequenceNumber32 (0);
@@ -552,12 +555,27 @@ private:
 
   bool AcknowledgesAtOnce () const { return m_atOnce && !m_isAnswering; }
 
+  /// Whether a packet adds to none of the two latest blocks of selected packets, of which there are two.
+  /// Linux sends the acknowledgement that waits before it takes in such a packet.
+  bool IsOutsideTwoBlocks (SequenceNumber32 start, SequenceNumber32 end) const
+  {
+    auto blocks = m_tcb->m_rxBuffer->GetSackList ();
+    size_t place = 0;
+    for (auto &block : blocks)
+      {
+        if (start <= block.second && block.first <= end)
+          break;
+        ++place;
+      }
+    return place >= 2;
+  }
+
   void Select () { TcpSocketBase::SendEmptyPacket (TcpHeader::ACK); }
 
   /// What one acknowledgement has brought.
   struct News
   {
-    uint32_t bytes = 0, segments = 0, lostBefore = 0;
+    uint32_t segments = 0, lostBefore = 0;
     bool hasLaterDelivery = false, isRetransmissionAcked = false;
     Time firstRtt, lastRtt, firstSelectedRtt, lastSelectedRtt, rtt;
   };
@@ -567,7 +585,6 @@ private:
     Time sent = item->GetLastSent (), rtt = Simulator::Now () - sent;
     uint32_t size = item->GetPacket ()->GetSize ();
     bool isLost = Private (IsLost (), *item), wasSentAgain = item->IsRetrans ();
-    m_news.bytes += size;
     m_news.segments += 1;
     m_news.lostBefore -= isLost ? size : 0;
     if (wasSentAgain || isLost)
@@ -660,7 +677,7 @@ private:
     if (!IsReducing ())
       {
         BeginRecovery ();
-        Reduce (m_tcb->m_segmentSize, false);
+        Reduce (1, false);
       }
     SendPendingData (m_connected);
   }
@@ -698,18 +715,20 @@ private:
     m_recoverActive = true;
     m_probeEnd = SequenceNumber32 (0);
     m_isProbing = false;
-    m_fullWindow = m_tcb->m_cWnd;
+    m_fullWindow = m_tcb->GetCwndInSegments ();
     m_reducedDelivered = m_reducedSent = 0;
     m_tcb->m_ssThresh = m_congestionControl->GetSsThresh (m_tcb, BytesInFlight ());
     Enter (REDUCING);
   }
 
-  /// Proportional rate reduction.
+  /// Proportional rate reduction. All numbers are packets: the share of what was delivered is rounded up
+  /// to a whole one.
   void Reduce (uint32_t delivered, bool isRepaired)
   {
     if (!delivered)
       return;
-    int64_t threshold = m_tcb->m_ssThresh, flight = BytesInFlight (), size = m_tcb->m_segmentSize;
+    int64_t size = m_tcb->m_segmentSize;
+    int64_t threshold = m_tcb->m_ssThresh / size, flight = (BytesInFlight () + size - 1) / size;
     m_reducedDelivered += delivered;
     int64_t send;
     if (flight > threshold)
@@ -717,10 +736,10 @@ private:
     else
       {
         send = std::max<int64_t> (m_reducedDelivered - m_reducedSent, delivered);
-        send = std::min (send + (isRepaired ? size : 0), threshold - flight);
+        send = std::min (send + isRepaired, threshold - flight);
       }
-    send = std::max<int64_t> (send, m_reducedSent ? 0 : size);
-    m_tcb->m_cWnd = flight + send;
+    send = std::max<int64_t> (send, m_reducedSent ? 0 : 1);
+    m_tcb->m_cWnd = (flight + send) * size;
   }
 
   /// Note how much of the window is used; one that is not full does not grow.
@@ -741,16 +760,33 @@ private:
     return m_isFull || (m_tcb->m_cWnd < m_tcb->m_ssThresh && m_tcb->m_cWnd < 2 * m_most);
   }
 
-  void SetProbeTimer ()
+  /// The probe of the tail takes the place of the timeout. Only what is new sets its timer again: data
+  /// that are sent, or an acknowledgement of more (`hasAdvanced`).
+  void SetProbeTimer (bool hasAdvanced)
   {
     m_probeTimer.Cancel ();
-    uint32_t out = UnAckDataCount ();
-    if (!out || m_tcb->m_congState != TcpSocketState::CA_OPEN || m_rtt->GetEstimate ().IsZero ())
+    if (!UnAckDataCount ())
       return;
+    Time left = m_rto - (hasAdvanced ? Time (0) : GetAgeOfHead ());
+    if (m_tcb->m_congState != TcpSocketState::CA_OPEN || m_rtt->GetEstimate ().IsZero ())
+      {
+        if (!m_retxEvent.IsRunning ())
+          SetTimeout (Max (left, m_tick));
+        return;
+      }
     Time wait = m_rtt->GetEstimate () * 2;
     wait += Private (SentList (), *m_txBuffer).size () == 1 ? MilliSeconds (200) : MilliSeconds (2);
-    wait = Min (wait, m_rto);
+    if (left > Time (0))
+      wait = Min (wait, left);
+    m_retxEvent.Cancel ();
     m_probeTimer = Simulator::Schedule (InTicks (wait), &SocketOfLinux::Probe, this);
+  }
+
+  /// How long ago the first packet that was not acknowledged was sent last.
+  Time GetAgeOfHead () const
+  {
+    auto &sent = Private (SentList (), *m_txBuffer);
+    return sent.empty () ? Time (0) : Simulator::Now () - sent.front ()->GetLastSent ();
   }
 
   /// The probe of the tail: a new packet, or the last one again.
@@ -776,10 +812,13 @@ private:
     SetTimeout ();
   }
 
-  void SetTimeout ()
+  void SetTimeout () { SetTimeout (m_rto); }
+
+  void SetTimeout (Time wait)
   {
+    m_probeTimer.Cancel ();
     m_retxEvent.Cancel ();
-    m_retxEvent = Simulator::Schedule (InTicks (m_rto), &SocketOfLinux::ReTxTimeout, this);
+    m_retxEvent = Simulator::Schedule (InTicks (wait), &SocketOfLinux::ReTxTimeout, this);
   }
 
   /// When more than a repeated packet is acknowledged, it had repaired a loss.
