@@ -169,11 +169,23 @@ AddStep (Step step, std::istream &words)
 class LinkQueue : public DropTailQueue<Packet>
 {
 public:
+  static TypeId GetTypeId ()
+  {
+    static TypeId id =
+      TypeId ("ns3::LinkQueue")
+        .SetParent<DropTailQueue<Packet>> ()
+        .AddAttribute ("PacketTime", "how long the sender's processor takes for a packet of a burst",
+                       TimeValue (Time (0)), MakeTimeAccessor (&LinkQueue::m_packetTime),
+                       MakeTimeChecker ());
+    return id;
+  }
+
   LinkQueue (uint64_t rate, double limit) : m_bytesPerNs (rate / 8e9), m_limit (limit) {}
 
   bool Enqueue (Ptr<Packet> packet) override
   {
-    int64_t now = Simulator::Now ().GetNanoSeconds ();
+    int64_t now = std::max (Simulator::Now ().GetNanoSeconds (),
+                            m_since + m_packetTime.GetNanoSeconds ());
     m_held = std::max (0.0, m_held - (now - m_since) * m_bytesPerNs);
     m_since = now;
     if (m_held + packet->GetSize () > m_limit)
@@ -186,9 +198,11 @@ public:
   }
 
 private:
+  Time m_packetTime;
   double m_bytesPerNs, m_limit, m_held = 0;
   int64_t m_since = 0;
 };
+NS_OBJECT_ENSURE_REGISTERED (LinkQueue);
 
 /// A wire whose directions have delays of their own, in nanoseconds.
 class LinkChannel : public PointToPointChannel
