@@ -6,8 +6,7 @@ task begins, a sum when all of its terms have arrived, and a result when it has 
 
 The packets that netem loses in a run are lost in ns-3, too: of each link those of the same numbers.
 
-ns-3's devices have a header of 2 bytes where Ethernet's has 14. So rates and queues are smaller by
-the same ratio as a full packet, and the payload per second is that of a run.
+ns-3's devices have a header of 2 bytes where Ethernet's has 14. `ns3_flows.cc` adds the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from trunkline.harness.study.prediction import fluid_run
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
 
-PPP_HEADER_BYTES = 2
 Tcp = Literal["linux", "ns3"]
 """Whose senders connections have: ours of `ns3_linux_tcp.h`, or those of ns-3."""
 
@@ -167,7 +165,6 @@ class Description:
 
     def _list_links(self) -> Iterator[str]:
         topology = self.scenario.topology
-        share = self._header_share()
         for link in topology.links:
             back = topology.link(link.dst, link.src)
             if topology.rank(link.src) > topology.rank(link.dst):
@@ -177,7 +174,7 @@ class Description:
             for each in (link, back):
                 _refuse_impairments(each)
                 rate, queue = each.rate_mbps * 1e6, topology.queue_bytes(each)
-                words += [round(each.delay_ms * 1e6), round(rate * share), round(queue * share)]
+                words += [round(each.delay_ms * 1e6), round(rate), queue]
             yield f"link {' '.join(map(str, words))}"
             for way in (ends, ends[::-1]):
                 percent = (link if way == ends else back).loss_percent
@@ -190,10 +187,6 @@ class Description:
         """A bound of the packets of a link, with acknowledgements and retransmissions."""
         size = sum(int(line.split()[3]) for line in self._step_lines if line.startswith("message"))
         return 10_000 + 3 * size // self.scenario.network.mtu
-
-    def _header_share(self) -> float:
-        mtu = self.scenario.network.mtu
-        return (mtu + PPP_HEADER_BYTES) / (mtu + ETHERNET_HEADER_BYTES)
 
     def _list_datagrams(self) -> Iterator[str]:
         for flow in list_flows(self.scenario.background):

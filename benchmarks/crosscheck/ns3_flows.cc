@@ -164,6 +164,9 @@ AddStep (Step step, std::istream &words)
   g_steps.push_back (step);
 }
 
+/// Packets have a header of 2 bytes in ns-3 (PPP), and one of 14 in Trunkline (Ethernet).
+const uint32_t HEADER = 12;
+
 /// A queue in bytes that also counts what is left of the packet which is being sent. ns-3 takes that
 /// packet out of its queue, so its queues hold one packet more.
 class LinkQueue : public DropTailQueue<Packet>
@@ -188,12 +191,13 @@ public:
                             m_since + m_packetTime.GetNanoSeconds ());
     m_held = std::max (0.0, m_held - (now - m_since) * m_bytesPerNs);
     m_since = now;
-    if (m_held + packet->GetSize () > m_limit)
+    uint32_t size = packet->GetSize () + HEADER;
+    if (m_held + size > m_limit)
       {
         DropBeforeEnqueue (packet);
         return false;
       }
-    m_held += packet->GetSize ();
+    m_held += size;
     return DropTailQueue<Packet>::Enqueue (packet);
   }
 
@@ -258,7 +262,10 @@ AddLink (int a, int b, std::istream &words)
       uint64_t rate;
       double queue;
       words >> channel->delays[end] >> rate >> queue;
+      Time gap = NanoSeconds (std::llround (HEADER * 8e9 / rate));
+      channel->delays[end] += gap.GetNanoSeconds ();
       from->SetDataRate (DataRate (rate));
+      from->SetInterframeGap (gap);
       from->SetQueue (CreateObject<LinkQueue> (rate, queue));
       from->GetQueue ()->SetMaxSize (QueueSize ("4000000000B")); // LinkQueue has its own limit
       half.from = from, half.to = to;
@@ -316,7 +323,9 @@ Attach (int number, int back, Ptr<Socket> socket)
       {
         if (!packet->GetSize ())
           break;
-        g_connections[number].ways[1 - back].Arrive (packet->GetSize ());
+        // What is to be acknowledged at once is so before the site has read it and answers.
+        Way &way = g_connections[number].ways[1 - back];
+        Simulator::ScheduleNow (&Way::Arrive, &way, packet->GetSize ());
       }
   });
   way.Push ();

@@ -340,6 +340,7 @@ public:
     socket->SetCongestionControlAlgorithm (control.Create<TcpCongestionOps> ());
     socket->SetRecoveryAlgorithm (CreateObject<TcpClassicRecovery> ());
     tcp->AddSocket (socket);
+    socket->TraceConnectWithoutContext ("Tx", MakeCallback (&SocketOfLinux::AddBlocks));
     return socket;
   }
 
@@ -370,18 +371,20 @@ protected:
     SequenceNumber32 last = end;
     for (auto &block : blocks)
       last = std::max (last, block.second);
-    for (TcpTxItem *item : Private (SentList (), *m_txBuffer))
-      {
-        SequenceNumber32 from = Private (StartOf (), *item);
-        SequenceNumber32 to = from + item->GetPacket ()->GetSize ();
-        if (from >= last)
-          break;
-        bool isSelected = std::any_of (blocks.begin (), blocks.end (), [&] (auto &block) {
-          return from >= block.first && to <= block.second;
-        });
-        if (!item->IsSacked () && (to <= end || isSelected))
-          NoteDelivery (item, to, to <= end);
-      }
+    // What is selected comes first, so the round trip that RACK goes by is that of the last packet.
+    for (bool isCumulative : {false, true})
+      for (TcpTxItem *item : Private (SentList (), *m_txBuffer))
+        {
+          SequenceNumber32 from = Private (StartOf (), *item);
+          SequenceNumber32 to = from + item->GetPacket ()->GetSize ();
+          if (from >= last)
+            break;
+          bool isSelected = std::any_of (blocks.begin (), blocks.end (), [&] (auto &block) {
+            return from >= block.first && to <= block.second;
+          });
+          if (!item->IsSacked () && isCumulative == (to <= end) && (isCumulative || isSelected))
+            NoteDelivery (item, to, isCumulative);
+        }
     Time sample = m_news.firstRtt.IsZero () || m_news.isRetransmissionAcked ? m_news.firstSelectedRtt
                                                                             : m_news.firstRtt;
     m_news.rtt = m_news.lastSelectedRtt.IsZero () ? m_news.lastRtt : m_news.lastSelectedRtt;
@@ -420,6 +423,22 @@ protected:
     UpdatePacingRate ();
   }
 
+  /// Packets with data also tell which packets were received; ns-3 does so in those without data only.
+  static void AddBlocks (Ptr<const Packet> packet, const TcpHeader &header,
+                         Ptr<const TcpSocketBase> sender)
+  {
+    if (packet->GetSize ())
+      ConstCast<SocketOfLinux> (DynamicCast<const SocketOfLinux> (sender))
+        ->AddOptionSack (const_cast<TcpHeader &> (header));
+  }
+
+  /// The room that these blocks take: three at most, beside a time stamp.
+  uint32_t GetSizeOfBlocks () const
+  {
+    uint32_t blocks = m_tcb->m_rxBuffer->GetSackListSize ();
+    return blocks ? 4 + 8 * std::min (blocks, 3u) : 0;
+  }
+
   /// Windows have a number of packets: a short one takes the place of a full one.
   uint32_t BytesInFlight () const override
   {
@@ -439,6 +458,8 @@ protected:
     int64_t ticks = TickAt (Simulator::Now (), m_tick) - TickAt (m_lastReceived, m_tick);
     m_isAnswering |= !m_lastReceived.IsZero () && ticks < Div (DELAY, m_tick);
     m_atOnce -= withAck && m_delAckCount && m_atOnce;
+    limit = std::min (limit, m_tcb->m_segmentSize - GetSizeOfBlocks ());
+    m_selectTimer.Cancel ();
     bool isWaiting = m_retxEvent.IsRunning ();
     uint32_t sent = TcpSocketBase::SendDataPacket (from, limit, withAck);
     if (!isWaiting && m_retxEvent.IsRunning ())
@@ -464,11 +485,13 @@ protected:
     if (isOld || (isNext && (m_lastReceived.IsZero () || Simulator::Now () - m_lastReceived > m_rto)))
       m_atOnce = std::max (m_atOnce, 16u);
     m_isAnswering &= !isOld;
-    if (!isOld && !isNext && m_selectTimer.IsRunning () && IsOutsideTwoBlocks (start, end))
+    if (m_selectTimer.IsRunning ()
+        && (Simulator::Now () >= m_selectDue || (!isOld && !isNext && IsOutsideTwoBlocks (start, end))))
       {
         m_selectTimer.Cancel ();
         Select ();
       }
+    m_isFilling = isNext;
     if (isNext)
       m_lastReceived = Simulator::Now ();
     uint64_t buffer = m_tcb->m_rxBuffer->MaxBufferSize (), most = 2 * buffer * PAYLOAD_OF_MEMORY;
@@ -518,13 +541,19 @@ protected:
     if (isPlain && m_tcb->m_rxBuffer->GetSackListSize ())
       {
         SequenceNumber32 hole = m_tcb->m_rxBuffer->NextRxSequence ();
-        m_selections = hole == m_hole ? m_selections + 1 : 1;
+        if (hole != m_hole)
+          m_selections = 0;
         m_hole = hole;
-        if (m_selections > 3 && !AcknowledgesAtOnce ())
+        m_selections += !m_isFilling;
+        if (m_selections > 3 && !m_isFilling && !AcknowledgesAtOnce ())
           {
-            Time wait = Min (MilliSeconds (1), m_rtt->GetEstimate () / 20) + MicroSeconds (100);
-            if (!m_selectTimer.IsRunning ())
-              m_selectTimer = Simulator::Schedule (wait, &SocketOfLinux::Select, this);
+            Time wait = Min (MilliSeconds (1), m_rtt->GetEstimate () / 20);
+            if (m_selectTimer.IsRunning ())
+              return;
+            // Its timer is 0.1 ms late, unless a packet arrives.
+            m_selectDue = Simulator::Now () + wait;
+            m_selectTimer =
+              Simulator::Schedule (wait + MicroSeconds (100), &SocketOfLinux::Select, this);
             return;
           }
       }
@@ -839,13 +868,14 @@ private:
   }
 
   News m_news;
-  Time m_rackSent, m_rackRtt, m_lastReceived, m_tick;
+  Time m_rackSent, m_rackRtt, m_lastReceived, m_selectDue, m_tick;
   SequenceNumber32 m_rackEnd{0}, m_useEnd{0}, m_probeEnd{0}, m_hole{0};
   EventId m_reorderTimer, m_probeTimer, m_selectTimer;
   int64_t m_fullWindow = 1, m_reducedDelivered = 0, m_reducedSent = 0;
   uint32_t m_most = 0, m_timeouts = 0, m_atOnce = 0, m_selections = 0;
   uint64_t m_window = 0; // that the receiver offers: a caller first offers its buffer, the other site less
-  bool m_isAnswering = false, m_isFull = false, m_isProbing = false, m_isProbeRepeated = false;
+  bool m_isAnswering = false, m_isFilling = false, m_isFull = false, m_isProbing = false;
+  bool m_isProbeRepeated = false;
 };
 NS_OBJECT_ENSURE_REGISTERED (SocketOfLinux);
 

@@ -30,8 +30,7 @@ def test_a_push_and_a_pull_are_messages_over_one_connection():
         "sockets linux",
         "node n1",
         "node n2",
-        # rates and queues are smaller by 1502 / 1514
-        "link 0 1 10000000 9920740 74406 10000000 9920740 74406",
+        "link 0 1 10000000 10000000 75000 10000000 10000000 75000",
         "connection 2 1 0 2 0 1",  # to the controller at n1
         "connection 2 0 1 2 1 0",  # of the chunks
         "beats 0 32 500000000 520118400",  # n1 has called n2 by 20 ms, and n2 n1 by 50 ms
