@@ -18,8 +18,8 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.step_times import list_moving
 from trunkline.harness.record.transfers import union
+from trunkline.harness.report.calls.calls_in_faults import find_fault_times
 from trunkline.harness.report.calls.step_tables import PARTS
-from trunkline.harness.report.explanations.calls_in_faults import find_fault_times
 from trunkline.harness.report.overlay.link_load import count_counted_bytes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology

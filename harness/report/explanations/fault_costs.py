@@ -14,7 +14,7 @@ from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
-from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 
@@ -140,9 +140,16 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
         words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
         words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
-    if kept := [each for each in others if each.is_abandoned]:
+    ended = [each for each in others if each.is_abandoned]
+    kept = [each for each in ended if _was_kept(each, number)]
+    if kept:
         words.append(
             f"{_name(kept, number)}, which another fault ended, {_were(kept)} given up later"
+        )
+    if slowed := [each for each in ended if each not in kept]:
+        words.append(
+            f"{_name(slowed, number)} {_were(slowed)} slower before another fault ended "
+            f"{'it' if len(slowed) == 1 else 'them'}"
         )
     if late:
         words.append(f"{_name(late, number)} took longer or began later")
@@ -216,6 +223,11 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
     words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
     head = "task" if len(words) == 1 else "tasks"
     return f"{head} {join_words(words)}"
+
+
+def _was_kept(found: Explanation, fault: int) -> bool:
+    """Whether the fault delayed the end of an abandoned task, and not the task before."""
+    return any(part.cause == "abandonment" and part.fault == fault for part in found.parts)
 
 
 def _were(tasks: Sequence[Explanation]) -> str:

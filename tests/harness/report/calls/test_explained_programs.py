@@ -25,12 +25,12 @@ from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.calls.busiest_link import describe_busiest
-from trunkline.harness.report.calls.step_tables import PARTS
-from trunkline.harness.report.explanations.calls_in_faults import (
+from trunkline.harness.report.calls.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
     find_fault_times,
 )
+from trunkline.harness.report.calls.step_tables import PARTS
 from trunkline.harness.scenario.loading import load
 
 MS = 10**6
