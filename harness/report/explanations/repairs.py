@@ -101,11 +101,12 @@ def _charge_longer_plan(
         found.remove(longest)
         found += cut_part(longest, excess_s, "longer plan", fault, "after the repair")
         planned_s -= excess_s
-    planned_s += sum(part.seconds for part in begun if part.cause in PLANNED)
-    whole = next((part for part in after if part.cause == "before the fault"), None)
-    planned_s += 0.0 if whole is None else whole.seconds
-    again = whole or next((part for part in begun if part.cause == "rate"), None)
-    if again is not None and (again_s := min(planned_s - expected_s, again.seconds)) > 0:
-        found.remove(again)
-        found += cut_part(again, again_s, "begun anew", fault, f"fault {fault}")
+    before = [part for part in begun if part.cause in PLANNED]
+    before += [part for part in after if part.cause == "before the fault"]
+    planned_s += sum(part.seconds for part in before)
+    for part in before:
+        if (again_s := min(planned_s - expected_s, part.seconds)) > 0:
+            found.remove(part)
+            found += cut_part(part, again_s, "begun anew", fault, f"fault {fault}")
+            planned_s -= again_s
     return found

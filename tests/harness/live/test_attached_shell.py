@@ -36,7 +36,7 @@ def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embe
         assert process.poll() is None  # the end of the lines is not the end of the run
         code, out, err = attach(tmp_path, "exit\nstatus\n")
         assert code == 0
-        assert out.startswith("time    1.000 s since the first task began (virtual clock)\ndone ")
+        assert out.startswith("time      1.000 s since the first task began (virtual clock)\ndone ")
         before, _, then = out.partition("trunkline> ")
         assert "fault 0   outage n1 n2 both blackhole, typed, active for 0.0 s\n" in before
         assert "(over the last 1.0 s)" in before  # no time has passed since the status before

@@ -102,7 +102,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
-    assert said["fault 0"].startswith("outage n1 n2 both blackhole, active for 0.")
+    assert said["fault 0"].startswith("outage n1 n2 both blackhole, typed, active for 0.")
     assert said["n1 -> n2"] == "blackhole"
     assert said["time"].startswith("1.0")
     assert (held, wrong, kept, again) == (0, 64, 0, 64)
