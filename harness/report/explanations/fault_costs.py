@@ -140,17 +140,12 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
         words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
         words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
-    ended = [each for each in others if each.is_abandoned]
-    kept = [each for each in ended if _was_kept(each, number)]
-    if kept:
-        words.append(
-            f"{_name(kept, number)}, which another fault ended, {_were(kept)} given up later"
-        )
-    if slowed := [each for each in ended if each not in kept]:
-        words.append(
-            f"{_name(slowed, number)} {_were(slowed)} slower before another fault ended "
-            f"{'it' if len(slowed) == 1 else 'them'}"
-        )
+    ended: defaultdict[str, list[Explanation]] = defaultdict(list)
+    for each in others:
+        if each.is_abandoned:
+            ended[_describe_delay(each, number)].append(each)
+    for how, some in ended.items():
+        words.append(f"{_name(some, number)}, which another fault ended, {_were(some)} {how}")
     if late:
         words.append(f"{_name(late, number)} took longer or began later")
     if not words:
@@ -225,9 +220,11 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
     return f"{head} {join_words(words)}"
 
 
-def _was_kept(found: Explanation, fault: int) -> bool:
-    """Whether the fault delayed the end of an abandoned task, and not the task before."""
-    return any(part.cause == "abandonment" and part.fault == fault for part in found.parts)
+def _describe_delay(found: Explanation, fault: int) -> str:
+    """When a fault delayed an abandoned task that another one ended."""
+    kept = {part.cause == "abandonment" for part in found.parts if part.fault == fault}
+    words = {False: "slower before", True: "given up later"}
+    return " and ".join(words[each] for each in sorted(kept))
 
 
 def _were(tasks: Sequence[Explanation]) -> str:
