@@ -137,7 +137,9 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     assert {"exit code 3", "by signal 15, told to end"} <= {*made.texts["td"]}
     assert "the program runs" in made.texts["li"]
     assert "The programs reported no steps." in made.text("figcaption")
-    assert made.texts["h3"][-1] == "n2: the end of its standard error"
+    assert made.texts["h3"][0] == "n2: the end of its standard error"
+    order = ["Summary", "Programs", "Timeline", "Network"]
+    assert [title for title in made.texts["h2"] if title in order] == order
     shown = next(text for text in made.texts["pre"] if "no <such> file" in text)
     assert shown.count("a line") == outputs.LAST_LINES - 1
     assert not [text for text in made.texts["summary"] if "n2: " in text]
