@@ -62,7 +62,8 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
     left = [(max(last_ns, default=span[0]), span[1])]
     most = min(run.conditions.capacity_bytes(hop, left) for hop in hops[held])
     begun = round(min(waiting[held], task.started.chunk_bytes, most))
-    return PathStep("transfer", *span, held[1], held[0], round(carried[held]), begun)
+    size = round(carried[held]) + begun
+    return PathStep("transfer", *span, held[1], held[0], size, begun)
 
 
 def divide_repaired(
