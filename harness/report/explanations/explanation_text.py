@@ -132,7 +132,7 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
         yield _describe_failure(failure, name, history)
         if found.is_abandoned:
             for part in found.parts:
-                if part.fault not in (None, failure.fault):
+                if part.fault not in (None, failure.fault) and part.seconds >= LEAST_S:
                     why = describe_part(part, history)
                     verb = "passed" if part.cause == "abandonment" else "were lost before, as"
                     yield f"Of its time, {part.seconds:.3f} s {verb} {why}."

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Sent
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
@@ -37,10 +37,9 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
             planned[ends] += size
             flows[ends].append((size, {link for link, _ in before}))
     hops = {ends: [*pairwise(run.topology.path(*ends))] for ends in planned}
-    carried = {
-        ends: min(run.loads.count(hop, span, lambda number: number == task.number) for hop in way)
-        for ends, way in hops.items()
-    }
+    carried = Counter[Directed]()
+    for event in task.all(Received):
+        carried[event.src, event.site] += _count_arrived(event, span[1])
 
     waiting = {
         ends: sum(
@@ -62,8 +61,16 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
     left = [(max(last_ns, default=span[0]), span[1])]
     most = min(run.conditions.capacity_bytes(hop, left) for hop in hops[held])
     begun = round(min(waiting[held], task.started.chunk_bytes, most))
-    size = round(carried[held]) + begun
+    size = carried[held] + begun
     return PathStep("transfer", *span, held[1], held[0], size, begun)
+
+
+def _count_arrived(received: Received, t_ns: int) -> int:
+    """The bytes that had arrived by then, if they came at one pace."""
+    start_ns, end_ns = received.start_ns, received.end_ns
+    if t_ns >= end_ns or t_ns <= start_ns:
+        return received.bytes if t_ns >= end_ns else 0
+    return round(received.bytes * (t_ns - start_ns) / (end_ns - start_ns))
 
 
 def divide_repaired(
@@ -91,7 +98,8 @@ def _charge_longer_plan(
 ) -> list[Part]:
     """Charge what a repaired task took beyond what was expected to the repair.
 
-    That is what its own bytes took longer after it, and then what they had taken before the fault.
+    That is what its own bytes took longer after it, and then what they had taken before the fault,
+    in all no more than the time after the fault.
     """
     found = [*begun, *after]
     longest = next((part for part in after if part.cause == "rate"), None)
@@ -103,11 +111,14 @@ def _charge_longer_plan(
         found += cut_part(longest, excess_s, "longer plan", fault, "after the repair")
         planned_s -= excess_s
     before = [part for part in begun if part.cause in PLANNED]
-    before += [part for part in after if part.cause == "before the fault"]
-    planned_s += sum(part.seconds for part in before)
-    for part in before:
-        if (again_s := min(planned_s - expected_s, part.seconds)) > 0:
+    whole = [part for part in after if part.cause == "before the fault"]
+    planned_s += sum(part.seconds for part in (*before, *whole))
+    room_s = sum(part.seconds for part in after if part not in whole)
+    room_s -= sum(part.seconds for part in found if part.fault == fault)
+    for part in (*before, *whole):
+        if (again_s := min(planned_s - expected_s, part.seconds, room_s)) > 0:
             found.remove(part)
             found += cut_part(part, again_s, "begun anew", fault, f"fault {fault}")
             planned_s -= again_s
+            room_s -= again_s
     return found
