@@ -39,8 +39,8 @@ STOPS = (*ENDS, "pause")
 HARMS = (*CUTS, *CHANGES, *STOPS)
 """The faults that may be behind a cut, other values of a link, a stop, and a repair."""
 
-SILENT = "silent"
-"""A part of the reason for a loss that agents noticed by silence."""
+AT_ONCE = ("closed the connection", "Connection reset by peer", "Broken pipe")
+"""The ends of the reasons for losses that agents noticed at once."""
 
 NOTICED_TIMEOUTS = 2
 """Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
@@ -65,7 +65,7 @@ def _get_time(event: WorkerLost | LinkLost) -> int:
 
 def _was_silent(lost: WorkerLost | LinkLost) -> bool:
     """Whether agents noticed a loss by silence, and not by a connection that broke."""
-    return SILENT in lost.reason
+    return not lost.reason.endswith(AT_ONCE)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Received, Sent
+from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.payload.byte_checks import count_received
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.critical_path import PathStep, list_block_feeds
@@ -37,9 +38,14 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
             planned[ends] += size
             flows[ends].append((size, {link for link, _ in before}))
     hops = {ends: [*pairwise(run.topology.path(*ends))] for ends in planned}
-    carried = Counter[Directed]()
-    for event in task.all(Received):
-        carried[event.src, event.site] += _count_arrived(event, span[1])
+    arrived = count_received(task)  # what was handed to a cut link never did
+    carried = {
+        ends: min(
+            arrived[ends],
+            *(run.loads.count(hop, span, lambda number: number == task.number) for hop in way),
+        )
+        for ends, way in hops.items()
+    }
 
     waiting = {
         ends: sum(
@@ -61,16 +67,8 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
     left = [(max(last_ns, default=span[0]), span[1])]
     most = min(run.conditions.capacity_bytes(hop, left) for hop in hops[held])
     begun = round(min(waiting[held], task.started.chunk_bytes, most))
-    size = carried[held] + begun
+    size = round(carried[held]) + begun
     return PathStep("transfer", *span, held[1], held[0], size, begun)
-
-
-def _count_arrived(received: Received, t_ns: int) -> int:
-    """The bytes that had arrived by then, if they came at one pace."""
-    start_ns, end_ns = received.start_ns, received.end_ns
-    if t_ns >= end_ns or t_ns <= start_ns:
-        return received.bytes if t_ns >= end_ns else 0
-    return round(received.bytes * (t_ns - start_ns) / (end_ns - start_ns))
 
 
 def divide_repaired(
