@@ -150,6 +150,15 @@ def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     assert "), which another fault ended, was slower before and given up later, and task 3" in text
 
 
+def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
+    """kyiv sent a chunk to bern, which was cut off until a kill ended the task."""
+    case = "partitioned_then_killed"
+    found, _ = explain_case(case)
+    cut_s, kill_s = (find_time(case, "fault_started", fault=number) for number in (0, 1))
+    assert found[2].costs_s[0] == pytest.approx(kill_s - cut_s, abs=0.001)
+    assert found[2].costs_s[1] == pytest.approx(found[2].duration_s - kill_s + cut_s, abs=0.001)
+
+
 def test_a_repair_costs_nothing_where_the_task_was_slow_before_and_soon_done_after() -> None:
     """Without faults, task 0 takes 3.888 s; with them, 3.870 s, as the new plan is faster."""
     found, _ = explain_case("cut_and_killed")
