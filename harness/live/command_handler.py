@@ -28,7 +28,7 @@ from trunkline.harness.faults.fault_syntax import parse
 from trunkline.harness.faults.fault_types import VERBS, Fault, Heal, Mend, Outage
 from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.live import live_state
+from trunkline.harness.live import status_lines
 from trunkline.harness.live.followed_output import FollowedOutput
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
@@ -57,6 +57,10 @@ SAVED_AFTER_S = 0.001
 whose time differs by microseconds."""
 
 
+LEAST_NS = 100_000_000
+"""Rates are of at least this time, if so much has passed."""
+
+
 class RunSupervisor(Protocol):
     """The part of `session.supervisor.Supervisor` that commands need."""
 
@@ -71,7 +75,7 @@ class RefusedError(Exception):
     """A request cannot be carried out; the text says why and what is allowed."""
 
 
-def _write(lines: Sequence[live_state.Line]) -> str:
+def _write(lines: Sequence[status_lines.Line]) -> str:
     width = max(len(what) for what, _ in lines)
     return "".join(f"{what:{width}}  {text}\n" for what, text in lines)
 
@@ -83,6 +87,14 @@ class _Busy:
     number: int
     faults: dict[int, Fault]
     command: mininet_cli.Command | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What all links had carried at a time."""
+
+    t_ns: int = 0
+    counters: dict[Directed, LinkCounters] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -113,8 +125,8 @@ class CommandHandler:
     _notes: list[str] = field(default_factory=list)
     _commands: bool = False
     _target_s: float = 0.0
-    _counted_ns: int = 0
-    _counters: dict[Directed, LinkCounters] = field(default_factory=dict)
+    _reading: _Reading = field(default_factory=_Reading)
+    _earlier: _Reading = field(default_factory=_Reading)
 
     def __post_init__(self) -> None:
         self.state = RunState.of(self.scenario)
@@ -232,7 +244,7 @@ class CommandHandler:
                 return self._status()
             case "links":
                 return _write(
-                    live_state.describe_links(
+                    status_lines.describe_links(
                         self.scenario.topology, self.injector.timeline.changed
                     )
                 )
@@ -333,19 +345,18 @@ class CommandHandler:
         self._answer(number, True, "", saved=saved)
 
     def _status(self) -> str:
-        now_ns = time.monotonic_ns()
-        before, since_ns = self._counters, self._counted_ns
         self._count_traffic()
-        of_s = (now_ns - since_ns) / 1e9
+        now_ns, before = self._reading.t_ns, self._earlier
+        of_s = (now_ns - before.t_ns) / 1e9
         since = f"since the {self.scenario.begin} began ({self.scenario.clock} clock)"
         lines = [
             ("time", f"{self._task_time_s():.3f} s {since}"),
-            *live_state.describe(
+            *status_lines.describe(
                 self.state,
                 now_ns - self.supervisor.epoch_ns,
                 self.injector.timeline.active,
                 self.injector.timeline.changed,
-                live_state.compute_rates_mbps(before, self._counters, of_s),
+                status_lines.compute_rates_mbps(before.counters, self._reading.counters, of_s),
                 of_s,
             ),
         ]
@@ -423,7 +434,13 @@ class CommandHandler:
             self._hold_clock(at_s)
 
     def _count_traffic(self) -> None:
-        self._counted_ns, self._counters = time.monotonic_ns(), self.network.counters()
+        """Read the counters; the reading before is kept, unless no time has passed since then."""
+        reading = _Reading(time.monotonic_ns(), self.network.counters())
+        if not self._earlier.t_ns:
+            self._earlier = reading
+        elif reading.t_ns - self._reading.t_ns >= LEAST_NS:
+            self._earlier = self._reading
+        self._reading = reading
 
     def _task_time_s(self) -> float:
         """Seconds since the run's begin; while the clock stands still, the sum of all steps."""

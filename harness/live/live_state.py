@@ -5,9 +5,8 @@ The shell's `status`, the picture of `--watch` and the line of progress all show
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events import (
@@ -20,37 +19,14 @@ from trunkline.agents.events import (
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.config.units import (
-    RATE_MBPS,
-    SHARE_PERCENT,
-    TIME_MS,
-    Dimension,
-    count_of,
-    render,
-    short,
-)
-from trunkline.harness.faults.fault_types import Fault
-from trunkline.harness.faults.fault_writing import write
-from trunkline.harness.network.interface import Cut, LinkCounters
 from trunkline.harness.record import targets
 from trunkline.harness.record.lives import LivesSoFar
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.topologies.links import Link, describe_impairments
 from trunkline.topologies.model import Topology
 from trunkline.workloads.program_roles import Program
 
 WINDOW_S = 5.0
 """The load of a link is averaged over this much of the run's time."""
-
-MOST_RATES = 8
-"""How many links `status` lists with their rates: the busiest ones."""
-
-_VALUES: tuple[tuple[str, Dimension], ...] = (
-    ("rate_mbps", RATE_MBPS),
-    ("delay_ms", TIME_MS),
-    ("jitter_ms", TIME_MS),
-    ("loss_percent", SHARE_PERCENT),
-)
 
 ACTIVITIES = {
     Doing.IDLE: "between two steps",
@@ -80,9 +56,6 @@ MILESTONES = (
     task_events.Evaluated,
 )
 """The steps of progress."""
-
-Line = tuple[str, str]
-"""The subject of a line of `status`, and its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +103,8 @@ class RunState:
     """The state of the run, its tasks, sites, links and faults, from the events so far.
 
     `activities` has what each site does, and since when. The run's time begins at `start_ns`, with
-    its first task or program. `ended` counts the programs of `awaited` that have ended, or all; one
-    that its own rule starts again has not.
+    its first task or program. `over` has the faults that have ended, and when. `ended` counts the
+    programs of `awaited` that have ended, or all; one that its own rule starts again has not.
     """
 
     topology: Topology
@@ -151,6 +124,7 @@ class RunState:
     lives: LivesSoFar = field(default_factory=LivesSoFar)
     activities: dict[str, tuple[str, int]] = field(default_factory=dict)
     faults: dict[int, fault_events.FaultStarted] = field(default_factory=dict)
+    over: dict[int, tuple[fault_events.FaultStarted, int]] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     rates_mbps: dict[Directed, float] = field(init=False)
     _sent: deque[Burst] = field(default_factory=deque)
@@ -194,7 +168,8 @@ class RunState:
             case fault_events.FaultStarted():
                 self.faults[event.fault] = event
             case fault_events.FaultEnded():
-                self.faults.pop(event.fault, None)
+                if (begun := self.faults.pop(event.fault, None)) is not None:
+                    self.over[event.fault] = begun, event.t_ns
             case fault_events.LinkChanged():
                 rate_mbps = 0.0 if event.cuts else event.rate_mbps
                 self.rates_mbps[event.src, event.dst] = rate_mbps
@@ -316,132 +291,3 @@ class RunState:
         of_ns = max(self.now_ns - from_ns, 1)
         found = [(ends, size * 8e3 / of_ns) for ends, size in moved.items()]
         return sorted(found, key=lambda load: (-load[1], load[0]))
-
-
-def describe(
-    state: RunState,
-    now_ns: int,
-    going: Iterable[tuple[int, Fault]],
-    changed: Iterable[tuple[Link, Link, frozenset[Cut]]],
-    rates_mbps: Mapping[Directed, float],
-    of_s: float,
-) -> list[Line]:
-    """The lines of `status`; `going` and `changed` are the timeline's, the rates are of `of_s`."""
-    lines = [("done", _describe_done(state))]
-    lines += _describe_tasks(state, now_ns)
-    lines += _describe_sites(state, now_ns)
-    for number, fault in going:
-        start_ns = state.faults[number].t_ns if number in state.faults else now_ns
-        lasts_s = (now_ns - start_ns) / 1e9
-        lines.append((f"fault {number}", f"{write(fault)}, active for {lasts_s:.1f} s"))
-    sites = state.topology.site_names
-    lines += [(who, how) for who, how in state.stopped.items() if who not in sites]
-    lines += [
-        (f"{link.src} -> {link.dst}", ", ".join(_describe_changes(given, link, cuts)))
-        for given, link, cuts in changed
-    ]
-    return [*lines, _describe_rates(rates_mbps, of_s)]
-
-
-def _describe_done(state: RunState) -> str:
-    """What is done: programs that have ended and what they reported, or tasks and rounds."""
-    if state.ended is not None:
-        ended = f"{state.ended} of {count_of(len(state.awaited or state.programs), 'program')}"
-        syncs = f", {count_of(state.completed, 'synchronization')}" if state.completed else ""
-        return f"{ended} ended{syncs}"
-    abandoned = f", {state.abandoned} abandoned" if state.abandoned else ""
-    tasks, rounds = count_of(state.completed, "task"), count_of(state.rounds, "round")
-    alone = f" and {state.rounds_alone} alone" if state.rounds_alone else ""
-    return f"{tasks}{abandoned}, {rounds}{alone}"
-
-
-def describe_links(
-    topology: Topology, changed: Iterable[tuple[Link, Link, frozenset[Cut]]]
-) -> list[Line]:
-    """The lines of `links`: the values of every directed link now, and what is not as built."""
-    differing = {(each[0].src, each[0].dst): each for each in changed}
-    lines = []
-    for built in topology.links:
-        given, link, cuts = differing.get((built.src, built.dst), (built, built, frozenset()))
-        values = [
-            f"{name.rpartition('_')[0]} {short(getattr(link, name), dimension)}"
-            for name, dimension in _VALUES
-            if getattr(link, name) or name == "rate_mbps"
-        ]
-        values += [rare] if (rare := describe_impairments(link)) else []
-        former = (f"as built: {key} {before}" for key, _, before in _list_changes(given, link))
-        changes = [*sorted(cuts), *former]
-        state = f" ({', '.join(changes)})" if changes else ""
-        lines.append((f"{link.src} -> {link.dst}", ", ".join(values) + state))
-    return lines
-
-
-def compute_rates_mbps(
-    before: Mapping[Directed, LinkCounters], after: Mapping[Directed, LinkCounters], of_s: float
-) -> dict[Directed, float]:
-    """What arrived over every link between two readings of its counters, headers included.
-
-    A blackhole counts the packets that it swallows, not their bytes: they count as average ones.
-    """
-    if of_s <= 0:
-        return {}
-    return {ends: _count_arrived(before[ends], now) * 8e-6 / of_s for ends, now in after.items()}
-
-
-def _count_arrived(before: LinkCounters, after: LinkCounters) -> float:
-    """The bytes that crossed a link between two readings and were not swallowed."""
-    packets = after.packets - before.packets
-    arrived = max(0, packets - (after.swallowed - before.swallowed))
-    return (after.bytes - before.bytes) * arrived / packets if packets else 0.0
-
-
-def _describe_tasks(state: RunState, now_ns: int) -> Iterator[Line]:
-    for number, task in state.tasks.items():
-        if missing := [site for site in task.group if site in task.unfinished]:
-            lasts = f"for {(now_ns - task.start_ns) / 1e9:.1f} s"
-            yield (
-                f"task {number}",
-                f"{' '.join(task.group)}, {lasts}; waits for {' '.join(missing)}",
-            )
-
-
-def _describe_sites(state: RunState, now_ns: int) -> Iterator[Line]:
-    together: defaultdict[str, list[str]] = defaultdict(list)
-    for site in state.topology.site_names:
-        activity, since_ns = state.activity_of(site)
-        lasts = f" ({(now_ns - since_ns) / 1e9:.1f} s)" if activity.startswith("waiting") else ""
-        together[activity].append(site + lasts)
-    for activity, sites in together.items():
-        yield "sites", f"{activity}: {', '.join(sites)}"
-
-
-def show_rate(mbps: float) -> str:
-    """A rate with three digits: 1.23, 12.3, 123, 1230."""
-    return f"{mbps:.{max(0, 2 - math.floor(math.log10(mbps)))}f}" if mbps >= 0.01 else "0"
-
-
-def _describe_rates(rates_mbps: Mapping[Directed, float], of_s: float) -> Line:
-    order = sorted(rates_mbps, key=lambda ends: (-float(show_rate(rates_mbps[ends])), ends))
-    busiest = order[:MOST_RATES]
-    carried = [
-        f"{a} -> {b} {show_rate(rates_mbps[a, b])}" for a, b in busiest if rates_mbps[a, b] >= 0.05
-    ]
-    return "Mbit/s", f"{', '.join(carried) or 'nothing'} (over the last {of_s:.1f} s)"
-
-
-def _describe_changes(given: Link, link: Link, cuts: frozenset[Cut]) -> Iterator[str]:
-    yield from sorted(cuts)
-    for key, value, before in _list_changes(given, link):
-        yield f"{key} {value} (as built {before})"
-
-
-def _list_changes(given: Link, link: Link) -> Iterator[tuple[str, str, str]]:
-    """The key, the value and the former value of what differs from the link as built."""
-    for name, dimension in _VALUES:
-        value, before = getattr(link, name), getattr(given, name)
-        if value != before:
-            key = name.rpartition("_")[0]
-            yield key, render(value, dimension), render(before, dimension)
-    rare, before = (describe_impairments(each) or "none" for each in (link, given))
-    if rare != before:
-        yield "impairments", rare, before

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from trunkline.harness.config.units import TIME_S, render_roughly, short
 from trunkline.harness.live import progress
-from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState, show_rate
+from trunkline.harness.live.live_state import WINDOW_S, Progress, RunState
+from trunkline.harness.live.status_lines import show_rate
 from trunkline.harness.report.faults.fault_layout import shorten
 from trunkline.harness.scenario.settings import Scenario
 

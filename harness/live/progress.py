@@ -25,7 +25,7 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report.explanations.calls_in_faults import HARMLESS
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 

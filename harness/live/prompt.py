@@ -207,12 +207,16 @@ class Shell(cmd.Cmd):
                 self._show(f"{site} is a verb here; noecho {site} COMMAND: a command at the site\n")
         try:
             self._wait_for_prompt()
+            self._greet()
             while self._one_line():
                 pass
         finally:
             if self.interactive:
                 with contextlib.suppress(OSError):
                     readline.write_history_file(HISTORY.expanduser())
+
+    def _greet(self) -> None:
+        """Say what there is to know before the first line."""
 
     def _one_line(self) -> bool:
         """Read and carry out one line; False when it was the last one."""
@@ -406,6 +410,10 @@ class AttachedShell(Shell):
         except RunOverError:
             self._show(f"{OVER}\n")
             self._complain_of_the_rest()
+
+    def _greet(self) -> None:
+        """Show what the run does, and what was injected before."""
+        self.onecmd("status")
 
     def onecmd(self, line: str) -> bool:
         """See `Shell`; the end of the lines does not end the run."""

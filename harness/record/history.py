@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar, overload
 
@@ -87,6 +87,13 @@ class Task(EventsByKind):
 
     def __str__(self) -> str:
         return f"task {self.number}"
+
+    def with_reports(self, more: Iterable[Sent | Received]) -> Task:
+        """The task with more reports of bytes, which its log lacks."""
+        by_kind = {kind: list(events) for kind, events in self._by_kind.items()}
+        for event in more:
+            by_kind.setdefault(type(event), []).append(event)
+        return replace(self, _by_kind=_freeze(by_kind))
 
     @property
     def number(self) -> int:

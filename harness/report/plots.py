@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -115,14 +116,12 @@ def draw_gantt(
         axes.grid(axis="x")
         if warm_up_s:
             axes.axvspan(0.0, warm_up_s, color=VIOLET, zorder=0, lw=0)
-        fault_bands.draw_bands(axes, history.faults)
-        fault_bands.draw_in_rows(
-            axes, history.faults, {site: row for row, site in enumerate(sites)}
-        )
+        marks = fault_bands.draw(axes, history.faults, sites)
         _draw_task_numbers(axes, history, sites, window_s, width_in)
         used = [name for name in _GANTT if bars[name]]
-        handles = [Patch(color=_GANTT[name], label=name) for name in used]
+        handles: list[Artist] = [Patch(color=_GANTT[name], label=name) for name in used]
         handles += [Patch(color=VIOLET, label="warm-up")] if warm_up_s else []
+        handles += marks
         figure.legend(
             handles=handles,
             loc="outside upper left",

@@ -2,8 +2,8 @@
 
 The dots of a cell stand beside its mean, in the order of the trials, so that equal values are seen.
 
-Colour and marker show the first varied key, the horizontal axis shows the second, and every
-combination of the other keys has its own panel.
+Every variant has the colour that it has on the page. The marker shows the first varied key, the
+horizontal axis shows the second, and every combination of the other keys has its own panel.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from matplotlib.markers import CARETDOWN
 from numpy.typing import NDArray
 
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, RED, SKY, STYLE
+from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, STYLE
 from trunkline.harness.study.comparison import describe_key, shorten
 
-COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, GREY, BLACK)
+COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, PINK, GREY, BLACK)
+"""The colours of variants, in the order of the page's."""
+
 MARKERS = "osD^v<>pPX*"
 
 LOGARITHMIC = 10.0
@@ -49,6 +51,9 @@ GROUP = 0.7
 """The share of the distance between two places on the axis that the series at a place take."""
 
 FLUID = "model"
+
+VARIANT = "_variant"
+"""The column with the place of a row's variant among the cells."""
 
 EXPECTED, BOUND = "estimate + latency", "lower bound"
 """The marks of a task's time, as in the figure of a run's tasks."""
@@ -81,6 +86,9 @@ def draw(
         height_in = (2.0 if width_in == COLUMN_IN else 2.6) * rows + 0.5
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        numbers = {text: n for n, text in enumerate(_format_keys(cells, keys))}
+        trials = trials.assign(**{VARIANT: _format_keys(trials, keys).map(numbers)})
+        cells = cells.assign(**{VARIANT: range(len(cells))})
         for axes, panel in zip(grid, panels, strict=False):
             of_panel = (
                 trials[_format_keys(trials, others) == panel],
@@ -97,7 +105,7 @@ def draw(
         marks = {name: known.pop(name) for name in (FLUID, EXPECTED, BOUND) if name in known}
         known = {**known, **marks} if second else marks  # else the axis has the values' names
         if known:
-            title = describe_key(first[0]) if second else None
+            title = f"{describe_key(first[0])} (a colour for each variant)" if second else None
             figure.legend(
                 known.values(),
                 known,
@@ -132,28 +140,43 @@ def _draw_series(
     alone = keys[0] == keys[1]
     for number, (name, label) in enumerate(zip(names, shorten_names(names), strict=True)):
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
-        colour = COLOURS[number % len(COLOURS)]
+        room = GROUP if alone else GROUP / len(names)
+        marker = MARKERS[number % len(MARKERS)]
         passed = trials[(_format_keys(trials, keys[0]) == name) & (trials["verdict"] == "pass")]
-        at = np.array([places.index(text) for text in _format_keys(passed, keys[1])]) + offset
-        at += _spread_dots(passed, GROUP if alone else GROUP / len(names))
-        axes.plot(at, passed[metric], "o", color=colour, ms=2.5, alpha=0.5, mew=0)
         means = cells[_format_keys(cells, keys[0]) == name]
-        at = np.array([places.index(text) for text in _format_keys(means, keys[1])]) + offset
         half = means[f"{metric}_high"] - means[metric]
         half = half.where(half > 1e-9 * means[metric].abs())  # a width of zero would be a dash
-        marker = MARKERS[number % len(MARKERS)]
-        axes.errorbar(
-            at, means[metric], half, fmt=marker, color=colour, ms=5, capsize=3, lw=1, label=label
-        )
-        cut = at[(half > means[metric]).to_numpy()]  # the axis begins at 0, or above
-        arrows = axes.get_xaxis_transform()
-        axes.plot(cut, 0 * cut, ls="", marker=CARETDOWN, color=colour, ms=5, transform=arrows)
-        beside = min(DOTS * (GROUP if alone else GROUP / len(names)), MOST_DOTS)
-        for label, values, marker, colour, size in _list_marks(means, metric):
+        at = np.array([places.index(text) for text in _format_keys(means, keys[1])]) + offset
+        for place, (_, row), width in zip(at, means.iterrows(), half, strict=True):
+            variant = int(row[VARIANT])
+            own = passed[passed[VARIANT] == variant]
+            dots = place + _spread_dots(own, room), own[metric]
+            axes.plot(*dots, "o", color=choose_colour(variant), ms=2.5, alpha=0.5, mew=0)
+            _draw_mean(axes, (place, row[metric]), width, marker, variant)
+        axes.plot([], [], marker, color=BLACK, ms=5, ls="", label=label)
+        beside = min(DOTS * room, MOST_DOTS)
+        for label, values, shape, colour, size in _list_marks(means, metric):
             place = at + beside * (label == EXPECTED)  # it would cover a mean that is as expected
-            (mark,) = axes.plot(place, values, marker, color=colour, ms=size, mew=1.5, zorder=3)
+            (mark,) = axes.plot(place, values, shape, color=colour, ms=size, mew=1.5, zorder=3)
             mark.set_label("_" if number else label)
     axes.set_xlim(-0.6, len(places) - 0.4)
+
+
+def _draw_mean(
+    axes: Axes, mean: tuple[float, float], half: float, marker: str, variant: int
+) -> None:
+    """Draw a mean with its interval; it is hollow if other variants have had its colour."""
+    colour, (at, value) = choose_colour(variant), mean
+    inside = colour if variant < len(COLOURS) else "white"
+    axes.errorbar(at, value, half, fmt=marker, color=colour, mfc=inside, ms=5, capsize=3, lw=1)
+    if half > value:  # the axis begins at 0, or above
+        foot = axes.get_xaxis_transform()
+        axes.plot(at, 0, ls="", marker=CARETDOWN, color=colour, ms=5, transform=foot)
+
+
+def choose_colour(variant: int) -> str:
+    """The colour of the variant with this number, from 0."""
+    return COLOURS[variant % len(COLOURS)]
 
 
 def _spread_dots(trials: pd.DataFrame, room: float) -> NDArray[np.float64]:

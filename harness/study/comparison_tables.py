@@ -169,7 +169,6 @@ def make_cells(
         missing=int((trials["verdict"] == "missing").sum()),
         command=command,
         reference=_describe_reference(cells, keys, heads),
-        coloured=comparison.describe_key(keys[0]) if len(keys) > 1 else "",
         problems=list(comparison.list_bad_trials(trials, keys)),
     )
 

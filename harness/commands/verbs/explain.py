@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
     """Print where the time of programs went, as far as it is known."""
-    from trunkline.harness.report.explanations.program_explanation import describe, to_json
+    from trunkline.harness.report.calls.program_explanation import describe, to_json
 
     if arguments.task is not None:
         raise terminal.UsageError("--task: expected a run of agents; programs log no transfers")

@@ -18,8 +18,8 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.step_times import list_moving
 from trunkline.harness.record.transfers import union
+from trunkline.harness.report.calls.calls_in_faults import find_fault_times
 from trunkline.harness.report.calls.step_tables import PARTS
-from trunkline.harness.report.explanations.calls_in_faults import find_fault_times
 from trunkline.harness.report.overlay.link_load import count_counted_bytes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
@@ -39,22 +39,26 @@ class Busiest:
         mbps: what it carried on average over the run, headers included.
         rate_mbps: its rate, on average over the run.
         moving_share: the share of its rate that it carried while a call moved bytes.
+        range_mbps: the lowest and the highest rate that it had in the run.
     """
 
     ends: Directed
     mbps: float
     rate_mbps: float
     moving_share: float
+    range_mbps: tuple[float, float] = (0.0, 0.0)
 
     def describe(self, is_most: bool) -> str:
         """A sentence; `is_most` says that moving bytes was the largest part of the time."""
         src, dst = self.ends
+        low, high = (f"{mbps:.4g}" for mbps in self.range_mbps)
+        changed = f" (its rate changed between {low} and {high} Mbit/s)" * (low != high)
         is_little = is_most and self.moving_share < LITTLE_SHARE
         link = f"usiest link, {src} -> {dst}, carried {self.mbps:.3g} of its"
         said = (
             f"{'Rates were not the limit: the b' if is_little else 'The b'}{link} "
-            f"{self.rate_mbps:.4g} Mbit/s on average, and {100 * self.moving_share:.0f} % of its "
-            "rate while calls moved bytes"
+            f"{self.rate_mbps:.4g} Mbit/s on average{changed}, and {100 * self.moving_share:.0f} % "
+            "of its rate while calls moved bytes"
         )
         if is_little:
             return (
@@ -92,7 +96,10 @@ def find_busiest(history: History, topology: Topology, programs: Iterable[str]) 
     run_ns = np.array([0.0, history.end_ns])
     (moved,) = count_counted_bytes(history, (busiest,), run_ns)
     rate_mbps = conditions.mean_rate_mbps(busiest, history.end_ns)
-    return Busiest(busiest, 8e3 * float(moved[0]) / history.end_ns, rate_mbps, share)
+    spells = conditions.within(busiest, 0, history.end_ns)
+    rates = [spell.link.rate_mbps for spell, _, _ in spells]
+    mbps = 8e3 * float(moved[0]) / history.end_ns
+    return Busiest(busiest, mbps, rate_mbps, share, (min(rates), max(rates)))
 
 
 def _find_shares(

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -93,11 +94,12 @@ def draw_calls(
         axes.set_yticks(range(len(sites)), sites, fontsize=8 if few else 6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        fault_bands.draw_bands(axes, faults)
-        fault_bands.draw_in_rows(axes, faults, {site: row for row, site in enumerate(sites)})
-        handles = [Patch(color=colour, label=kind) for kind, colour in colours.items()]
+        marks = fault_bands.draw(axes, faults, sites)
+        handles: list[Artist] = [
+            Patch(color=colour, label=kind) for kind, colour in colours.items()
+        ]
         handles += [Patch(color=OTHERS, label="other calls")] * (len(kinds) > len(colours))
-        _add_legend(figure, handles, width_in)
+        _add_legend(figure, [*handles, *marks], width_in)
     return figure
 
 
@@ -139,6 +141,6 @@ def _stack(axes: Axes, sums: pd.DataFrame) -> Iterator[Patch]:
         yield Patch(label=WORDS.get(part, part.removesuffix("_s")), **look)
 
 
-def _add_legend(figure: Figure, handles: Sequence[Patch], width_in: float) -> None:
+def _add_legend(figure: Figure, handles: Sequence[Artist], width_in: float) -> None:
     columns = min(len(handles), max(1, int(width_in / ENTRY_IN)))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=1.2)

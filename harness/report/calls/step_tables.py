@@ -9,7 +9,7 @@ import pandas as pd
 
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import list_step_times
-from trunkline.harness.report.explanations.calls_in_faults import LEAST_S, find_fault_times
+from trunkline.harness.report.calls.calls_in_faults import LEAST_S, find_fault_times
 from trunkline.harness.report.tables.row import Row, column
 
 

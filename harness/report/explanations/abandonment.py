@@ -20,7 +20,8 @@ from trunkline.harness.checks.payload.byte_checks import count_planned, count_re
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
-from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.harness.report.explanations.repairs import find_held_up
+from trunkline.harness.report.explanations.task_time import Part, Run, merge_parts
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
 
 
@@ -96,6 +97,8 @@ def list_given_up(task: Task) -> list[TaskDropped]:
 def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     """The time before a fault, until the controller halted the task, and until it abandoned it.
 
+    What other faults took before that fault is theirs.
+
     `fault` is the number of the fault behind the end, if there is one. The task must have been
     abandoned.
     """
@@ -104,7 +107,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     last = halts[-1] if halts else abandoned
     begun_ns = run.faults.find_begin_ns(fault, (started_ns, last.t_ns))
     if begun_ns > started_ns:
-        yield Part("before the fault", (begun_ns - started_ns) / 1e9, "", text=f"fault {fault}")
+        yield from _divide_before(run, task, fault, (started_ns, begun_ns))
     why = f"{'halted' if halts else 'abandoned'} the task: {run.faults.describe(last.cause, fault)}"
     if silent_s := run.faults.find_silence_s(last.cause, fault, (begun_ns, last.t_ns)):
         why += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
@@ -112,6 +115,15 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     yield Part("end", (last.t_ns - begun_ns) / 1e9, "", text=f"{since} the controller {why}")
     if halts:
         yield from _divide_answers(run, halts[-1], abandoned)
+
+
+def _divide_before(run: Run, task: Task, fault: int | None, span: Interval) -> Iterator[Part]:
+    """The time before the fault behind the end: what other faults took of it, and the rest."""
+    held = find_held_up(run, task, span)
+    others = [] if held is None else [p for p in run.divide(task, held) if p.fault is not None]
+    left_s = (span[1] - span[0]) / 1e9 - sum(part.seconds for part in others)
+    yield from merge_parts(others)
+    yield Part("before the fault", left_s, "", text=f"fault {fault}")
 
 
 def _divide_answers(run: Run, halted: TaskHalted, abandoned: TaskAbandoned) -> Iterator[Part]:

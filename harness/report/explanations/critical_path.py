@@ -68,7 +68,8 @@ class PathStep:
     A `repair` lasts until the blocks on the path were planned, a `contribution` until `site`
     contributed, or heard of these blocks, a `transfer` until the last byte from `src` was at
     `site`, and an `installation` until `site` had installed the result. The last step may be a
-    `transfer` that never ended: until `src` had no more to send to `site`, which was lost.
+    `transfer` that never ended: until `src` had no more to send to `site`, which was lost. No
+    report has the `begun` bytes of a chunk that was under way at the end.
     """
 
     kind: Kind
@@ -77,6 +78,7 @@ class PathStep:
     site: str
     src: str = ""
     bytes: int = 0
+    begun: int = 0
 
     @property
     def duration_s(self) -> float:
@@ -244,12 +246,12 @@ def _find_feeds(task: Task) -> Feeds:
     """What each link of the task's plans waits for: the links before it in a tree of a block."""
     found: defaultdict[Directed, dict[Node, set[tuple[Directed, Way]]]] = defaultdict(dict)
     for number, block in enumerate(task.blocks):
-        for (link, way), before in _list_block_feeds(block):
+        for (link, way), before in list_block_feeds(block):
             found[link].setdefault((number, way), set()).update(before)
     return dict(found)
 
 
-def _list_block_feeds(
+def list_block_feeds(
     block: Block,
 ) -> Iterator[tuple[tuple[Directed, Way], set[tuple[Directed, Way]]]]:
     """Every link of a block's trees, with those before it."""

@@ -15,6 +15,7 @@ from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.abandonment import (
     IN_TIME,
@@ -29,7 +30,16 @@ from trunkline.harness.report.explanations.abandonment import (
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.link_loads import Shared
-from trunkline.harness.report.explanations.task_time import PLANNED, Cause, Part, Run
+from trunkline.harness.report.explanations.lost_reports import Overlay, restore
+from trunkline.harness.report.explanations.repairs import divide_repaired
+from trunkline.harness.report.explanations.task_time import (
+    PLANNED,
+    Part,
+    Run,
+    cut_part,
+    merge_parts,
+    sort_parts,
+)
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
@@ -201,16 +211,15 @@ def explain(
     """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
-    if steps and steps[0].kind == "repair":
-        first = run.split_repair(task, steps[0], (1 + SLOW) * expected_s)
-        steps = (*first, *steps[1:])
-    parts = _merge(part for step in steps for part in run.divide(task, step))
+    is_repaired = bool(steps) and steps[0].kind == "repair"
+    if is_repaired:
+        steps, parts = divide_repaired(run, task, steps, expected_s)
+    else:
+        parts = merge_parts(part for step in steps for part in run.divide(task, step))
     failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
     if is_abandoned:
-        parts = _sort(divide_abandoned(run, task, failures[0].fault))
-    elif _begins_anew(steps):
-        parts = _charge_longer_plan(parts, expected_s)
-    elif detour is not None:
+        parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
+    elif detour is not None and not is_repaired:
         expected_s = detour.usual_s
         parts = _charge_detour(run, task, parts, detour)
     wait = None if wait is None else _add_fault(run, task, wait)
@@ -290,34 +299,6 @@ def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int
     return run.faults.find_behind(event.cause, {event.site}, (task.started.t_ns, event.t_ns))
 
 
-def _begins_anew(steps: Sequence[PathStep]) -> bool:
-    """Whether a critical path begins with a repair: what was before it is not in its plan."""
-    return bool(steps) and steps[0].kind == "repair"
-
-
-def _charge_longer_plan(parts: tuple[Part, ...], expected_s: float) -> tuple[Part, ...]:
-    """Charge what a repaired task took beyond what was expected to the repair.
-
-    That is what its own bytes took longer, and then what it had done before the fault.
-    """
-    repair = next((part for part in parts if part.cause == "repair"), None)
-    longest = next((part for part in parts if part.cause == "rate"), None)
-    planned_s = sum(part.seconds for part in parts if part.cause in PLANNED)
-    if repair is None or longest is None or not planned_s:
-        return parts
-    begun = next((part for part in parts if part.cause == "before the fault"), None)
-    found = list(parts)
-    if (excess_s := min(planned_s - expected_s, longest.seconds)) > 0:
-        why = "after the repair"
-        more = _cut(longest, excess_s, "longer plan", repair.fault, why)
-        found = [part for part in parts if part is not longest] + more
-        planned_s -= excess_s
-    if begun is not None and (again_s := begun.seconds + planned_s - expected_s) > 0:
-        more = _cut(begun, min(again_s, begun.seconds), "begun anew", repair.fault, begun.text)
-        found = [part for part in found if part is not begun] + more
-    return _sort(found)
-
-
 def _charge_detour(
     run: Run, task: Task, parts: tuple[Part, ...], detour: Detour
 ) -> tuple[Part, ...]:
@@ -327,33 +308,8 @@ def _charge_detour(
     if longest is None or (excess_s := min(planned_s - detour.usual_s, longest.seconds)) <= 0:
         return parts
     fault = run.faults.find_behind(detour.cause, (), (task.started.t_ns, task.started.t_ns))
-    more = _cut(longest, excess_s, "longer plan", fault, detour.without)
-    return _sort([part for part in parts if part is not longest] + more)
-
-
-def _cut(part: Part, seconds: float, cause: Cause, fault: int | None, text: str) -> list[Part]:
-    """A part, of which so many seconds have another cause, with this text."""
-    share = seconds / part.seconds
-    left_s, size = part.seconds - seconds, part.bytes * share
-    left = [replace(part, seconds=left_s, bytes=part.bytes - size)] if left_s > 0 else []
-    return [*left, Part(cause, seconds, part.where, fault, size, text)]
-
-
-def _merge(parts: Iterator[Part]) -> tuple[Part, ...]:
-    """Add parts of the same cause, place and fault, and other task; the longest first."""
-    found: dict[tuple[str, str, int | None, str], Part] = {}
-    for part in parts:
-        key = part.cause, part.where, part.fault, part.text * (part.cause == "other tasks")
-        if before := found.get(key):
-            seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
-            longer = max(before, part, key=lambda each: each.seconds)
-            part = replace(longer, seconds=seconds, bytes=size)
-        found[key] = part
-    return _sort(found.values())
-
-
-def _sort(parts: Iterable[Part]) -> tuple[Part, ...]:
-    return tuple(sorted(parts, key=lambda part: -part.seconds))
+    more = cut_part(longest, excess_s, "longer plan", fault, detour.without)
+    return sort_parts([part for part in parts if part is not longest] + more)
 
 
 def _choose_main(found: Explanation) -> Part | None:
@@ -424,9 +380,14 @@ def _explain(
     numbers: Collection[int],
     detours: Mapping[int, Detour],
 ) -> list[Explanation]:
+    topology = scenario.topology
+    overlay = Overlay(
+        Conditions.of(history, topology).least_delays_ms, topology.overlay.rates_mbps()
+    )
+    history = restore(history, overlay)
     run = Run(
         history,
-        scenario.topology,
+        topology,
         scenario.network.mtu,
         scenario.controller_site,
         list_flows(scenario.background),

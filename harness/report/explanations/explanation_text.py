@@ -35,7 +35,7 @@ TEXTS = {
     "({text})",
     "repair": "the task {text}",
     "longer plan": "the plan {text} takes longer: {where} carried {size} more",
-    "begun anew": "the task ran before {text} began, and took its expected time again after it",
+    "begun anew": "the task ran before {text} began, and its repair took this time again",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
     "before the fault": "the task ran before {text} began",
@@ -132,9 +132,10 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
         yield _describe_failure(failure, name, history)
         if found.is_abandoned:
             for part in found.parts:
-                if part.fault not in (None, failure.fault):
+                if part.fault not in (None, failure.fault) and part.seconds >= LEAST_S:
                     why = describe_part(part, history)
-                    yield f"Of its time, {part.seconds:.3f} s passed {why}."
+                    verb = "passed" if part.cause == "abandonment" else "were lost before, as"
+                    yield f"Of its time, {part.seconds:.3f} s {verb} {why}."
 
 
 def _describe_late(found: Explanation, history: History) -> Iterator[str]:

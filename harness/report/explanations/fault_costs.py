@@ -14,7 +14,7 @@ from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
-from trunkline.harness.report.explanations.calls_in_faults import HARMLESS, MOST_FAULTS
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 
@@ -140,10 +140,12 @@ def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
         words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
     if given_up := [each for each in failed if not each.is_abandoned]:
         words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
-    if kept := [each for each in others if each.is_abandoned]:
-        words.append(
-            f"{_name(kept, number)}, which another fault ended, {_were(kept)} given up later"
-        )
+    ended: defaultdict[str, list[Explanation]] = defaultdict(list)
+    for each in others:
+        if each.is_abandoned:
+            ended[_describe_delay(each, number)].append(each)
+    for how, some in ended.items():
+        words.append(f"{_name(some, number)}, which another fault ended, {_were(some)} {how}")
     if late:
         words.append(f"{_name(late, number)} took longer or began later")
     if not words:
@@ -216,6 +218,13 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
     words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
     head = "task" if len(words) == 1 else "tasks"
     return f"{head} {join_words(words)}"
+
+
+def _describe_delay(found: Explanation, fault: int) -> str:
+    """When a fault delayed an abandoned task that another one ended."""
+    kept = {part.cause == "abandonment" for part in found.parts if part.fault == fault}
+    words = {False: "slower before", True: "given up later"}
+    return " and ".join(words[each] for each in sorted(kept))
 
 
 def _were(tasks: Sequence[Explanation]) -> str:

@@ -39,6 +39,9 @@ STOPS = (*ENDS, "pause")
 HARMS = (*CUTS, *CHANGES, *STOPS)
 """The faults that may be behind a cut, other values of a link, a stop, and a repair."""
 
+AT_ONCE = ("closed the connection", "Connection reset by peer", "Broken pipe")
+"""The ends of the reasons for losses that agents noticed at once."""
+
 NOTICED_TIMEOUTS = 2
 """Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
 
@@ -54,6 +57,15 @@ def _anything(before_ms: float, after_ms: float) -> bool:
 def _times_out(before_ms: float, after_ms: float) -> bool:
     """Agents miss no one whose delay grew by less than TCP's shortest timer."""
     return after_ms - before_ms > SHORTEST_TIMER_S * 1e3
+
+
+def _get_time(event: WorkerLost | LinkLost) -> int:
+    return event.t_ns
+
+
+def _was_silent(lost: WorkerLost | LinkLost) -> bool:
+    """Whether agents noticed a loss by silence, and not by a connection that broke."""
+    return not lost.reason.endswith(AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -113,16 +125,19 @@ class FaultSearch:
 
         It acted in that span of time, or so shortly before that no agent had noticed it yet. A loss
         that is in the log has a fault shortly before it: of those that stop or cut, one that acted
-        at that moment precedes one that was over. See `find` for `enough`.
+        at that moment precedes one that was over. A connection that broke without silence was that
+        of an agent that ended. See `find` for `enough`.
         """
         loss = cause.after if isinstance(cause, NoCandidate) else cause
-        lost_ns = max(self._list_losses(loss, sites, span[1]), default=None)
+        last = max(self._list_losses(loss, sites, span[1]), key=_get_time, default=None)
+        lost_ns = None if last is None else last.t_ns
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
         touching = self._list_touching(loss, sites, self._find_centre(span[1]))
         if lost_ns is not None:
             # Of several, the one that was there for most of the silence.
-            then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, enough, since_ns)
-            if then is not None:
+            kinds = [ENDS] * (last is not None and not _was_silent(last)) + [(*STOPS, *CUTS)]
+            found = (self.find(touching, k, lost_ns, lost_ns, enough, since_ns) for k in kinds)
+            if (then := next((each for each in found if each is not None), None)) is not None:
                 return then
         return self.find(touching, HARMS, since_ns, span[1], enough)
 
@@ -143,27 +158,29 @@ class FaultSearch:
             each.started.fault for each in self.history.faults if each.started.verb not in ENDS
         }
         loss = cause.after if isinstance(cause, NoCandidate) else cause
-        lost_ns = max(self._list_losses(loss, (), span[1]), default=0)
+        last = max(self._list_losses(loss, (), span[1]), key=_get_time, default=None)
+        if last is None or not _was_silent(last) or fault not in silencing:
+            return 0.0
         timeout_ns = self.detection_ns // NOTICED_TIMEOUTS
-        return max(0, min(timeout_ns, lost_ns - span[0])) / 1e9 if fault in silencing else 0.0
+        return max(0, min(timeout_ns, last.t_ns - span[0])) / 1e9
 
     def _list_losses(
         self, cause: Cause | None, sites: Collection[str], end_ns: int
-    ) -> Iterator[int]:
-        """When agents noticed the loss that is the cause, until a time."""
+    ) -> Iterator[WorkerLost | LinkLost]:
+        """How agents noticed the loss that is the cause, until a time."""
         match cause:
             case SiteLost(site):
                 found = [each for each in self.history.all(WorkerLost) if each.worker == site]
-                yield from (each.t_ns for each in found if each.t_ns <= end_ns)
+                yield from (each for each in found if each.t_ns <= end_ns)
             case LinkBroke(pair):
                 yield from self._list_broken({frozenset(pair)}, end_ns)
             case LostAlone(peer):
                 yield from self._list_broken({frozenset({peer, site}) for site in sites}, end_ns)
 
-    def _list_broken(self, pairs: Collection[frozenset[str]], end_ns: int) -> Iterator[int]:
+    def _list_broken(self, pairs: Collection[frozenset[str]], end_ns: int) -> Iterator[LinkLost]:
         for each in self.history.all(LinkLost):
             if frozenset({each.site, each.peer}) in pairs and each.t_ns <= end_ns:
-                yield each.t_ns
+                yield each
 
     def describe(self, cause: Cause | None, fault: int | None) -> str:
         """A cause in words; of a loss without a fault they say so."""

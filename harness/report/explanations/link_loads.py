@@ -144,10 +144,13 @@ class LinkLoads:
         """How long payload of so many bytes needs at a rate, in seconds."""
         return self._to_megabits(size) / rate_mbps
 
-    def find_slowdown(self, hop: Directed, span: Interval) -> Slowdown | None:
-        """How rates below the scenario's delayed what a link carried in a span of time."""
+    def find_slowdown(self, hop: Directed, span: Interval, more: float = 0.0) -> Slowdown | None:
+        """How rates below the scenario's delayed what a link carried in a span of time.
+
+        It carried `more` bytes than the log has.
+        """
         spells = list(self._list_spells(hop, span))
-        pace = self._find_pace_mbps(spells, self.count(hop, span))
+        pace = self._find_pace_mbps(spells, self.count(hop, span) + more)
         usual_mbps = self.conditions.topology.link(*hop).rate_mbps
         slow = [each for each in spells if each[1] < usual_mbps]
         if not slow:

@@ -13,13 +13,12 @@ from functools import cached_property
 from itertools import pairwise, permutations
 from typing import Literal
 
-from trunkline.agents.events.causes import BudgetSpent
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow
-from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
+from trunkline.harness.checks.payload.byte_checks import count_planned
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
@@ -134,7 +133,7 @@ class Run:
 
     def _explain_repair(self, task: Task, step: PathStep) -> Part:
         """The first loss that the task was repaired for by then, with the fault behind it."""
-        first, fault = self._find_repair(task, step.end_ns)
+        first, fault = self.find_repair(task, step.end_ns)
         halts = [event for event in task.all(TaskHalted) if event.t_ns <= step.end_ns]
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
         why = self.faults.describe(first.cause, fault)
@@ -143,7 +142,7 @@ class Run:
             how += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
-    def _find_repair(
+    def find_repair(
         self, task: Task, end_ns: int
     ) -> tuple[TaskHalted | TaskRearranged, int | None]:
         """The first repair of a task until then, and the number of the fault behind it."""
@@ -155,30 +154,6 @@ class Run:
             hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
             fault = self.faults.find({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
         return first, fault
-
-    def split_repair(self, task: Task, step: PathStep, expected_s: float) -> Iterator[PathStep]:
-        """The steps in place of a repair: what held the task up before the loss is a step before.
-
-        That is so if the fault behind the loss began when the task should long have ended. Its link
-        that was busiest until then held it up.
-        """
-        first, fault = self._find_repair(task, step.end_ns)
-        loss_ns = self.faults.find_begin_ns(fault, (step.start_ns, step.end_ns))
-        spent = isinstance(first.cause, BudgetSpent)
-        if spent or not expected_s < (loss_ns - step.start_ns) / 1e9 < step.duration_s:
-            yield step
-            return
-        span = step.start_ns, loss_ns
-        src, dst = max(
-            sorted(count_received(task)),
-            key=lambda ends: max(self.loads.use(hop, span) for hop in self._list_hops(ends)),
-        )
-        size = max(
-            self.loads.count(hop, span, lambda number: number == task.number)
-            for hop in self._list_hops((src, dst))
-        )
-        yield PathStep("transfer", *span, dst, src, round(size))
-        yield replace(step, start_ns=loss_ns)
 
     def _divide_contribution(self, task: Task, step: PathStep) -> Iterator[Part]:
         """The controller's word to the site, and then what the site took."""
@@ -230,7 +205,7 @@ class Run:
         slowest = max(hops, key=lambda hop: self.loads.use(hop, span))
         link, where = self.topology.link(*slowest), " -> ".join(slowest)
         others = self.loads.count_tasks(slowest, span)
-        own = others.pop(task.number, 0.0)
+        own = others.pop(task.number, 0.0) + step.begun
         background = self.loads.count(slowest, span, lambda number: number is None)
         rate_mbps = max(link.rate_mbps, self._mean_mbps(slowest, span))
         own_s, background_s = (self.loads.carry_s(size, rate_mbps) for size in (own, background))
@@ -241,7 +216,7 @@ class Run:
             Part("propagation", delay_s, f"{step.src} -> {step.site}"),
             *self._list_late_arrivals(step, hops),
             Part("rate", own_s, where, None, own, f"{rate_mbps:.4g} Mbit/s"),
-            *self._list_slowdowns(slowest, span),
+            *self._list_slowdowns(slowest, span, step.begun),
             Part("background traffic", background_s, where, None, background),
             *(
                 Part("other tasks", self.loads.carry_s(size, rate_mbps), where, None, size, str(n))
@@ -261,10 +236,14 @@ class Run:
     ) -> Iterator[Part]:
         """What TCP did in the time that nothing else explains."""
         outage = next((part for part in found if part.cause in ("outage", "stop")), None)
-        if outage is not None:  # TCP sends again only when its timer goes off
-            yield replace(outage, seconds=left_s)
-            return
         ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
+        if outage is not None:  # TCP sends again only when its timer goes off
+            since_s = (span[1] - self.faults.find_begin_ns(outage.fault, span)) / 1e9
+            for part in _limit([replace(outage, seconds=since_s - outage.seconds)], left_s):
+                yield part
+                left_s -= part.seconds
+            if left_s <= 0:
+                return
         limits = self.limits.find_troubles(ends, span)
         found = [
             *(self._name_trouble(step, each.trouble, each.due_s) for each in limits),
@@ -393,9 +372,9 @@ class Run:
         start_ns, end_ns = span[0], max(span[1], span[0] + 1)
         return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
 
-    def _list_slowdowns(self, hop: Directed, span: Interval) -> Iterator[Part]:
+    def _list_slowdowns(self, hop: Directed, span: Interval, more: int = 0) -> Iterator[Part]:
         """What a lower rate than the scenario's took, with the fault that set it."""
-        if (slow := self.loads.find_slowdown(hop, span)) is not None:
+        if (slow := self.loads.find_slowdown(hop, span, more)) is not None:
             name, usual_mbps = " -> ".join(hop), self.topology.link(*hop).rate_mbps
             fault = self.faults.find({name}, CHANGES, slow.since_ns, slow.since_ns)
             rates = f"{slow.rate_mbps:.4g} of {usual_mbps:.4g} Mbit/s"
@@ -430,6 +409,32 @@ class Run:
         cuts = self._list_cuts(step, self._list_hops((site, centre)))
         found = [*cuts, *self._list_stops(step, (controller,))]
         return max(found, key=lambda part: part.seconds, default=None)
+
+
+def cut_part(part: Part, seconds: float, cause: Cause, fault: int | None, text: str) -> list[Part]:
+    """A part, of which so many seconds have another cause, with this text."""
+    share = seconds / part.seconds
+    left_s, size = part.seconds - seconds, part.bytes * share
+    left = [replace(part, seconds=left_s, bytes=part.bytes - size)] if left_s > 0 else []
+    return [*left, Part(cause, seconds, part.where, fault, size, text)]
+
+
+def merge_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Add parts of the same cause, place and fault, and other task; the longest first."""
+    found: dict[tuple[str, str, int | None, str], Part] = {}
+    for part in parts:
+        key = part.cause, part.where, part.fault, part.text * (part.cause == "other tasks")
+        if before := found.get(key):
+            seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
+            longer = max(before, part, key=lambda each: each.seconds)
+            part = replace(longer, seconds=seconds, bytes=size)
+        found[key] = part
+    return sort_parts(found.values())
+
+
+def sort_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts, the longest first."""
+    return tuple(sorted(parts, key=lambda part: -part.seconds))
 
 
 def _limit(parts: Iterable[Part], left_s: float) -> Iterator[Part]:

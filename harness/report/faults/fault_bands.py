@@ -7,11 +7,14 @@ are hatched, and a disturbed link is a line above the rows of both its ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.activity import HEIGHT, TOP
@@ -44,6 +47,11 @@ MAX_TASK_LANES = 6
 """The most lanes of numbers above the chart of task times."""
 
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
+STOPPED: Mapping[str, str] = {"kill": "killed by a fault", "pause": "paused by a fault"}
+"""The hatching of a site that a fault stopped, and what it means."""
+
+VEIL = 0.6
+"""The opacity of the white below a hatching."""
 
 
 def create_axes(
@@ -113,16 +121,37 @@ def draw_task_bands(axes: Axes, faults: Sequence[Disturbance], tasks: pd.DataFra
             label = "_"  # in no legend
 
 
-def draw_in_rows(axes: Axes, faults: Sequence[Disturbance], rows: Mapping[str, int]) -> None:
-    """Mark the targets of faults in the rows of their sites; x is in seconds."""
-    for fault in faults:
+def draw(axes: Axes, faults: Sequence[Disturbance], sites: Sequence[str]) -> list[Artist]:
+    """Draw a band for every fault, and mark its targets in the rows of their sites.
+
+    Returns the entries of the legend for what was drawn; x is in seconds.
+    """
+    draw_bands(axes, faults)
+    rows = {site: row for row, site in enumerate(sites)}
+    shown = [fault for fault in faults if _is_within(fault, axes.get_xlim())]
+    kinds = set[str]()
+    for fault in shown:
         start_s, end_s = clip_s(fault, axes.get_xlim())
         names = {name for target in fault.started.targets for name in target.split(" -> ")}
         for site in sorted(names & rows.keys()):
-            if hatch := HATCHES.get(fault.started.verb):
-                _draw_hatching(axes, start_s, end_s, rows[site], hatch)
+            if fault.started.verb in HATCHES:
+                kinds.add(fault.started.verb)
+                _draw_hatching(axes, start_s, end_s, rows[site], HATCHES[fault.started.verb])
             else:
+                kinds.add("link")
                 axes.hlines(rows[site] - 0.39, start_s, end_s, color=COLOUR, lw=1.6)
+    entries: list[Artist] = []
+    if any(fault.started.targets for fault in shown):
+        entries.append(Patch(fc=COLOUR, alpha=2 * BEHIND, lw=0, label="during a fault"))
+    if "link" in kinds:
+        entries.append(Line2D([], [], color=COLOUR, lw=1.6, label="a link disturbed"))
+    words = {verb: word for verb, word in STOPPED.items() if verb in kinds}
+    return entries + [Patch(label=word, **_style(HATCHES[verb])) for verb, word in words.items()]
+
+
+def _is_within(fault: Disturbance, window_s: tuple[float, float]) -> bool:
+    start_s, end_s = clip_s(fault, window_s)
+    return start_s < window_s[1] and end_s > window_s[0]
 
 
 def _draw_strip(axes: Axes, shown: Sequence[Lane], name: str = FAULTS) -> None:
@@ -132,7 +161,9 @@ def _draw_strip(axes: Axes, shown: Sequence[Lane], name: str = FAULTS) -> None:
         corner = (lane.start_s, lane.number - 0.42)
         axes.add_patch(Rectangle(corner, *size, fc="#f6d5c2", ec=COLOUR, lw=0.6))
         where, side = (lane.text_s, lane.text_lane), "right" if lane.text_ends else "left"
-        axes.text(*where, f" {lane.text} ", size=6, va="center_baseline", ha=side, parse_math=False)
+        axes.text(
+            *where, f" {lane.label} ", size=6, va="center_baseline", ha=side, parse_math=False
+        )
     axes.set_ylim(max((lane.text_lane for lane in shown), default=0) + 0.6, -0.6)
     axes.set_yticks([0], [name])
     axes.tick_params(length=0, labelbottom=False)
@@ -141,4 +172,9 @@ def _draw_strip(axes: Axes, shown: Sequence[Lane], name: str = FAULTS) -> None:
 
 def _draw_hatching(axes: Axes, start_s: float, end_s: float, row: int, hatch: str) -> None:
     corner, size = (start_s, row + TOP), (end_s - start_s, HEIGHT)
-    axes.add_patch(Rectangle(corner, *size, fc="none", ec=COLOUR, hatch=hatch, lw=0))
+    axes.add_patch(Rectangle(corner, *size, **_style(hatch)))
+
+
+def _style(hatch: str) -> dict[str, Any]:
+    """Hatched in the colour of faults, over a veil that makes it visible on bars of any colour."""
+    return {"fc": (1.0, 1.0, 1.0, VEIL), "ec": COLOUR, "hatch": hatch, "lw": 0}

@@ -21,6 +21,9 @@ LETTERS = 200
 LONG_NUMBER = re.compile(r"(?<![\d.])\d+\.\d{4,}(?![\d.])")
 """A time drawn at random has up to 17 digits; figures show four."""
 
+ARROW = 2
+"""The letters of an arrow from a text to its bar, with the space between them."""
+
 WIDTH_IN = 7.16
 """The default width of figures in inches: both columns of a paper's page."""
 
@@ -48,6 +51,15 @@ class Lane:
     text_s: float
     text_ends: bool
     text_lane: int
+
+    @property
+    def label(self) -> str:
+        """The text; outside its bar, with an arrow towards it."""
+        if self.text_lane != self.number:
+            return f"↑ {self.text}"
+        if self.text_ends:
+            return f"{self.text} →"
+        return f"← {self.text}" if self.start_s < self.text_s else self.text
 
 
 def lay_out(
@@ -82,8 +94,9 @@ def place_in_lanes(
     taken: list[float] = []
     found = []
     for text, start, end in bars:
-        text = _cut(text, max(2, int(room) - 2))
-        at, ends, spans = _place_text((start, end), (len(text) + 2) * character, window)
+        text = _cut(text, max(2, int(room) - 2 - ARROW))
+        wide = (len(text) + 2) * character
+        at, ends, spans = _place_text((start, end), wide, ARROW * character, window)
         number = next(
             n
             for n in range(len(taken) + 1)
@@ -97,15 +110,16 @@ def place_in_lanes(
 
 
 def _place_text(
-    bar: tuple[float, float], wide: float, window: tuple[float, float]
+    bar: tuple[float, float], wide: float, arrow: float, window: tuple[float, float]
 ) -> tuple[float, bool, Sequence[tuple[float, float]]]:
     """Where a text that is so wide begins, or ends; and what is taken, in one lane or two.
 
-    It stands in its bar, after it, before it, or in the lane below.
+    It stands in its bar or, with an arrow, after it, before it, or in the lane below.
     """
     start, end = bar
     if start + wide <= end:
         return start, False, [bar]
+    wide += arrow
     if end + wide <= window[1]:
         return end, False, [(start, end + wide)]
     if start - wide >= window[0]:

@@ -6,8 +6,8 @@ are assumed to be there in between. The loads do not show pauses of TCP.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,18 @@ from trunkline.topologies.model import Topology
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Per step (row) and link (column): the load, and whether a fault cut the link.
+    """Per step (row) and link (column): the load, and whether a fault cut the link for some time.
 
     `share` is payload over the bytes that the rate lets pass. It exceeds 1 only by rounding, and is
-    0 for a link whose rate was 0 during the whole step.
+    0 for a link whose rate was 0 during the whole step. `cuts_s` are the times of the cuts of each
+    link that had some.
     """
 
     step_s: float
     links: tuple[Directed, ...]
     share: NDArray[np.float64]
     cut: NDArray[np.bool_]
+    cuts_s: Mapping[Directed, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -137,14 +139,16 @@ def _make_loads(
     room: NDArray[np.float64],
     edges_ns: NDArray[np.float64],
 ) -> Loads:
-    cut = np.zeros(moved.shape, dtype=bool)
+    cut, cuts_s = np.zeros(moved.shape, dtype=bool), {}
     for number, ends in enumerate(links):
         spells = conditions.spells[ends]
         if any(spell.is_cut for spell in spells):
             cuts = [float(spell.is_cut) for spell in spells]
             cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
+            within = conditions.within(ends, 0, round(edges_ns[-1]))
+            cuts_s[ends] = [(a / 1e9, b / 1e9) for spell, a, b in within if spell.is_cut]
     share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
-    return Loads(float(edges_ns[1]) / 1e9, links, share, cut)
+    return Loads(float(edges_ns[1]) / 1e9, links, share, cut, cuts_s)
 
 
 def _integrate_steps(

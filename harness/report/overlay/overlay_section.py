@@ -52,6 +52,9 @@ MAX_TITLES = 1000
 STRIP_LINKS = 40
 """The number of links, the busiest ones, that are shown over time."""
 
+LEAST_CUT = 1.0
+"""The least width of a cut over time, in units of the view box."""
+
 LEVELS = (0.005, 0.2, 0.4, 0.6, 0.8)
 """The lower bounds of the second to sixth of six colours and widths, as loads."""
 
@@ -143,14 +146,15 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
     x = Scale(0.0, loads.step_s * loads.steps, left, WIDTH - 8)
     cells: dict[int | str, list[charts.Bar]] = {level: [] for level in (*range(1, 6), "cut")}
     for place, link in enumerate(shown):
-        kinds = [
-            "cut" if cut else find_level(share)
-            for share, cut in zip(loads.share[:, link], loads.cut[:, link], strict=True)
+        spans: list[tuple[int | str, float, float]] = [
+            (level, first * loads.step_s, last * loads.step_s)
+            for level, first, last in _find_runs([*map(find_level, loads.share[:, link])])
         ]
-        for kind, first, last in _find_runs(kinds):
+        spans += [("cut", *span) for span in loads.cuts_s.get(loads.links[link], ())]
+        for kind, start_s, end_s in spans:
             if kind in cells:
-                start, end = x(first * loads.step_s), x(last * loads.step_s)
-                cells[kind].append((start, 7 + row * place, end - start, row - 2))
+                wide = max(LEAST_CUT * (kind == "cut"), x(end_s) - x(start_s))
+                cells[kind].append((x(start_s), 7 + row * place, wide, row - 2))
     marks = [
         tag("text", name, x=left - 8, y=6 + row * place + 11, class_="tick end")
         for place, name in enumerate(names)
@@ -425,7 +429,7 @@ def encode_activity(history: History, sites: Sequence[str], loads: Loads) -> lis
     return ["".join(row) for row in np.array(columns).T]
 
 
-def _find_runs(kinds: Sequence[int | str]) -> Iterator[tuple[int | str, int, int]]:
+def _find_runs(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     """Group equal neighbours as (kind, first, after the last)."""
     first = 0
     for place in range(1, len(kinds) + 1):

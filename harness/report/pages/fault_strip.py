@@ -37,6 +37,7 @@ PATTERNS = tag(
     *(
         tag(
             "pattern",
+            tag("rect", width=6, height=6, class_="veil"),
             tag("path", d=path, class_="line-fault"),
             id=name,
             width=6,
@@ -105,7 +106,7 @@ class Numbers:
         texts = [
             tag(
                 "text",
-                lane.text,
+                lane.label,
                 x=x(lane.text_s) + (-4 if lane.text_ends else 4),
                 y=top + lane.text_lane * NUMBER_LANE + 17,
                 class_="end" if lane.text_ends else None,
@@ -169,7 +170,7 @@ class Strip:
         texts = [
             tag(
                 "text",
-                lane.text,
+                lane.label,
                 x=x(lane.text_s) + (-3 if lane.text_ends else 3),
                 y=lane.text_lane * LANE + 11.5,
                 class_="lane end" if lane.text_ends else "lane",

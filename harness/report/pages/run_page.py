@@ -39,6 +39,16 @@ MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
 
 
+MEANINGS = {
+    "processor_matters": "on another processor, results may differ, because",
+    "instructions.rdtsc": "the instruction rdtsc gives",
+    "instructions.cpuid": "the instruction cpuid gives values",
+}
+"""What values of the environment mean, where the key does not say it."""
+
+FIRST = ("programs", "faults", "calls", "steps")
+"""Of programs, how they ended and where their time went stands before the network."""
+
 ASSUMED = (
     "The log has a payload's first and last byte. Between them, its bytes count as sent at one "
     "pace, as far as the rate allows. While the link is cut or the sender is stopped, no bytes "
@@ -57,14 +67,18 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
             data.verdict, manual_actions.describe_run(data.history), scenario.runs_programs
         ),
     ]
+    own = [*list_sections(data)]
+    first = [section for section in own if section.name in FIRST and scenario.runs_programs]
+    first.sort(key=lambda section: FIRST.index(section.name))
     parts = [
         Section("summary", "Summary", [frame.write_tiles(_list_tiles(data))]),
+        *first,
         Section("tasks", "Task times", _write_tasks(data)),
         Section("lost", "Lost time", _explain_lost_time(data)),
         Section("timeline", "Timeline", _draw_timeline(data)),
         Section("network", "Network", _draw_network(data)),
         Section("rates", "Rates", _draw_rates(data)),
-        *list_sections(data),
+        *(section for section in own if section not in first),
         Section("sites", "Sites", sites_section.write_sites(data)),
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
@@ -291,10 +305,14 @@ def _count_others(excuse: Excuse) -> Iterator[str]:
 
 def _write_environment(environment: Mapping[str, Any]) -> Html | None:
     """The environment, without the process that carried out the run."""
-    for key in ("overrides", "remarks"):
+    for key in ("overrides", "remarks", "processor_matters"):
         if several := environment.get(key):
             environment = {**environment, key: "; ".join(map(str, several))}
-    rows = [(key, value) for key, value in flatten(environment) if key != "owner"]
+    rows = [
+        (MEANINGS.get(key, key.replace("_", " ")), value)
+        for key, value in flatten(environment)
+        if key != "owner"
+    ]
     return make_table(("what", "value"), rows, "environment") if rows else None
 
 

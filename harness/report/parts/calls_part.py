@@ -12,6 +12,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.busiest_link import describe_busiest
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
+from trunkline.harness.report.calls.calls_in_faults import describe_calls_in_faults
 from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     StepRow,
@@ -22,7 +23,6 @@ from trunkline.harness.report.calls.step_tables import (
     tabulate_steps,
 )
 from trunkline.harness.report.calls.steps_section import write_steps
-from trunkline.harness.report.explanations.calls_in_faults import describe_calls_in_faults
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData

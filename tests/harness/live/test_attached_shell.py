@@ -31,12 +31,16 @@ def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embe
         assert f"trunkline> outage n1 n2\n{answer}" in out
         assert out.count("done at ") == 1  # status says the time itself
         assert "trunkline> help step\nLets a virtual clock run" in out
-        assert "fault 0   outage n1 n2 both blackhole, active for 0.0 s\n" in out
+        assert "fault 0   outage n1 n2 both blackhole, typed, active for 0.0 s\n" in out
         assert err == "bogus: unknown: expected a verb (see: help) or a site: n1, n2, n3\n"
         assert process.poll() is None  # the end of the lines is not the end of the run
         code, out, err = attach(tmp_path, "exit\nstatus\n")
         assert code == 0
-        assert out.splitlines()[:2] == ["trunkline> exit", "the run was told to end at 1.000 s"]
+        assert out.startswith("time      1.000 s since the first task began (virtual clock)\ndone ")
+        before, _, then = out.partition("trunkline> ")
+        assert "fault 0   outage n1 n2 both blackhole, typed, active for 0.0 s\n" in before
+        assert "(over the last 1.0 s)" in before  # no time has passed since the status before
+        assert then.splitlines()[:2] == ["exit", "the run was told to end at 1.000 s"]
         said, _ = process.communicate("", timeout=120)
     assert process.returncode == 0
     assert shown[0] == "0 s> step 1 s\n"

@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pytest
 from command_line import command
 
-from trunkline.agents.events.fault_events import AgentChanged, FaultStarted
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, Ready, SyncFinished
 from trunkline.agents.events.run_events import AgentExited, ProgramsStarted, ProgramStarted
 from trunkline.agents.events.task_events import TaskFinished, TaskStarted
@@ -21,7 +21,7 @@ from trunkline.harness.commands import main
 from trunkline.harness.faults.fault_syntax import parse as parse_fault
 from trunkline.harness.faults.fault_types import VERBS
 from trunkline.harness.faults.timeline import Timeline
-from trunkline.harness.live import channel, control_socket, live_state, prompt, unknown_words
+from trunkline.harness.live import channel, control_socket, prompt, status_lines, unknown_words
 from trunkline.harness.live.control_socket import ControlSocket
 from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.prompt import PromptError
@@ -102,7 +102,7 @@ def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path,
         process.stdin.close()
         out, err = process.stdout.read(), process.stderr.read() if process.stderr else ""
     assert process.returncode == 0, err
-    assert said["fault 0"].startswith("outage n1 n2 both blackhole, active for 0.")
+    assert said["fault 0"].startswith("outage n1 n2 both blackhole, typed, active for 0.")
     assert said["n1 -> n2"] == "blackhole"
     assert said["time"].startswith("1.0")
     assert (held, wrong, kept, again) == (0, 64, 0, 64)
@@ -367,7 +367,7 @@ def test_an_unknown_word_at_the_prompt_gets_a_guess(word, hint):
     [(0.0, "0"), (0.0123, "0.0123"), (1.0, "1.00"), (12.34, "12.3"), (1234.5, "1234")],
 )
 def test_rates_have_three_digits(mbps, text):
-    assert live_state.show_rate(mbps) == text
+    assert status_lines.show_rate(mbps) == text
 
 
 def test_a_silent_command_gets_a_line_of_progress_until_its_output_comes(monkeypatch, capsys):
@@ -484,8 +484,8 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
     ):
         state.update(event)
     counted = {("n1", "n2"): LinkCounters(0, 0, 0)}, {("n1", "n2"): LinkCounters(250_000, 9, 0)}
-    rates = live_state.compute_rates_mbps(*counted, 2.0)
-    assert live_state.describe(
+    rates = status_lines.compute_rates_mbps(*counted, 2.0)
+    assert status_lines.describe(
         state, 3 * second, timeline.active, timeline.changed, rates, 2.0
     ) == [
         ("done", "0 tasks, 0 rounds"),
@@ -500,13 +500,46 @@ def test_status_says_who_waits_for_whom_and_what_is_out_of_order():
         ("n3 -> n4", "blackhole"),
         ("Mbit/s", "n1 -> n2 1.00 (over the last 2.0 s)"),
     ]
-    assert live_state.compute_rates_mbps(*counted, 0.0) == {}
-    links = dict(live_state.describe_links(topology, timeline.changed))
+    assert status_lines.compute_rates_mbps(*counted, 0.0) == {}
+    links = dict(status_lines.describe_links(topology, timeline.changed))
     assert len(links) == len(topology.links)
     built = f"{topology.link('n1', 'n2').rate_mbps:g} Mbit/s"
     assert links["n1 -> n2"] == f"rate 5 Mbit/s, delay 20 ms (as built: rate {built})"
     assert links["n2 -> n1"] == f"rate {topology.link('n2', 'n1').rate_mbps:g} Mbit/s, delay 20 ms"
     assert links["n3 -> n4"].endswith(" Mbit/s, delay 20 ms (blackhole)")
+
+
+def test_status_lists_the_last_faults_that_are_over_and_those_that_were_typed():
+    topology, second = parse(SMALL, "small.yaml").topology, 10**9
+    state, timeline = RunState(topology), Timeline(topology)
+    timeline.begin(parse_fault("outage n3 n4 one-way", topology), 0)
+    state.update(TaskStarted(second, "controller", 0, "", "", ("n1",), {}, 1.0, 0, 0, {}))
+
+    def start(number: int, text: str, asked: bool = False) -> None:
+        state.update(FaultStarted((2 + number) * second, "runner", number, "", text, (), asked))
+
+    def list_faults() -> list[tuple[str, str]]:
+        lines = status_lines.describe(state, 9 * second, timeline.active, (), {}, 0.0)
+        assert lines[-1] == ("Mbit/s", "not known yet: no time has passed")
+        return [line for line in lines if line[0].startswith("fault")]
+
+    start(0, "outage n3 n4 one-way blackhole", asked=True)
+    active = [("fault 0", "outage n3 n4 one-way blackhole, typed, active for 7.0 s")]
+    assert list_faults() == active
+    start(1, "kill n2")
+    start(2, "outage n1 n2 both blackhole for 3 s")
+    state.update(FaultEnded(7 * second, "runner", 2))
+    start(3, "mend n1 n2", asked=True)
+    state.update(FaultEnded(5 * second, "runner", 3))
+    past = [
+        ("fault 1", "kill n2, at 2.0 s"),
+        ("fault 2", "outage n1 n2 both blackhole for 3 s, over, from 3.0 s to 6.0 s"),
+        ("fault 3", "mend n1 n2, typed, at 4.0 s"),
+    ]
+    assert list_faults() == [*past, *active]
+    for number in (4, 5, 6):
+        start(number, "kill n1")
+    assert list_faults()[:2] == [("faults", "1 earlier fault, in the log"), past[1]]
 
 
 def test_status_of_programs_counts_those_that_have_ended():
@@ -523,9 +556,9 @@ def test_status_of_programs_counts_those_that_have_ended():
         AgentExited(9, "runner", "n1.a", code=0, signal=0, asked=False),
     ):
         state.update(event)
-    assert live_state.describe(state, 9, (), (), {}, 1.0)[0] == ("done", "1 of 3 programs ended")
+    assert status_lines.describe(state, 9, (), (), {}, 1.0)[0] == ("done", "1 of 3 programs ended")
     state.update(SyncFinished(10, "n2", 4))
-    done = live_state.describe(state, 10, (), (), {}, 1.0)[0]
+    done = status_lines.describe(state, 10, (), (), {}, 1.0)[0]
     assert done == ("done", "1 of 3 programs ended, 5 synchronizations")
 
 
@@ -533,4 +566,4 @@ def test_status_of_programs_counts_those_that_have_ended():
 def test_a_rate_counts_what_arrives_and_not_what_a_blackhole_swallows(swallowed, mbps):
     before = {("n1", "n2"): LinkCounters(1000, 10, swallowed=3)}
     after = {("n1", "n2"): LinkCounters(251_000, 15, swallowed=3 + swallowed)}
-    assert live_state.compute_rates_mbps(before, after, 2.0) == {("n1", "n2"): mbps}
+    assert status_lines.compute_rates_mbps(before, after, 2.0) == {("n1", "n2"): mbps}

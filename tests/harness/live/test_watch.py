@@ -28,8 +28,9 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
 )
 from trunkline.agents.events.task_events import Sent
-from trunkline.harness.live.live_state import Progress, RunState, describe
+from trunkline.harness.live.live_state import Progress, RunState
 from trunkline.harness.live.live_view import View
+from trunkline.harness.live.status_lines import describe
 from trunkline.harness.live.watch import Follower, PromptView, watch
 from trunkline.harness.scenario.loading import load, parse
 

@@ -356,6 +356,21 @@ def test_a_link_is_cut_in_every_step_that_saw_it_cut() -> None:
     steps, links = np.nonzero(found.cut)
     assert list(steps) == [10, 11, 12]
     assert {found.links[link] for link in links} == {("oslo", "kyiv")}
+    assert found.cuts_s == {("oslo", "kyiv"): [(1.05, 1.25)]}
+
+
+def test_the_strip_of_links_paints_a_cut_for_its_time_and_not_whole_steps() -> None:
+    found = compute_loads(history(), TOPOLOGY, 46)
+    found = replace(found, cuts_s={found.links[0]: [(1.05, 1.25)]})
+    found.cut[10:13, 0] = True
+    made = str(overlay_section.draw_strip(found, [9] * len(found.links), "virtual", ""))
+    path = re.search(r'd="M([0-9.]+) [0-9.]+h([0-9.]+)v[^"]*" class="level-cut"', made)
+    row = re.search(r'd="M([0-9.]+) 6h([0-9.]+)v[^"]*" class="level-0"', made)
+    assert path is not None
+    assert row is not None
+    left, per_s = float(row[1]), float(row[2]) / (found.step_s * found.steps)
+    assert float(path[1]) == pytest.approx(left + 1.05 * per_s, abs=0.01)
+    assert float(path[2]) == pytest.approx(0.2 * per_s, abs=0.01)
 
 
 def test_the_strip_of_links_names_a_cut_in_its_legend_only_if_it_shows_one(
@@ -363,6 +378,7 @@ def test_the_strip_of_links_names_a_cut_in_its_legend_only_if_it_shows_one(
 ) -> None:
     found = compute_loads(history(), TOPOLOGY, 46)
     found.cut[10:13, 0] = True
+    found = replace(found, cuts_s={found.links[0]: [(1.05, 1.25)]})
     sizes = [1, *[9] * (len(found.links) - 1)]  # the link that was cut carried least
     for most, shown in ((len(sizes), True), (2, False)):
         monkeypatch.setattr(overlay_section, "STRIP_LINKS", most)
@@ -734,7 +750,9 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     what = "2 variants, 6 trials, of which 3 have not ended. After the means, the first trial of "
     assert f"{what}1 variant." in made.text("p")
     assert "The runs so far: 3 sites, " in made.text("p") and "All runs" not in made.text("p")
-    colours = "Each variant has the same colour in all pictures of this page."
+    colours = (
+        "Each variant has the same colour in all pictures of this page, and in those of plots/."
+    )
     assert made.texts["p"].count(colours) == 1
     legend = "mean of the trials that passed, with its 95 % interval"
     assert made.texts["li"].count(legend) == 1

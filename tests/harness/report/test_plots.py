@@ -258,7 +258,7 @@ def patches(axes: Axes) -> list[tuple[float, float, float, str | None]]:
 def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
     strip, axes = plots.draw_gantt(FAULTY, SITES).axes
     assert texts(strip) == [
-        " 0: outage oslo rome ", " 1: kill kyiv for 500 ms ", " 2: pause controller ",
+        " 0: outage oslo rome ", " ← 1: kill kyiv for 500 ms ", " 2: pause controller → ",
     ]  # fmt: skip
     assert patches(strip) == [
         (0.5, 2.5, -0.42, None), (1.0, 1.5, 0.58, None), (4.5, 4.6, -0.42, None),
@@ -270,6 +270,19 @@ def test_faults_have_a_strip_above_the_gantt_chart_and_bands_in_it() -> None:
     lines = [c.get_segments()[0] for c in axes.collections if isinstance(c, LineCollection)]
     spans = {(float(line[0][0]), float(line[1][0]), round(float(line[0][1]), 2)) for line in lines}
     assert spans == {(0.5, 2.5, -0.39), (0.5, 2.5, 0.61)}
+
+
+def test_the_legend_of_the_gantt_chart_has_what_marks_faults() -> None:
+    def list_marks(faulty: History) -> list[str]:
+        (legend,) = plots.draw_gantt(faulty, SITES).legends
+        marks = ("during a fault", "a link disturbed", "killed by a fault", "paused by a fault")
+        return [text.get_text() for text in legend.get_texts() if text.get_text() in marks]
+
+    assert list_marks(FAULTY) == ["during a fault", "a link disturbed", "killed by a fault"]
+    pause = {"fault": 0, "verb": "pause", "text": "pause kyiv", "targets": ["kyiv"]}
+    paused = history(added(1000, "runner", "fault_started", **pause))
+    assert list_marks(paused) == ["during a fault", "paused by a fault"]
+    assert list_marks(history()) == []
 
 
 def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
@@ -348,7 +361,7 @@ def test_texts_of_faults_neither_overlap_nor_leave_the_chart(
 @pytest.mark.parametrize(
     ("start_s", "end_s", "place"),
     [
-        (15, 20, (9, False, 1)),
+        (15, 20, (7, False, 1)),
         (1, 4, (4, False, 0)),
         (1, 53, (1, False, 0)),
         (48, 52, (48, True, 0)),
@@ -381,7 +394,7 @@ def test_long_names_of_sites_leave_less_room_for_faults() -> None:
     for names in (("rome",), ("the third data centre of Rome",)):
         figure, _ = fault_bands.create_axes((3.4, 2.0), [fault], (0.0, 10.0), names)
         shown.append(figure.axes[0].texts[0].get_text())
-    assert shown[0].strip() == f"0: {'x' * 50}"
+    assert shown[0].strip() == f"↑ 0: {'x' * 50}"
     assert shown[1].strip().endswith("x…")
 
 

@@ -27,6 +27,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.live.live_state import RunState
 from trunkline.harness.report import outputs, plots
 from trunkline.harness.report.overlay.link_load import compute_counted_loads
+from trunkline.harness.report.pages import run_page
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load, parse
 
@@ -137,7 +138,9 @@ def test_a_page_of_programs_says_how_each_ended_and_shows_its_last_output(tmp_pa
     assert {"exit code 3", "by signal 15, told to end"} <= {*made.texts["td"]}
     assert "the program runs" in made.texts["li"]
     assert "The programs reported no steps." in made.text("figcaption")
-    assert made.texts["h3"][-1] == "n2: the end of its standard error"
+    assert made.texts["h3"][0] == "n2: the end of its standard error"
+    order = ["Summary", "Programs", "Timeline", "Network"]
+    assert [title for title in made.texts["h2"] if title in order] == order
     shown = next(text for text in made.texts["pre"] if "no <such> file" in text)
     assert shown.count("a line") == outputs.LAST_LINES - 1
     assert not [text for text in made.texts["summary"] if "n2: " in text]
@@ -266,6 +269,19 @@ def test_a_live_run_shows_each_program_of_a_site_as_faults_and_restarts_leave_it
         state.update(event)
     assert state.activity_of("n1")[0] == "a running, b running"
     assert state.ended == 0
+
+
+def test_the_environment_is_told_in_words(tmp_path: Path) -> None:
+    environment = {
+        "processor_matters": ["programs may use its random numbers"],
+        "host": {"cpus": 2},
+    }
+    made = Page(str(run_page._write_environment(environment)))
+    assert made.texts["th"][2:] == [
+        "on another processor, results may differ, because",
+        "host.cpus",
+    ]
+    assert made.texts["td"] == ["programs may use its random numbers", "2"]
 
 
 def test_a_live_run_of_programs_shows_its_bytes_and_its_busiest_link(tmp_path: Path) -> None:

@@ -125,13 +125,13 @@ def test_names_of_variants_are_as_short_as_in_other_figures() -> None:
 
 
 def test_more_variants_than_colours_have_other_dashes() -> None:
-    many = {f"v{number:02}": [table(10.0, 20.0)] for number in range(16)}
+    many = {f"v{number:02}": [table(10.0, 20.0)] for number in range(18)}
     axes = accuracy_curves.draw(accuracy_curves.make_curves(many)).axes[0]
     named = [line for line in axes.lines if str(line.get_label()).startswith("v")]
-    assert [named[n].get_color() == named[0].get_color() for n in (7, 14, 15)] == [
+    assert [named[n].get_color() == named[0].get_color() for n in (8, 16, 17)] == [
         True, True, False,
     ]  # fmt: skip
-    assert [named[n].is_dashed() for n in (0, 6, 7, 13, 14)] == [False, False, True, True, True]
+    assert [named[n].is_dashed() for n in (0, 7, 8, 15, 16)] == [False, False, True, True, True]
 
 
 def test_targets_are_drawn_and_named_once_each() -> None:

@@ -36,6 +36,9 @@ REPORT = "report.html"
 DRAWN = 16
 """The number of runs in pictures; tables show all runs."""
 
+OF_FIRST = ("differs from run 1 in", "relative to run 1")
+"""The columns that compare a run with the first one."""
+
 NAME = 280.0
 """The room for the name of a variant in a table or a legend, in units of the view box."""
 
@@ -66,7 +69,6 @@ class Cells:
         missing: the number of trials that have not ended.
         command: what made it, and makes it again.
         reference: the cell whose ratios are 1, in words; empty without ratios.
-        coloured: what the colours of the figures for print stand for, if not for the variant.
         problems: a line for every trial that did not pass, and its folder beside the page if any.
     """
 
@@ -83,7 +85,6 @@ class Cells:
     missing: int = 0
     command: str = ""
     reference: str = ""
-    coloured: str = ""
     problems: Sequence[tuple[str, str]] = ()
 
 
@@ -139,7 +140,9 @@ def write_page(
     ]
     with_curves = bool(cells and cells.curves)
     parts += [
-        Section("runs", _name_table(cells, len(runs)), _write_runs(runs, givens, files)),
+        Section(
+            "runs", _name_table(cells, len(runs)), _write_runs(runs, givens, files, cells is None)
+        ),
         Section("times", "Task times", [run_charts.draw_times(drawn, classes)]),
         Section("progress", "Progress", [run_charts.draw_progress(drawn, classes)]),
         Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn, classes)]),
@@ -207,15 +210,16 @@ def _describe(cells: Cells, shown: int, predicted: bool) -> str:
 
 
 def _write_means(cells: Cells, predicted: bool) -> list[Child]:
-    words = cells.reference, cells.coloured
-    return means_section.write_section(cells.metrics, predicted, *words)
+    return means_section.write_section(cells.metrics, predicted, cells.reference)
 
 
 def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
     which = "predictions" if predicted else "trials that passed"
-    words = f"Means over the {which}, with half of their 95 % interval"
-    words += f". Ratios are taken trial by trial; 1 is {cells.reference}." * bool(cells.reference)
-    words += "." * (not cells.reference)
+    words = f"Means over the {which}"
+    words += ", with half of their 95 % interval" * means_section.has_intervals(cells.metrics)
+    if cells.reference and not any(each.ratio for some in cells.metrics for each in some.means):
+        words += f". Ratios are taken trial by trial; 1 is {cells.reference}"
+    words += "."
     first = cells.heads.index("trials")
     rows = [[*map(_cut_name, row[:first]), *row[first:]] for row in cells.rows]
     shown = _tabulate(cells.heads, rows, "cells", first, range(first, len(cells.heads)))
@@ -295,12 +299,18 @@ def _name_runs(
 
 
 def _write_runs(
-    runs: Mapping[str, RunData], givens: Mapping[str, RunInputs], files: Sequence[str]
+    runs: Mapping[str, RunData],
+    givens: Mapping[str, RunInputs],
+    files: Sequence[str],
+    compared: bool,
 ) -> list[Child]:
-    """A table with a row for each run, whose name is a link to its page."""
-    heads = ("run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
+    """A table with a row for each run, whose name is a link to its page.
+
+    Runs are `compared` with the first one, unless they are trials of cells: these have a reference.
+    """
+    heads = ["run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
              "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
-             "rounds per worker", "payload", "last accuracy", "time to the target")  # fmt: skip
+             "rounds per worker", "payload", "last accuracy", "time to the target"]  # fmt: skip
     words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
@@ -310,8 +320,10 @@ def _write_runs(
         [name, *_write_row(data, givens[key].list_differences(first), mean_s, base_s)]
         for (key, data), name, mean_s in zip(runs.items(), linked, means_s, strict=True)
     ]
-    numeric = [column for column, head in enumerate(heads) if head not in words]
-    return _tabulate(heads, rows, "runs", 1, numeric)
+    shown = [n for n, head in enumerate(heads) if compared or head not in OF_FIRST]
+    told = [heads[n] for n in shown]
+    numeric = [column for column, head in enumerate(told) if head not in words]
+    return _tabulate(told, [[row[n] for n in shown] for row in rows], "runs", 1, numeric)
 
 
 def _name_times(runs: Mapping[str, RunData]) -> str:

@@ -67,19 +67,24 @@ class Metric:
     means: Sequence[Mean]
 
 
+def has_intervals(metrics: Sequence[Metric]) -> bool:
+    """Whether a mean has an interval: that of a single trial has none."""
+    return any(isfinite(each.high) for metric in metrics for each in metric.means)
+
+
 def write_section(
-    metrics: Sequence[Metric], predicted: bool = False, reference: str = "", coloured: str = ""
+    metrics: Sequence[Metric], predicted: bool = False, reference: str = ""
 ) -> list[Child]:
     """A legend, and a chart for each metric, of runs or of predictions.
 
-    `reference` says which cell's ratio is 1, and `coloured` what the colours of the figures for
-    print stand for, if not for the variant.
+    `reference` says which cell's ratio is 1.
     """
     if not metrics:
         return []
     which = "predictions" if predicted else "trials that passed"
+    with_interval = ", with its 95 % interval" * has_intervals(metrics)
     keys = [
-        ("stroke-blue", f"mean of the {which}, with its 95 % interval"),
+        ("stroke-blue", f"mean of the {which}{with_interval}"),
         ("small stroke-grey", "a prediction" if predicted else "a trial"),
     ]
     legends = [charts.make_legend(keys, "dot")]
@@ -88,9 +93,7 @@ def write_section(
         if any(isfinite(getattr(each, kind)) for each in means):
             legends.append(charts.make_legend([("stroke-ink", words)], mark))
     several = any(len(metric.means) > 1 for metric in metrics)
-    same = "Each variant has the same colour in all pictures of this page."
-    if coloured:
-        same += f" In the figures of plots/, a colour stands for the {coloured}."
+    same = "Each variant has the same colour in all pictures of this page, and in those of plots/."
     if reference and any(each.ratio for each in means):
         same += f" Ratios are taken trial by trial; 1 is {reference}."
     colours = [tag("p", same, class_="facts")] if several else []
@@ -133,9 +136,10 @@ def draw_means(metric: Metric) -> Html:
         for kind, (mark, _) in MARKS.items()
         if isfinite(value := getattr(each, kind))
     ]
+    intervals = " with 95 % intervals" * has_intervals([metric])
     picture = charts.draw_picture(
         bottom + 46,
-        f"Mean {metric.label} of {len(shown)} cells with 95 % intervals: "
+        f"Mean {metric.label} of {len(shown)} cells{intervals}: "
         + "; ".join(f"{each.name}: {text}" for each, text in zip(shown, texts, strict=True)),
         Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"mean {metric.label}"),
         charts.draw_dots(dots, "small stroke-grey trials"),

@@ -198,7 +198,7 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     _, _, page = build(tmp_path, [*begun, *ended])
     calls = page[page.index('<section id="calls"') : page.index('<section id="steps"')]
     assert re.findall(r'class="lane[ end]*">([^<]*)<', calls) == [
-        f"0: {outage.text}",
+        f"← 0: {outage.text}",
         f"1: {pause.text}",
     ]
     assert 'class="fill-band"' in calls

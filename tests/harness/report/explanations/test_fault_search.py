@@ -117,6 +117,20 @@ def test_a_kill_that_was_noticed_at_once_is_behind_a_loss_and_not_a_longer_pause
     assert found.find_behind(SiteLost("fr"), (), (8498 * MS, 8545 * MS)) == 1
 
 
+def test_a_connection_that_broke_at_once_is_the_kills_also_while_a_pause_lasts() -> None:
+    pause = fault(0, "pause fr for 3 s", "fr", at_ms=1200, end_ms=4200)
+    kill = fault(1, "kill fr", "fr", at_ms=1980, end_ms=None)
+    cause, span = LinkBroke(("de", "fr")), (1000 * MS, 2000 * MS)
+    broke = LinkLost(2000 * MS, "de", "fr", "fr closed the connection")
+    for reason in (broke.reason, "[Errno 104] Connection reset by peer"):
+        found = search(pause, kill, [replace(broke, reason=reason)])
+        assert found.find_behind(cause, (), span) == 1
+        assert found.find_silence_s(cause, 0, span) == 0.0
+    silent = replace(broke, reason="fr was silent for 0.5 s")
+    assert search(pause, kill, [silent]).find_behind(cause, (), span) == 0
+    assert search(pause, kill, [silent]).find_silence_s(cause, 0, span) > 0.0
+
+
 def test_a_site_is_lost_on_its_way_to_the_backup_while_that_acts() -> None:
     cut = fault(0, "outage fr uk for 1 s", *both("fr", "uk"), at_ms=1500, end_ms=2500)
     took_over = BackupTookOver(1200 * MS, "backup")

@@ -16,6 +16,10 @@ from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.calls_in_faults import (
+    describe_calls_in_faults,
+    find_calls_in_faults,
+)
 from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
@@ -26,10 +30,6 @@ from trunkline.harness.report.calls.step_tables import (
     sum_steps,
 )
 from trunkline.harness.report.calls.steps_section import describe_stragglers
-from trunkline.harness.report.explanations.calls_in_faults import (
-    describe_calls_in_faults,
-    find_calls_in_faults,
-)
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData

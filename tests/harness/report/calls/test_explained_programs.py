@@ -12,7 +12,7 @@ from trunkline.agents.events.call_events import CallFinished, CallStarted
 from trunkline.agents.events.causes import ProgramFailed, TimeUp
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
-from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkChanged
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinkBytes,
@@ -25,12 +25,12 @@ from trunkline.harness.commands import main
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.calls.busiest_link import describe_busiest
-from trunkline.harness.report.calls.step_tables import PARTS
-from trunkline.harness.report.explanations.calls_in_faults import (
+from trunkline.harness.report.calls.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
     find_fault_times,
 )
+from trunkline.harness.report.calls.step_tables import PARTS
 from trunkline.harness.scenario.loading import load
 
 MS = 10**6
@@ -418,5 +418,9 @@ def test_the_busiest_link_is_named_with_what_it_carried_while_calls_moved_bytes(
     sums["computing_s"] = 0.8
     (said,) = describe_busiest(history, scenario, sums)
     assert said.startswith("The busiest link, n1 -> n2, carried ")
+    slower = LinkChanged(600 * MS, "runner", "n1", "n2", 5.0, 10.0, 0.0, 0.0, ())
+    events = sorted([*history.events, slower], key=lambda event: event.t_ns)
+    (said,) = describe_busiest(History.of(events), scenario, sums)
+    assert "of its 14 Mbit/s on average (its rate changed between 5 and 20 Mbit/s), and " in said
     uncounted = [event for event in history.events if not isinstance(event, LinksCounted)]
     assert not [*describe_busiest(History.of(uncounted), scenario, sums)]

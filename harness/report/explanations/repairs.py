@@ -1,0 +1,122 @@
+"""What held a task up before a fault, and what its repair began anew (pure)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import pairwise
+
+from trunkline.agents.events.task_events import Sent
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.checks.payload.byte_checks import count_received
+from trunkline.harness.record.history import Task
+from trunkline.harness.record.lives import Interval
+from trunkline.harness.report.explanations.critical_path import PathStep, list_block_feeds
+from trunkline.harness.report.explanations.task_time import (
+    PLANNED,
+    Part,
+    Run,
+    cut_part,
+    merge_parts,
+)
+
+Steps = tuple[PathStep, ...]
+
+
+def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
+    """The transfer at whose sender most of the task's bytes waited at the end of a span of time.
+
+    The span begins with the task. By the task's first plan, a sender has of a block what the links
+    before it have carried. None if nothing waited.
+    """
+    planned = Counter[Directed]()
+    flows: defaultdict[Directed, list[tuple[int, Collection[Directed]]]] = defaultdict(list)
+    for block in task.plan.blocks:
+        size = task.cut.size_of(block.chunks)
+        for (ends, _), before in list_block_feeds(block):
+            planned[ends] += size
+            flows[ends].append((size, {link for link, _ in before}))
+    hops = {ends: [*pairwise(run.topology.path(*ends))] for ends in planned}
+    arrived = count_received(task)  # what was handed to a cut link never did
+    carried = {
+        ends: min(
+            arrived[ends],
+            *(run.loads.count(hop, span, lambda number: number == task.number) for hop in way),
+        )
+        for ends, way in hops.items()
+    }
+
+    waiting = {
+        ends: sum(
+            size * min((carried[link] / planned[link] for link in before), default=1.0)
+            for size, before in flows[ends]
+        )
+        - carried[ends]
+        for ends in sorted(planned)
+    }
+
+    def measure_waiting_s(ends: Directed) -> float:
+        rate_mbps = min(run.topology.link(*hop).rate_mbps for hop in hops[ends])
+        return run.loads.carry_s(waiting[ends], rate_mbps)
+
+    held = max(waiting, key=measure_waiting_s, default=None)
+    if held is None or waiting[held] <= 0:
+        return None
+    last_ns = [e.end_ns for e in task.all(Sent) if (e.site, e.dst) == held and e.end_ns <= span[1]]
+    left = [(max(last_ns, default=span[0]), span[1])]
+    most = min(run.conditions.capacity_bytes(hop, left) for hop in hops[held])
+    begun = round(min(waiting[held], task.started.chunk_bytes, most))
+    size = round(carried[held]) + begun
+    return PathStep("transfer", *span, held[1], held[0], size, begun)
+
+
+def divide_repaired(
+    run: Run, task: Task, steps: Steps, expected_s: float
+) -> tuple[Steps, tuple[Part, ...]]:
+    """The path and the parts of a repaired task, whose path begins with the repair.
+
+    What held the task up before the fault behind the repair is a step of its own. Of what its bytes
+    took in all, the repair took what is beyond the expected time.
+    """
+    repair = steps[0]
+    _, fault = run.find_repair(task, repair.end_ns)
+    span = repair.start_ns, run.faults.find_begin_ns(fault, (repair.start_ns, repair.end_ns))
+    begun: list[Part] = []
+    if span[0] < span[1] and (before := find_held_up(run, task, span)) is not None:
+        begun = [*run.divide(task, before)]
+        steps = (before, replace(repair, start_ns=span[1]), *steps[1:])
+    after = merge_parts(part for step in steps[bool(begun) :] for part in run.divide(task, step))
+    charged = _charge_longer_plan(begun, after, fault, expected_s)
+    return steps, merge_parts(charged)
+
+
+def _charge_longer_plan(
+    begun: list[Part], after: tuple[Part, ...], fault: int | None, expected_s: float
+) -> list[Part]:
+    """Charge what a repaired task took beyond what was expected to the repair.
+
+    That is what its own bytes took longer after it, and then what they had taken before the fault,
+    in all no more than the time after the fault.
+    """
+    found = [*begun, *after]
+    longest = next((part for part in after if part.cause == "rate"), None)
+    planned_s = sum(part.seconds for part in after if part.cause in PLANNED)
+    if longest is None or not planned_s:
+        return found
+    if (excess_s := min(planned_s - expected_s, longest.seconds)) > 0:
+        found.remove(longest)
+        found += cut_part(longest, excess_s, "longer plan", fault, "after the repair")
+        planned_s -= excess_s
+    before = [part for part in begun if part.cause in PLANNED]
+    whole = [part for part in after if part.cause == "before the fault"]
+    planned_s += sum(part.seconds for part in (*before, *whole))
+    room_s = sum(part.seconds for part in after if part not in whole)
+    room_s -= sum(part.seconds for part in found if part.fault == fault)
+    for part in (*before, *whole):
+        if (again_s := min(planned_s - expected_s, part.seconds, room_s)) > 0:
+            found.remove(part)
+            found += cut_part(part, again_s, "begun anew", fault, f"fault {fault}")
+            planned_s -= again_s
+            room_s -= again_s
+    return found
