@@ -1,4 +1,4 @@
-"""Steps of optimizers that take the time of the scenario, in forks of a program as it is started."""
+"""Steps of optimizers that take the time of the scenario, in forks of a program as started."""
 
 import json
 import subprocess
