@@ -96,7 +96,7 @@ def home(embedded, make_once) -> Path:
         for name, text in list_runs():
             folder(home, name, text)
         names = sorted(path.name for path in home.iterdir())
-        done = embedded.call(run_all, str(home), names, visible=[home])
+        done = embedded.call(run_all, str(home), names, visible=[home], timeout_s=1800)
         assert done == {"codes": dict.fromkeys(names, 0), "left": []}
 
     return make_once(carry_out)
