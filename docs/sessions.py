@@ -28,6 +28,9 @@ PAGES = ("tutorial", "shell")
 """The pages whose sessions are made by this command."""
 
 MADE = ("run", "shell", "show")
+DRAW = ("run", "shell")
+"""Those that draw figures, of which they print nothing."""
+
 TYPED = re.compile(r"^[\d.]+ s> (.*)$", re.MULTILINE)
 REFUSED = 64
 COMMAND = """
@@ -83,7 +86,8 @@ def carry_out(text: str, folder: Path) -> str:
 def _run(words: list[str], shown: str, folder: Path) -> str:
     """What a command prints, with what the page types at its prompt."""
     said = "".join(f"{line}\n" for line in TYPED.findall(shown))
-    command = [sys.executable, "-c", COMMAND, *words[1:]]
+    undrawn = ["--set", "outputs.plots=false"] if words[1] in DRAW else []
+    command = [sys.executable, "-c", COMMAND, *words[1:], *undrawn]
     found = subprocess.run(
         command,
         cwd=folder,

@@ -1,12 +1,15 @@
-"""What many tests share: running code inside the embedded kernel.
+"""What many tests share: running code inside the embedded kernel, and folders that are made once.
 
 The kernel is a requirement of the test suite: it is built if it is not in the cache, and a machine
 that cannot build it fails the tests that need it.
 """
 
+import fcntl
 import gc
 import inspect
 import json
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -105,3 +108,31 @@ class Embedded:
 def embedded() -> Embedded:
     build.ensure(boot.try_out)
     return Embedded()
+
+
+MakeOnce = Callable[[Callable[[Path], None]], Path]
+
+
+@pytest.fixture(scope="session")
+def make_once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
+    """Gives the folder that a function has filled, once for all tests and processes of pytest.
+
+    Tests only read there. A function that fails is called again by the next test.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-once"
+    shared.mkdir(exist_ok=True)
+
+    def make(fill: Callable[[Path], None]) -> Path:
+        home = shared / f"{fill.__module__}.{fill.__qualname__}".replace("<locals>.", "")
+        with (shared / f"{home.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = home / "done"
+            if not done.exists():
+                shutil.rmtree(home, ignore_errors=True)
+                home.mkdir()
+                fill(home)
+                done.touch()
+        return home
+
+    return make

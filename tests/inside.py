@@ -14,12 +14,16 @@ from pathlib import Path
 from trunkline.harness.processes.fork import fork
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.session import program_children, run_session
+from trunkline.workloads import training
 
 INTERRUPTED = 130
 
-SOLVER = "scipy.optimize"
-SOLVING = re.compile(r"^ +plan: (crew|opr|blink)$", re.MULTILINE)
-"""What a resolved scenario says whose plan solves linear programs."""
+SOLVER, TORCH = "scipy.optimize", "torch"
+NEEDS = {
+    SOLVER: re.compile(r"^ +plan: (crew|opr|blink)$", re.MULTILINE),
+    TORCH: re.compile(r"^ +kind: training$", re.MULTILINE),
+}
+"""What a resolved scenario says whose plan solves linear programs, or whose sites train."""
 
 ANY = """
 topology: {builder: full_mesh, sites: 2, rates: 1 Mbit/s, delays: 1 ms}
@@ -46,6 +50,8 @@ def prepare(modules: Iterable[str] = ()) -> None:
     parse(ANY, "any.yaml")
     for module in modules:
         importlib.import_module(module)
+        if module == TORCH:
+            training.preload()
     gc.collect()
     gc.freeze()
 
@@ -53,17 +59,20 @@ def prepare(modules: Iterable[str] = ()) -> None:
 def run_all(home: str, names: list[str]) -> dict:
     """Run each folder's session; the codes, and the processes that are left.
 
-    Sessions without the module that solves linear programs come first: every agent that is forked
-    pays for the pages of all modules.
+    Sessions that need fewer modules come first: every agent that is forked pays for the pages of
+    all modules.
     """
-    texts = {name: Path(home, name, "resolved.yaml").read_text() for name in names}
-    solving = [name for name in names if SOLVING.search(texts[name])]
     codes = {}
-    for chosen, modules in ([n for n in names if n not in solving], []), (solving, [SOLVER]):
-        if chosen:
-            prepare(modules)
-            codes |= {name: _run(home, name) for name in chosen}
+    needs = {name: _find_needs(Path(home, name, "resolved.yaml").read_text()) for name in names}
+    for modules in sorted(set(needs.values())):
+        prepare(modules)
+        codes |= {name: _run(home, name) for name in names if needs[name] == modules}
     return {"codes": codes, "left": leftovers()}
+
+
+def _find_needs(resolved: str) -> tuple[str, ...]:
+    """The modules that the run of a scenario imports beside those of all runs."""
+    return tuple(module for module, said in NEEDS.items() if said.search(resolved))
 
 
 def _run(home: str, name: str) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
 
 from trunkline.agents.planning.plan import Directed, Plan, indexes_of
+
+if TYPE_CHECKING:  # scipy takes a while to load, and not every run has a plan
+    from scipy.sparse import csr_array
 
 _LARGEST_FLOW = 2**31 - 1
 """SciPy computes flows in 32-bit integers."""
@@ -37,6 +39,8 @@ class SmallestCuts:
 
     @functools.cached_property
     def _capacity(self) -> csr_array:
+        from scipy.sparse import csr_array
+
         units = [math.ceil(rate * self._per_mbps) for rate in self._rates_mbps.values()]
         rows = [self._index[src] for src, _ in self._rates_mbps]
         columns = [self._index[dst] for _, dst in self._rates_mbps]
@@ -54,6 +58,8 @@ class SmallestCuts:
 
     def _find_most_mbps(self, pair: Directed) -> float:
         """The maximum flow from one site to another."""
+        from scipy.sparse.csgraph import maximum_flow
+
         if pair not in self._most_mbps:
             src, dst = (self._index[site] for site in pair)
             flow = int(maximum_flow(self._capacity, src, dst).flow_value)

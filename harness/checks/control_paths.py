@@ -9,8 +9,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import shortest_path
 
 from trunkline.harness.checks.rules import Rules
 from trunkline.harness.record.history import History
@@ -73,6 +71,9 @@ class Paths:
     @cached_property
     def _quickest_ms(self) -> NDArray[np.float64]:
         """The quickest path between each two sites."""
+        from scipy.sparse import csr_array  # scipy takes a while to load, and runs end early
+        from scipy.sparse.csgraph import shortest_path
+
         ranks, delays_ms = self._ranks, self._least_ms
         ends = [ranks[src] for src, _ in delays_ms], [ranks[dst] for _, dst in delays_ms]
         # A stored zero is a link without delay.

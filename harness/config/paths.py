@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = ROOT / "scenarios"
 VAGRANT = ROOT / "vagrant"
 
+OWN_FOLDERS = ("/dev", "/dev/shm", "/run", "/tmp")
+"""The folders in whose place a private run has empty ones of its own."""
+
 
 def find_scenario_folder() -> Path:
     """The folder `scenarios` here, or else that of this installation."""

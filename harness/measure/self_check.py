@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 import pandas as pd
 
 from trunkline.harness.checks.verdict import Verdict
-from trunkline.harness.measure import figure
 from trunkline.harness.measure.effort import choose_effort
 from trunkline.harness.measure.judge import judge
 from trunkline.harness.measure.measurement_plan import plan
@@ -18,7 +17,6 @@ from trunkline.harness.measure.readings import Reading, make_verdict
 from trunkline.harness.network.interface import NetworkError
 from trunkline.harness.processes.lines import Lines, Message, decode
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report import plots
 from trunkline.harness.runs.runner import describe_environment, run_command
 from trunkline.harness.scenario.loading import resolve
 from trunkline.harness.scenario.settings import Scenario
@@ -40,7 +38,7 @@ def check(
     with_foreign: bool,
     quick: bool = False,
 ) -> Fidelity:
-    """Measure the scenario's network; write `fidelity.csv`, a figure and the verdict.
+    """Measure the scenario's network; write `fidelity.csv`, the verdict, and a figure if wanted.
 
     `on_progress` gets the share that is done, 0 to 1, and a text. `with_foreign` measures with ping
     and iperf3 too; `quick` sends fewer packets to count losses.
@@ -67,8 +65,16 @@ def check(
     verdict = make_verdict(readings)
     folder.write_table("fidelity", tabulate(scenario, readings))
     folder.write_json("verdict.json", verdict.to_json())
-    plots.write(folder, "fidelity", figure.draw(scenario.topology, readings))
+    if scenario.outputs.plots:
+        _draw(scenario, folder, readings)
     return Fidelity(readings, verdict)
+
+
+def _draw(scenario: Scenario, folder: RunFolder, readings: tuple[Reading, ...]) -> None:
+    from trunkline.harness.measure import figure  # matplotlib takes a second to load
+    from trunkline.harness.report import plots
+
+    plots.write(folder, "fidelity", figure.draw(scenario.topology, readings))
 
 
 def tabulate(scenario: Scenario, readings: tuple[Reading, ...]) -> pd.DataFrame:

@@ -19,7 +19,7 @@ from trunkline.harness.config import document, tables, units
 from trunkline.harness.config.bounded_files import check_regular
 from trunkline.harness.config.document import Document, Problem, ScenarioErrors
 from trunkline.harness.config.options import render
-from trunkline.harness.config.paths import find_scenario_folder
+from trunkline.harness.config.paths import OWN_FOLDERS, find_scenario_folder
 from trunkline.harness.faults.fault_parts import FaultError
 from trunkline.harness.faults.fault_syntax import Read
 from trunkline.harness.scenario import user_code
@@ -31,7 +31,7 @@ from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.sections import measured_times, timeline_section
 from trunkline.harness.scenario.sections.expectations import Expectation
 from trunkline.harness.scenario.sections.scheme_section import SCHEME
-from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
+from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies import explicit
 from trunkline.workloads.option_rules import OptionError
 from trunkline.workloads.program import missing_words, search_path

@@ -41,9 +41,6 @@ def _folder_name(name: str) -> str:
     return name
 
 
-OWN_FOLDERS = ("/dev", "/dev/shm", "/run", "/tmp")
-"""The folders in whose place a private run has empty ones of its own."""
-
 Name = Annotated[
     str, AfterValidator(_folder_name), Field(json_schema_extra={"pattern": f"^{NAME_PATTERN}$"})
 ]

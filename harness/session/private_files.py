@@ -13,10 +13,12 @@ import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trunkline.harness.config.paths import ROOT
-from trunkline.harness.scenario.settings import OWN_FOLDERS, Scenario
+from trunkline.harness.config.paths import OWN_FOLDERS, ROOT
+
+if TYPE_CHECKING:  # `run_command` imports this file, and starts at once
+    from trunkline.harness.scenario.settings import Scenario
 
 TEMPORARY = ("/tmp", "/dev/shm")
 """The folders that `enter` replaces; the embedded kernel has its own /run and /dev anyway."""

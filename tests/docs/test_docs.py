@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import fields
@@ -64,20 +65,28 @@ def fences(page: Path) -> Iterator[Fence]:
     return find_fences(page.read_text())
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run, with its tables and its page."""
+    run_dir = tmp_path_factory.mktemp("finished") / "20260101-000000"
+    run_dir.mkdir()
+    (run_dir / "scenario.yaml").write_text(SCENARIO.read_text())
+    (run_dir / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
+    (run_dir / "events.jsonl").write_text(LOG.read_text())
+    outputs.build(run_dir)
+    return run_dir
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path: Path, finished: Path) -> Path:
     """A folder that looks to the commands like a checkout in which something has been run."""
     for name in ("scenarios", "topologies", "benchmarks"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "traces").mkdir()
     (tmp_path / "traces" / "uplink.csv").write_text("0,10\n5,20\n")
-    run_dir = tmp_path / "runs" / "quickstart" / "20260101-000000"
-    run_dir.mkdir(parents=True)
+    run_dir = tmp_path / "runs" / "quickstart" / finished.name
+    shutil.copytree(finished, run_dir)
     (run_dir.parent / "latest").symlink_to(run_dir.name)
-    (run_dir / "scenario.yaml").write_text(SCENARIO.read_text())
-    (run_dir / "resolved.yaml").write_text(SCENARIO.read_text() + "outputs: {plots: false}\n")
-    (run_dir / "events.jsonl").write_text(LOG.read_text())
-    outputs.build(run_dir)
     charged = tmp_path / "runs" / "mine" / "latest"
     charged.mkdir(parents=True)
     (charged / "charges.txt").touch()

@@ -43,11 +43,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Open a prompt on a run here; or follow one to its end, fetch it, and print its verdict."""
     from trunkline.harness.commands import current_runs
-    from trunkline.harness.runs.remote import client
 
     runs_dir = Path(arguments.runs)
     if arguments.run is None and current_runs.is_name(arguments.where, runs_dir):
         return _open_prompt(current_runs.find(arguments.where, runs_dir))
+
+    from trunkline.harness.runs.remote import client  # imports all that reports need
 
     if arguments.run is None and not arguments.quiet:
         print(

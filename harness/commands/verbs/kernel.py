@@ -28,6 +28,10 @@ poll an input at its end forever.
 RUN_USAGE = "trunkline kernel run [-h] [--clock {virtual,real}] -- COMMAND [ARGUMENT ...]"
 
 
+RUN_COMMAND = "trunkline.harness.session.run_command"
+"""What runs a command inside."""
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the actions and their arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -48,8 +52,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Build the embedded kernel, print its status or path, or run a command in it."""
     from trunkline.harness.kernel import boot, build, probes
-    from trunkline.harness.live import progress
-    from trunkline.harness.runs import doctor as machine
 
     if arguments.action == "run":
         return _run_command(arguments.command, arguments.clock)
@@ -58,12 +60,16 @@ def run(arguments: argparse.Namespace) -> int:
         print(chosen.path)
         print(chosen.why, file=sys.stderr)
     elif arguments.action == "build":
+        from trunkline.harness.live import progress  # imports pandas
+
         if (chosen := build.choose()).prebuilt:
             print(f"nothing to build: the kernel is {chosen.why}", file=sys.stderr)
         with progress.live(terminal.make_console(stderr=True)) as show:
             path = build.ensure(boot.try_out, lambda step: show(step.percent / 100, step.doing))
         print(path)
     elif arguments.check:
+        from trunkline.harness.runs import doctor as machine
+
         return doctor.show(machine.examine(machine.KERNEL_CHECKS))
     elif (processor := probes.probe_processor()).state == "problem":
         print(processor)
@@ -82,9 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run_command(command: list[str], clock: Literal["virtual", "real"]) -> int:
     from trunkline.harness.kernel import boot
-    from trunkline.harness.session import run_command
 
-    program = [sys.executable, "-m", run_command.__name__, *command]
+    program = [sys.executable, "-m", RUN_COMMAND, *command]
     environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return boot.run(program, clock=clock, env=environment, stdin=_find_input())
 

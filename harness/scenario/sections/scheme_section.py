@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
+
+from pydantic import BaseModel
 
 from trunkline.agents.planning.chunks import cut_model
 from trunkline.agents.planning.two_sided import share_model
@@ -14,7 +16,7 @@ from trunkline.agents.policies import random_draws
 from trunkline.agents.policies.policy import Traits
 from trunkline.harness.config import units
 from trunkline.harness.config.document import KeyPath, list_choices
-from trunkline.harness.config.options import make_model, read_options, read_values
+from trunkline.harness.config.options import Option, make_model, read_options, read_values
 from trunkline.harness.scenario import exact_rates, plan_dry_run
 from trunkline.harness.scenario.named_schemes import DEFAULT_SCHEME, SCHEMES, suggest
 from trunkline.harness.scenario.scheme_settings import Component, Scheme
@@ -61,12 +63,10 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
     policy = reader.extensions.policies[names["policy"]]
     plan = reader.extensions.plans[names["plan"]]
     policy_options, plan_options = read_options(policy.create), read_options(plan.build)
-    choice = choose("policy", names["policy"]), choose("plan", names["plan"])
-    options = merge(*SCHEME, *policy_options, *plan_options)
+    checked, options = _prepare(names["policy"], names["plan"], policy.create, plan.build)
     find_owners = partial(_find_owners, choices)
     reader.leave_out_replaced("scheme", tuple(choices), options, find_owners)
     names = {**DEFAULT_SCHEME, **given}
-    checked = make_model("scheme", (*choice, *options))
     model = reader.read(("scheme",), checked, names, find_owners)
     if model is None:
         sound, rest = read_sound(checked, names)
@@ -93,6 +93,15 @@ def read(reader: SectionReader, sites: tuple[str, ...], model_bytes: int | None)
         allowed = f"only with plan {', '.join(able)}; {names['plan']} has no default split"
         reader.source.refuse(("scheme", "scatter"), allowed)
     return chosen
+
+
+@lru_cache(maxsize=256)
+def _prepare(
+    policy: str, plan: str, create: Callable[..., Any], build: Callable[..., Any]
+) -> tuple[type[BaseModel], Sequence[Option]]:
+    """The model and the options of a policy and a plan that are built by these functions."""
+    options = merge(*SCHEME, *read_options(create), *read_options(build))
+    return make_model("scheme", (choose("policy", policy), choose("plan", plan), *options)), options
 
 
 def check_updates(

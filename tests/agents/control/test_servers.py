@@ -280,8 +280,9 @@ FAULTS = {
 )
 def test_servers_and_workers_go_on_after_each_kind_of_fault(fault, backup, create, options):
     servers = ("s1", "s2")
+    rounds = 6 if "batch" in options else 20  # a batch of 32 takes seconds
     options = {**options, "backup": backup, "rate_mbps": SLOW}
-    wan = play(create, servers, steps(*FAULTS[fault]), rounds=20, **options)
+    wan = play(create, servers, steps(*FAULTS[fault]), rounds=rounds, **options)
     check(wan)
     finished = {e["site"]: e["t_ns"] / 1e9 for e in wan.of("worker_finished")}
     assert set(finished) == set(WORKERS)

@@ -6,14 +6,15 @@ ways to falsify its log.
 
 from __future__ import annotations
 
+import bisect
 import json
-import marshal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from falsified import FALSIFICATIONS, Log, NotHereError, apply
+from falsified import FALSIFICATIONS, Log, NotHereError, Original
+from falsified.falsifying import Line
 from inside import run_all
 
 from trunkline.agents.events import event_reading
@@ -162,28 +163,49 @@ LEAST = {
 """How many of the falsifications a log allows at least."""
 
 
+GUESTS = (
+    ("with early contributions", "with faults", "without faults"),
+    ("with servers", "in layers", "of programs", "with a target", "without progress"),
+)
+"""The runs of each guest, in their order."""
+
+
+@pytest.fixture
+def runs(embedded, make_once) -> Path:
+    """The folders of all runs."""
+
+    def record(home: Path) -> None:
+        for name in LEAST:
+            (home / name / "log").mkdir(parents=True)
+            (home / name / "resolved.yaml").write_text(resolve(read_scenario(name)))
+        for names in GUESTS:
+            done = embedded.call(run_all, str(home), [*names], visible=[home], memory_mb=4096)
+            assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+
+    return make_once(record)
+
+
 @pytest.mark.parametrize("name", LEAST)
-def test_every_falsified_log_is_noticed(name, embedded, tmp_path):
-    (tmp_path / "run/log").mkdir(parents=True)
-    (tmp_path / "run/resolved.yaml").write_text(resolve(read_scenario(name)))
-    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path], memory_mb=4096)
-    assert done == {"codes": {"run": 0}, "left": []}
-    rules = Rules.of(load(tmp_path / "run/resolved.yaml"))
-    log = [json.loads(line) for line in (tmp_path / "run/events.jsonl").read_text().splitlines()]
-    verdict = judge(History.of(event_reading.read(map(json.dumps, log))), rules)
+def test_every_falsified_log_is_noticed(name, runs):
+    rules = Rules.of(load(runs / name / "resolved.yaml"))
+    log = [json.loads(line) for line in (runs / name / "events.jsonl").read_text().splitlines()]
+    original = Original(log)
+    events = event_reading.read(map(json.dumps, log))
+    verdict = judge(History.of(events), rules)
     assert (verdict.outcome, verdict.problems) == ("pass", ())
-    judge_first = FirstNotice(rules)
+    judge_first = FirstNotice(rules, original, events)
     noticed = {
-        each: judge_first.is_noticed(falsified)
+        each: judge_first.is_noticed(each, falsified)
         for each in FALSIFICATIONS
-        if (falsified := falsify(each, log)) is not None
+        if (falsified := falsify(each, original)) is not None
     }
+    assert original.is_whole()
     unseen = {each for each, was_noticed in noticed.items() if not was_noticed}
     assert unseen - CANNOT_BE_KNOWN[name] == set()
     assert len(noticed) >= LEAST[name]
     for part in range(1, CUTS):
-        cut = interrupt(log, part * log[-1]["t_ns"] // CUTS)
-        found = judge(History.of(event_reading.read(map(json.dumps, cut))), rules)
+        cut = interrupt(events, log[-1], part * log[-1]["t_ns"] // CUTS)
+        found = judge(History.of(cut), rules)
         assert found.outcome == "unknown", (part, found.problems)
 
 
@@ -211,50 +233,55 @@ def read_scenario(name: str) -> Scenario:
     return parse(texts[name], str(SCENARIOS / "x.yaml"))
 
 
-def interrupt(log: Log, t_ns: int) -> Log:
-    """The log of the same run if a user had ended it by Ctrl-C at this time."""
+def interrupt(events: Sequence[Event], last: Line, t_ns: int) -> list[Event]:
+    """What the same run would log if a user had ended it by Ctrl-C at this time."""
     cause = {"failures": [], "interrupted": True, "type": "broken"}
-    end = log[-1] | {"t_ns": t_ns, "cause": cause}
-    return [*(line for line in log if line["t_ns"] <= t_ns), end]
+    end = event_reading.parse(json.dumps(last | {"t_ns": t_ns, "cause": cause}))
+    return [*events[: bisect.bisect_right(events, t_ns, key=lambda event: event.t_ns)], end]
 
 
-def falsify(name: str, log: Log) -> Log | None:
+def falsify(name: str, original: Original) -> Log | None:
     """The falsified log; None if this log has nothing of the kind."""
     try:
-        return apply(name, log)
+        return original.falsify(name)
     except NotHereError:
         return None
+
+
+NOTICED_BY: dict[str, str] = {}
+"""The check that noticed a falsification in the latest of the runs that were judged here."""
 
 
 class FirstNotice:
     """Tells whether the verdict on a log is not `pass`: the first check that notices it suffices.
 
-    Any order of the checks gives the same answer. The check that noticed another log comes first,
-    as falsifications of a kind follow each other, then those that took the least time for each log
-    that they noticed. Lines that many logs share are parsed once.
+    Any order of the checks gives the same answer. The check that noticed the same falsification of
+    another run comes first, then the one that noticed the falsification before, as those of a kind
+    follow each other, then those that took the least time for each log that they noticed. Lines
+    that were not changed are `events` of the original, in its order.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(self, rules: Rules, original: Original, events: Sequence[Event]) -> None:
+        self.rules, self.original, self.events = rules, original, events
         self.checks = dict(CHECKS if rules.programs is None else PROGRAM_CHECKS)
         self.checks |= {name: tuple(rest) for name, *rest in list_checks(rules, {})}
         self.latest = next(iter(self.checks))
         self.took_s = dict.fromkeys(self.checks, 0.0)
         self.noticed = dict.fromkeys(self.checks, 0)
-        self.parsed: dict[bytes, Event] = {}
 
-    def is_noticed(self, log: Log) -> bool:
+    def is_noticed(self, falsification: str, log: Log) -> bool:
         try:
             history = History.of(self.read(log))
         except ValueError:
             return True
-        for name in sorted(self.checks, key=self.price):
+        earlier = NOTICED_BY.get(falsification)
+        for name in sorted(self.checks, key=lambda name: (name != earlier, self.price(name))):
             start_s = time.process_time()
             was_noticed = self.notices(name, history)
             self.took_s[name] += time.process_time() - start_s
             if was_noticed:
                 self.noticed[name] += 1
-                self.latest = name
+                self.latest = NOTICED_BY[falsification] = name
                 return True
         return False
 
@@ -277,10 +304,9 @@ class FirstNotice:
         """The events of a log; of equal lines each has an object of its own."""
         seen = set()
         for line in log:
-            key = marshal.dumps(line, 2)  # equal lines have equal bytes
-            while key in seen:
-                key += b"again"
-            seen.add(key)
-            if key not in self.parsed:
-                self.parsed[key] = event_reading.parse(json.dumps(line))
-            yield self.parsed[key]
+            number = self.original.number_of(line)
+            if number is None or number in seen:
+                yield event_reading.parse(json.dumps(line))
+            else:
+                seen.add(number)
+                yield self.events[number]

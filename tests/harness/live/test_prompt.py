@@ -35,7 +35,7 @@ SMALL = """
 name: small
 topology: {builder: full_mesh, sites: 4, rates: n2, delays: 20 ms}
 workload: {kind: synthetic, model: 400 kB, compute: [0.05 s, 0.2 s]}
-scheme: {policy: preduce, plan: crew, chunk: 64 KiB, p: 3}
+scheme: {policy: preduce, plan: ring, chunk: 64 KiB, p: 3}
 stop: {time: 30 s}
 outputs: {plots: false}
 """

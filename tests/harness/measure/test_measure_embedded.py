@@ -21,6 +21,7 @@ topology:
 workload: {kind: synthetic}
 scheme: {policy: bsp, plan: ring}
 stop: {rounds: 1}
+outputs: {plots: false}
 """
 
 IMPAIRED = """
@@ -54,6 +55,7 @@ def test_impairments_are_measured_beside_what_was_asked(embedded, tmp_path):
     assert {name for src, name in judged if src == "a"} >= {"duplicate", "corrupt", "p10", "p90"}
     assert judged["b", "reorder"] == pytest.approx(2.0)
     assert judged["a", "duplicate"] == pytest.approx(0.5, rel=0.01)
+    assert (folder.path / "plots/fidelity.png").stat().st_size > 10_000
 
 
 def test_the_table_is_the_same_on_a_busy_machine(embedded, tmp_path):

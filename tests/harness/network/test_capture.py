@@ -179,14 +179,23 @@ def test_a_file_has_one_direction_also_after_an_outage(found):
     }
 
 
-def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(embedded, tmp_path):
+@pytest.fixture(scope="module")
+def runs(embedded, tmp_path_factory):
+    """A run that ends, and one that exceeds its time, in one guest."""
+    home = tmp_path_factory.mktemp("runs")
+    limited = SCENARIO.replace("rounds: 2", "rounds: 1000") + "limits: {run: 2 s, task: 2 s}\n"
+    for name, text in {"captured": SCENARIO, "ended": limited}.items():
+        (home / name / "log").mkdir(parents=True)
+        (home / name / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
+    done = embedded.call(run_all, str(home), ["captured", "ended"], visible=[home])
+    assert done == {"codes": {"captured": 0, "ended": 1}, "left": []}
+    return home
+
+
+def test_a_run_leaves_a_file_for_each_direction_of_the_links_that_it_names(runs):
     from trunkline.harness.report import outputs  # not at the top, which the guest imports too
 
-    run_dir = tmp_path / "captured"
-    (run_dir / "log").mkdir(parents=True)
-    (run_dir / "resolved.yaml").write_text(resolve(parse(SCENARIO, "test.yaml")))
-    done = embedded.call(run_all, str(tmp_path), ["captured"], visible=[tmp_path])
-    assert done == {"codes": {"captured": 0}, "left": []}
+    run_dir = runs / "captured"
     assert sorted(path.name for path in (run_dir / "capture").iterdir()) == [
         "n1_n2.pcap", "n2_n1.pcap",
     ]  # fmt: skip
@@ -223,13 +232,8 @@ def falsify_one_time(file: Path) -> None:
     file.write_bytes(content)
 
 
-def test_files_are_complete_after_a_run_that_exceeded_its_time(embedded, tmp_path):
-    run_dir = tmp_path / "ended"
-    (run_dir / "log").mkdir(parents=True)
-    text = SCENARIO.replace("rounds: 2", "rounds: 1000") + "limits: {run: 2 s, task: 2 s}\n"
-    (run_dir / "resolved.yaml").write_text(resolve(parse(text, "test.yaml")))
-    done = embedded.call(run_all, str(tmp_path), ["ended"], visible=[tmp_path])
-    assert done == {"codes": {"ended": 1}, "left": []}
+def test_files_are_complete_after_a_run_that_exceeded_its_time(runs):
+    run_dir = runs / "ended"
     *_, ended, finished = (
         json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()
     )

@@ -28,12 +28,12 @@ MEGABYTES = 7.5
 
 # The last of eight pulls has the uplink to itself, and CUBIC takes up to a second to use it. In six
 # repetitions at 100 Mbit/s, eight pulls of 15 MB took up to 7 percent longer than fair, those of
-# 40 MB 3.5 percent. At 25 Mbit/s, 10 MB take as long as these, with a quarter of the packets.
-MEGABYTES_PULLED = 10
+# 40 MB 3.5 percent. At 6.25 Mbit/s, 2.5 MB take as long as these, with a sixteenth of the packets.
+MEGABYTES_PULLED = 2.5
 
 
 # A constant flow over the server's uplink.
-BACKGROUND_MBPS = 5.0
+BACKGROUND_MBPS = 1.25
 
 
 def both(src, dst, rate_mbps, delay_ms, queue_bytes=None):
@@ -64,7 +64,7 @@ UPLINK = add_access_links(
         (Site("server"), *map(Site, LEAVES)),
         tuple(link for leaf in LEAVES for link in both("server", leaf, 1000.0, 10.0, 4_000_000)),
     ),
-    [AccessLink(25.0, 1000.0, ("server",), delay_ms=1.0, queue_bytes=75_000)],
+    [AccessLink(6.25, 1000.0, ("server",), delay_ms=1.0, queue_bytes=75_000)],
 )
 
 
@@ -93,8 +93,9 @@ def measure():
     found["pulls"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
     with flowing(network, Background("server", "n1", BACKGROUND_MBPS)):
         found["beside"] = transfer(network, [("server", x) for x in LEAVES], MEGABYTES_PULLED)
-    network.set_link("server", "server-gw", rate_mbps=12.5)
-    found["slower"] = transfer(network, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
+    network.set_link("server", "server-gw", rate_mbps=3.125)
+    pulls = [("server", leaf) for leaf in LEAVES]
+    found["slower"] = transfer(network, pulls, MEGABYTES_PULLED / 2)
     network.stop()
     return found
 
@@ -200,7 +201,9 @@ def test_the_shared_link_counts_the_bytes_of_both(found):
 
 @pytest.mark.parametrize(("kind", "slowdown"), [("pulls", 1), ("slower", 2)])
 def test_eight_pulls_share_the_uplink_of_their_server(found, kind, slowdown):
-    fair = expected_s(UPLINK, [("server", leaf) for leaf in LEAVES], MEGABYTES_PULLED)
+    """Half of the bytes at half of the rate, too."""
+    pairs = [("server", leaf) for leaf in LEAVES]
+    fair = expected_s(UPLINK, pairs, MEGABYTES_PULLED / slowdown)
     assert max(found[kind]) == pytest.approx(max(fair) * slowdown, rel=0.05)
 
 

@@ -4,6 +4,7 @@ The digests were found on an AMD processor with AVX-512 and are those of an emul
 and AMD EPYC (with AVX2) and of an Intel Nehalem (without), under QEMU.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -43,7 +44,12 @@ pinned = pytest.mark.skipif(
 
 
 def train(variables, source=TRAIN):
-    environment = {**os.environ, **numerics.ONE_THREAD, **variables}
+    return run(tuple(variables.items()), source)
+
+
+@functools.cache
+def run(variables, source):
+    environment = {**os.environ, **numerics.ONE_THREAD, **dict(variables)}
     return subprocess.check_output([sys.executable, "-c", source], env=environment, text=True)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 from inside import run_all
 
 from trunkline.harness.report import outputs
@@ -68,28 +70,44 @@ def evaluated(lines: list[str]) -> list[dict[str, Any]]:
     return [event for event in map(json.loads, lines) if event["event"] == "model_evaluated"]
 
 
-def carry_out(embedded, home: Path, *names: str) -> dict[str, list[str]]:
-    """The logs of these runs, all of which pass; they share a guest."""
-    for name in names:
-        (home / name / "log").mkdir(parents=True)
-        text = TEXT.replace("delays: 5 ms", "delays: 100 ms") if name == "far" else TEXT
-        text = OWN if name in ("own", "own again", "changes") else text
-        (home / name / "net.py").write_text(NET)
-        resolved = resolve(parse(text + RUNS[name], str(home / name / "small.yaml")))
-        (home / name / "resolved.yaml").write_text(resolved)
-    done = embedded.call(run_all, str(home), [*names], visible=[home])
-    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+GUESTS = (
+    ("often", "own"),
+    ("again", "own again"),
+    ("never", "target", "servers", "far", "killed", "changes"),
+)
+"""The runs of each guest, in their order: an equal one has read other pages, unless it is as late
+in its guest, after equal ones."""
+
+
+@pytest.fixture
+def home(embedded, make_once) -> Path:
+    """The folder of all runs, all of which pass."""
+
+    def carry_out(home: Path) -> None:
+        for name in itertools.chain.from_iterable(GUESTS):
+            (home / name / "log").mkdir(parents=True)
+            text = TEXT.replace("delays: 5 ms", "delays: 100 ms") if name == "far" else TEXT
+            text = OWN if name in ("own", "own again", "changes") else text
+            (home / name / "net.py").write_text(NET)
+            resolved = resolve(parse(text + RUNS[name], str(home / name / "small.yaml")))
+            (home / name / "resolved.yaml").write_text(resolved)
+        for names in GUESTS:
+            done = embedded.call(run_all, str(home), [*names], visible=[home])
+            assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+
+    return make_once(carry_out)
+
+
+def read(home: Path, *names: str) -> dict[str, list[str]]:
+    """The logs of these runs, whose verdicts are pass."""
     for name in names:
         verdict = outputs.build(home / name)
         assert (verdict.outcome, verdict.problems) == ("pass", ()), name
     return {name: (home / name / "events.jsonl").read_text().splitlines() for name in names}
 
 
-def test_evaluations_repeat_exactly_and_change_nothing_else(embedded, tmp_path: Path) -> None:
-    """Each run has a guest of its own: one that has run before has read other pages."""
-    often, again, never = (
-        carry_out(embedded, tmp_path, name)[name] for name in ("often", "again", "never")
-    )
+def test_evaluations_repeat_exactly_and_change_nothing_else(home: Path) -> None:
+    often, again, never = read(home, "often", "again", "never").values()
     assert often == again
     assert [line for line in often if "model_evaluated" not in line] == never
     assert [(e["number"], e["t_ns"]) for e in evaluated(often)] == [
@@ -97,8 +115,8 @@ def test_evaluations_repeat_exactly_and_change_nothing_else(embedded, tmp_path: 
     ]
 
 
-def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: Path) -> None:
-    logs = carry_out(embedded, tmp_path, "target", "servers", "far", "killed")
+def test_a_run_stops_when_the_target_of_its_model_has_held(home: Path) -> None:
+    logs = read(home, "target", "servers", "far", "killed")
     of_target = evaluated(logs["target"])
     (stop,) = (e for e in map(json.loads, logs["target"]) if e["event"] == "stopping")
     assert [e["accuracy_percent"] >= 60 for e in of_target[-3:]] == [False, True, True]
@@ -107,7 +125,7 @@ def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: P
         "what": "accuracy", "value": of_target[-1]["accuracy_percent"], "target": 60.0,
         "in_a_row": 2, "type": "target_reached",
     }  # fmt: skip
-    table = pd.read_csv(tmp_path / "target" / "tables" / "run.csv")
+    table = pd.read_csv(home / "target" / "tables" / "run.csv")
     assert table["target_s"][0] * 1e9 == of_target[-2]["t_ns"]
 
     of_servers = evaluated(logs["servers"])
@@ -122,11 +140,11 @@ def test_a_run_stops_when_the_target_of_its_model_has_held(embedded, tmp_path: P
     assert who == [["n1"], ["n2"], ["n1"], ["n1"], ["n1"], ["n1"]]
 
 
-def test_a_model_of_ones_own_trains_by_all_schemes_and_repeats_exactly(embedded, tmp_path) -> None:
-    own, again = (carry_out(embedded, tmp_path, name)[name] for name in ("own", "own again"))
+def test_a_model_of_ones_own_trains_by_all_schemes_and_repeats_exactly(home: Path) -> None:
+    own, again, changes = read(home, "own", "own again", "changes").values()
     assert own == again
     found = [e["accuracy_percent"] for e in evaluated(own)]
     assert min(found[-2:]) >= 65 > found[0]
-    of_changes = evaluated(carry_out(embedded, tmp_path, "changes")["changes"])
+    of_changes = evaluated(changes)
     assert [e["of"] for e in of_changes] == ["server"] * 3
     assert of_changes[-1]["loss"] < of_changes[0]["loss"]

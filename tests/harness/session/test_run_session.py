@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -38,6 +40,33 @@ outputs: {plots: false}
 """
 ALONE = SMALL + "agents: {per_process: 1}\n"
 
+TIMELINE = """
+timeline:
+- {do: redraw rate=20..155 Mbit/s every 500 ms}
+- {at: 0.3 s, do: outage n1 n2 for 200 ms}
+- {at: 0.6 s, do: pause n3 for 300 ms}
+- {at: 1 s, do: outage n3 n4 carrier for 300 ms}
+"""
+
+
+FORMS = {"one process each": "agents: {per_process: 1}\n", "one process": ""}
+"""How agents are spread over processes."""
+
+UNTIL_THE_STOP = """
+timeline:
+- {at: 1 s, do: kill n3}
+- {at: 1.2 s, do: outage n1 n2}
+- {at: 90 s, do: outage n1 n4}
+failover: {timeout: 1 s}
+"""
+
+OUTAGE = (ROOT / "scenarios/outage.yaml").read_text() + "outputs: {plots: false}\n"
+OUTAGE = OUTAGE.replace("model: 4 MB", "model: 1 MB").replace(
+    "rates: 40 Mbit/s", "rates: 10 Mbit/s"
+)
+"""The scenario that users are shown, with a smaller model on slower links; its faults come one
+after the other."""
+
 
 def folder(home: Path, name: str, text: str) -> Path:
     run_dir = home / name
@@ -59,35 +88,61 @@ def test_the_solver_of_a_plan_is_there_before_agents_are_forked(tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def pass_all(embedded, home: Path) -> None:
-    """Carry out all runs of a folder in one guest: every verdict is pass."""
-    names = sorted(path.name for path in home.iterdir())
-    done = embedded.call(run_all, str(home), names, visible=[home])
-    assert done == {"codes": dict.fromkeys(names, 0), "left": []}
-    for name in names:
-        verdict = outputs.build(home / name)
-        assert (verdict.outcome, verdict.problems) == ("pass", ())
+@pytest.fixture
+def home(embedded, make_once) -> Path:
+    """The folder of the runs that share a guest; each has ended well, and left no process."""
+
+    def carry_out(home: Path) -> None:
+        for name, text in list_runs():
+            folder(home, name, text)
+        names = sorted(path.name for path in home.iterdir())
+        done = embedded.call(run_all, str(home), names, visible=[home], timeout_s=1800)
+        assert done == {"codes": dict.fromkeys(names, 0), "left": []}
+
+    return make_once(carry_out)
 
 
-def test_every_plan_passes_on_an_overlay_that_lacks_links(embedded, tmp_path):
+def list_runs() -> Iterator[tuple[str, str]]:
+    """The names and scenarios of these runs."""
     for plan in registry.plans():
-        folder(tmp_path, plan, SMALL % (OVERLAY, "bsp", plan))
+        yield f"overlay {plan}", SMALL % (OVERLAY, "bsp", plan)
+        yield f"mesh {plan}", ALONE % (MESH, "preduce", plan)
     text = SMALL.replace("plan:", "pipelined: false, plan:")
-    folder(tmp_path, "whole", text % (OVERLAY, "bsp", "crew"))
-    pass_all(embedded, tmp_path)
-
-
-def test_every_plan_passes_on_a_mesh(embedded, tmp_path):
-    for plan in registry.plans():
-        folder(tmp_path, plan, ALONE % (MESH, "preduce", plan))
+    yield "overlay whole", text % (OVERLAY, "bsp", "crew")
     text = SMALL + "network: {connections: 3}\n"
-    folder(tmp_path, "lanes", text % (MESH, "preduce", "ring"))
+    yield "mesh lanes", text % (MESH, "preduce", "ring")
     early = "scatter: non-blocking, p: 2, weights: dynamic, decay: 0.123, plan:"
     text = SMALL.replace("plan:", early).replace("tasks: 3", "tasks: 12")
-    folder(tmp_path, "early", text % (MESH, "preduce", "crew"))
-    pass_all(embedded, tmp_path)
-    lines = (tmp_path / "early/events.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
+    yield "mesh early", text % (MESH, "preduce", "crew")
+    until_the_stop = SMALL % (MESH, "preduce, p: 2", "crew") + UNTIL_THE_STOP
+    timed = until_the_stop.replace("tasks: 3", "time: 5 s")
+    measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
+    text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
+    clocks = "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
+    for form, how in FORMS.items():
+        yield f"timeline {form}", text % (MESH, "bsp", "ring") + TIMELINE + clocks + how
+        yield f"outage {form}", OUTAGE + how
+        yield f"tasks {form}", until_the_stop.replace("tasks: 3", "tasks: 20") + how
+        yield f"time {form}", timed + how
+        yield f"controller {form}", timed.replace("kill n3", "kill controller") + how
+
+
+def read_passed(run_dir: Path) -> list[dict[str, Any]]:
+    """The events of a run, whose verdict is pass."""
+    verdict = outputs.build(run_dir)
+    assert (verdict.outcome, verdict.problems) == ("pass", ()), run_dir.name
+    return [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+
+
+def test_every_plan_passes_on_an_overlay_that_lacks_links(home):
+    for name in (*registry.plans(), "whole"):
+        read_passed(home / f"overlay {name}")
+
+
+def test_every_plan_passes_on_a_mesh(home):
+    for name in (*registry.plans(), "lanes"):
+        read_passed(home / f"mesh {name}")
+    events = read_passed(home / "mesh early")
     assert {"early", "in"} <= {event["phase"] for event in events if event["event"] == "sent"}
     assert any(event["event"] == "discarded" for event in events)
     running = [{"task_started": 1, "task_completed": -1}.get(event["event"], 0) for event in events]
@@ -159,54 +214,24 @@ def command_line_run(root: Path, where: Path, name: str, variables: dict[str, st
     return (where / "runs" / name / "latest" / "events.jsonl").read_text().splitlines()
 
 
-TIMELINE = """
-timeline:
-- {do: redraw rate=20..155 Mbit/s every 500 ms}
-- {at: 0.3 s, do: outage n1 n2 for 200 ms}
-- {at: 0.6 s, do: pause n3 for 300 ms}
-- {at: 1 s, do: outage n3 n4 carrier for 300 ms}
-"""
-
-
-FORMS = {"one process each": "agents: {per_process: 1}\n", "one process": ""}
-"""How agents are spread over processes."""
-
-in_both_forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+in_both_forms = pytest.mark.parametrize("form", FORMS)
 
 
 @in_both_forms
-def test_a_run_with_a_timeline_passes(embedded, tmp_path, form):
-    measured = "rates: measured, awareness: {probe_count: 2, sync: 100 ms}, chunk:"
-    text = SMALL.replace("tasks: 3", "tasks: 12").replace("chunk:", measured)
-    text = text % (MESH, "bsp", "ring") + TIMELINE + "clocks: {n2: {offset: 9 ms, drift: 80 ppm}}\n"
-    folder(tmp_path, "once", text + form)
-    done = embedded.call(run_all, str(tmp_path), ["once"], visible=[tmp_path])
-    assert done == {"codes": {"once": 0}, "left": []}
-    verdict = outputs.build(tmp_path / "once")
-    assert (verdict.outcome, verdict.problems) == ("pass", ())
-    log = (tmp_path / "once/events.jsonl").read_text()
-    events = [json.loads(line) for line in log.splitlines()]
+def test_a_run_with_a_timeline_passes(home, form):
+    events = read_passed(home / f"timeline {form}")
     started = next(event["t_ns"] for event in events if event["event"] == "task_started")
     begun = {e["verb"]: e["t_ns"] - started for e in events if e["event"] == "fault_started"}
     assert begun["pause"] == pytest.approx(600_000_000, abs=20_000)  # reading clocks takes time
     assert [e["event"] for e in events].count("fault_ended") == 4
     assert {"rate_measured", "plans_updated"} <= {e["event"] for e in events}
-    errors_ms = pd.read_csv(tmp_path / "once/tables/clocks.csv")["error_ms"].abs()
+    errors_ms = pd.read_csv(home / f"timeline {form}/tables/clocks.csv")["error_ms"].abs()
     assert errors_ms.median() < 0.5
 
 
 @in_both_forms
-def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(
-    embedded, tmp_path, form
-):
-    """The scenario that users are shown, with a smaller model; its faults, one after the other."""
-    text = (ROOT / "scenarios/outage.yaml").read_text().replace("model: 4 MB", "model: 1 MB")
-    run_dir = folder(tmp_path, "run", text + "outputs: {plots: false}\n" + form)
-    done = embedded.call(run_all, str(tmp_path), ["run"], visible=[tmp_path])
-    assert done == {"codes": {"run": 0}, "left": []}
-    verdict = outputs.build(run_dir)
-    assert (verdict.outcome, verdict.problems) == ("pass", ())
-    events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
+def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller(home, form):
+    events = read_passed(home / f"outage {form}")
     said = {(event["event"], event["site"]) for event in events}
     assert {("link_lost", "n3"), ("controller_lost", "n4"), ("task_completed", "backup")} <= said
     lost = {event["worker"] for event in events if event["event"] == "worker_lost"}
@@ -218,33 +243,12 @@ def test_agents_survive_an_outage_a_crash_a_pause_and_the_loss_of_the_controller
     }
 
 
-UNTIL_THE_STOP = """
-timeline:
-- {at: 1 s, do: kill n3}
-- {at: 1.2 s, do: outage n1 n2}
-- {at: 90 s, do: outage n1 n4}
-failover: {timeout: 1 s}
-"""
-
-
 @in_both_forms
-def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(
-    embedded, tmp_path, form
-):
+def test_faults_without_an_end_are_undone_at_the_stop_so_that_every_site_ends(home, form):
     """By `stop.time` or by the number of tasks, with n3 and also with the only controller dead."""
-    text = SMALL % (MESH, "preduce, p: 2", "crew") + UNTIL_THE_STOP + form
-    timed = text.replace("tasks: 3", "time: 5 s")
-    folder(tmp_path, "tasks", text.replace("tasks: 3", "tasks: 20"))
-    folder(tmp_path, "time", timed)
-    folder(tmp_path, "controller", timed.replace("kill n3", "kill controller"))
     killed = {"tasks": "n3", "time": "n3", "controller": "controller"}
-    done = embedded.call(run_all, str(tmp_path), list(killed), visible=[tmp_path])
-    assert done == {"codes": dict.fromkeys(killed, 0), "left": []}
     for name, who in killed.items():
-        verdict = outputs.build(tmp_path / name)
-        assert (verdict.outcome, verdict.problems) == ("pass", ())
-        lines = (tmp_path / name / "events.jsonl").read_text().splitlines()
-        events = [json.loads(line) for line in lines]
+        events = read_passed(home / f"{name} {form}")
         by_kind = {kind: [e for e in events if e["event"] == kind] for kind in KINDS}
         assert [(e["who"], e["do"]) for e in by_kind["agent_changed"]] == [
             (who, "kill"),

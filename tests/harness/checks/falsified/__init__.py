@@ -17,12 +17,13 @@ from falsified import (
     of_the_frame,
     of_times,
 )
-from falsified.falsifying import FALSIFICATIONS, Log, NotHereError, apply
+from falsified.falsifying import FALSIFICATIONS, Log, NotHereError, Original, apply
 
 __all__ = [
     "FALSIFICATIONS",
     "Log",
     "NotHereError",
+    "Original",
     "apply",
     "of_agents",
     "of_background",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import marshal
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 Line = dict[str, Any]
@@ -29,10 +30,48 @@ def falsification(function: Falsify) -> Falsify:
 
 def apply(name: str, log: Log) -> Log:
     """The falsified log in order of time. Raises NotHereError."""
-    changed = FALSIFICATIONS[name](marshal.loads(marshal.dumps(log)))
-    if changed == log:
-        raise NotHereError(name)
-    return sorted(changed, key=lambda line: line["t_ns"])
+    return Original(log).falsify(name)
+
+
+@dataclass
+class Original:
+    """A log that is falsified many times; a line is copied again only after it was changed.
+
+    A falsified log has the unchanged lines of all others, so it holds until the next one is made.
+    """
+
+    log: Log
+    _lines: Log = field(init=False)
+    _numbers: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = copy.deepcopy(self.log)
+        self._numbers = {id(line): number for number, line in enumerate(self._lines)}
+
+    def falsify(self, name: str) -> Log:
+        """The falsified log in order of time. Raises NotHereError."""
+        try:
+            changed = FALSIFICATIONS[name]([*self._lines])
+            if changed == self.log:
+                raise NotHereError(name)
+        finally:
+            self._replace_changed()
+        return sorted(changed, key=lambda line: line["t_ns"])
+
+    def number_of(self, line: Line) -> int | None:
+        """The number of an unchanged line of the latest falsified log; None for any other."""
+        return self._numbers.get(id(line))
+
+    def is_whole(self) -> bool:
+        """Whether no falsification has left anything behind, not even 0.0 in place of 0."""
+        return [marshal.dumps(e, 2) for e in self._lines] == [marshal.dumps(e, 2) for e in self.log]
+
+    def _replace_changed(self) -> None:
+        for number, (line, right) in enumerate(zip(self._lines, self.log, strict=True)):
+            if line != right:
+                del self._numbers[id(line)]
+                self._lines[number] = again = copy.deepcopy(right)
+                self._numbers[id(again)] = number
 
 
 def every(log: Log, *events: str, **match: Any) -> Log:

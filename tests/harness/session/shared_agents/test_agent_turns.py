@@ -1,6 +1,7 @@
 """Agents that share a process take turns, and fail alone."""
 
 import asyncio
+import json
 import math
 import os
 import select
@@ -11,9 +12,11 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from inside import run_each
 
 from trunkline.harness.commands import main
 from trunkline.harness.processes.fork import FAILED, signals_held
+from trunkline.harness.scenario.loading import parse, resolve
 from trunkline.harness.session.agent_children import AgentChildren
 from trunkline.harness.session.agent_main import FINISHED, LISTENING, Survivors
 from trunkline.harness.session.shared_agents.agent_group import AgentGroup
@@ -257,20 +260,47 @@ outputs: {plots: false}
 LEAK = "Own.kept.append(np.ones(50_000_000, np.float32))"
 
 
-@pytest.mark.parametrize(
-    ("act", "said"),
-    [
-        ("sys.exit(0)", "n2: own.py: line 15: SystemExit: 0"),
-        ("raise ValueError('no data')", "n2: own.py: line 15: ValueError: no data"),
-        ("os._exit(5)", "while the agent of n2 ran, the process of 3 sites ended with exit code 5"),
-        (
-            LEAK,
-            "while the agent of n3 ran, the process of 3 sites ended by signal 9; "
-            "of its memory, the agent of n2 took 20",
-        ),
-    ],
-)
-def test_the_site_whose_code_ends_its_agent_is_named(act, said, embedded, tmp_path, capsys):
+ENDS = {
+    "exits": ("sys.exit(0)", "n2: own.py: line 15: SystemExit: 0"),
+    "fails": ("raise ValueError('no data')", "n2: own.py: line 15: ValueError: no data"),
+    "dies": (
+        "os._exit(5)",
+        "while the agent of n2 ran, the process of 3 sites ended with exit code 5",
+    ),
+    "leaks": (
+        LEAK,
+        "while the agent of n3 ran, the process of 3 sites ended by signal 9; "
+        "of its memory, the agent of n2 took 20",
+    ),
+}
+"""What the code of n2 does in its second iteration, and what is said of it."""
+
+
+@pytest.fixture(scope="module")
+def ended(embedded, tmp_path_factory):
+    """For each of these, the exit code of the session and the error that it printed."""
+    home = tmp_path_factory.mktemp("ends")
+    for name, (act, _) in ENDS.items():
+        (home / name / "log").mkdir(parents=True)
+        (home / name / "own.py").write_text(OWN % act)
+        resolved = resolve(parse(SCENARIO, str(home / name / "own.yaml")))
+        (home / name / "resolved.yaml").write_text(resolved)
+    done = embedded.call(run_each, str(home), [*ENDS], visible=[home])
+    return {
+        name: (code, [line["error"] for line in map(json.loads, said) if "error" in line])
+        for name, (code, _, _, said) in done.items()
+    }
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_site_whose_code_ends_its_agent_is_named(name, ended):
+    code, (error,) = ended[name]
+    assert code == 1
+    assert ENDS[name][1] in error
+
+
+def test_the_error_of_a_session_is_that_of_the_command(embedded, tmp_path, capsys):
+    act, said = ENDS["exits"]
     (tmp_path / "own.py").write_text(OWN % act)
     (tmp_path / "own.yaml").write_text(SCENARIO)
     assert main.main(["run", str(tmp_path / "own.yaml"), "--runs", str(tmp_path / "runs")]) == 1
