@@ -186,18 +186,23 @@ class _Known:
     def _check_iteration(self, answer: Answer, ready: Ready) -> Iterator[Finding]:
         """A site that is ready and has its controller waits for an answer, so it has no later one.
 
-        What was on its way when it lost the controller may be read afterwards.
+        What was on its way when it lost the controller may be read afterwards. So the site lost it
+        before the later iteration, and not long ago.
         """
         told = answer.told
+        times_ns = self.facts.ready_ns[ready.site]
+        was_ns = max(t_ns for t_ns in times_ns[ready.iteration] if t_ns <= told.t_ns)
         later_ns = (
             t_ns
-            for iteration, t_ns in self.facts.ready_ns[ready.site].items()
-            if iteration > ready.iteration and t_ns <= told.t_ns
+            for iteration, all_ns in times_ns.items()
+            if iteration > ready.iteration
+            for t_ns in all_ns
+            if was_ns < t_ns <= told.t_ns
         )
         until_ns = min(later_ns, default=None)
         since_ns = self.losses.unread_since_ns(told.t_ns) - HEARD_TIMEOUTS * self.losses.timeout_ns
         alone = self.losses.without_controller(ready.site)
-        if until_ns is None or self.losses.find(alone, since_ns, told.t_ns):
+        if until_ns is None or self.losses.find(alone, since_ns, until_ns):
             return
         when = format_time(until_ns)
         yield fail(f"{_place(answer)}: {ready} was no longer so at {when}")
@@ -245,7 +250,7 @@ class _Known:
         match answer.event:
             case Ready(site, iteration) as event:
                 given_ns = facts.given_ns.get((site, iteration), math.inf) if event.given else 0
-                ready_ns = facts.ready_ns[site].get(iteration, math.inf)
+                ready_ns = min(facts.ready_ns[site].get(iteration, ()), default=math.inf)
                 return max(ready_ns, given_ns) <= told.t_ns
             case Compared(site, similarity):
                 return facts.compared_ns.get((site, similarity), math.inf) <= told.t_ns
@@ -283,7 +288,7 @@ class _Facts:
 
     Attributes:
         starts: of each task.
-        ready_ns: by site, and then by iteration.
+        ready_ns: every time, by site, and then by iteration.
         given_ns: when a site contributed for the first time as an active member, by site and
             iteration.
         compared_ns: by site and similarity.
@@ -297,7 +302,7 @@ class _Facts:
     """
 
     starts: Mapping[int, TaskStarted]
-    ready_ns: Mapping[str, Mapping[int, int]]
+    ready_ns: Mapping[str, Mapping[int, Sequence[int]]]
     given_ns: Mapping[tuple[str, int], int]
     compared_ns: Mapping[tuple[str, float], int]
     lost_ns: Mapping[tuple[str, str], int]
@@ -314,9 +319,9 @@ class _Facts:
             ended_ns[done.site, done.task, True].append(done.t_ns)
         for given_up in history.all(TaskAbandoned):
             ended_ns[given_up.site, given_up.task, False].append(given_up.t_ns)
-        ready_ns = defaultdict[str, dict[int, int]](dict)
+        ready_ns = defaultdict[str, dict[int, list[int]]](dict)
         for ready in history.all(round_events.Ready):
-            ready_ns[ready.site].setdefault(ready.iteration, ready.t_ns)
+            ready_ns[ready.site].setdefault(ready.iteration, []).append(ready.t_ns)
         return cls(
             {task.number: task.started for task in history.tasks},
             ready_ns,

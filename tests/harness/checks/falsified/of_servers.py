@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -410,17 +411,26 @@ def a_policy_that_decides_nothing_then_does_not_wake(log: Log) -> Log:
 
 @falsification
 def the_policy_was_told_of_the_first_iteration_again(log: Log) -> Log:
-    """To a policy that knows a later one, while nothing was lost for 5 s."""
+    """Soon after a loss, of a site that had a later one long before any loss."""
     losses_ns = [e["t_ns"] for e in log if e["event"] in ("controller_lost", "agent_changed")]
+    later_ns: dict[str, int] = {}
+    for ready in every(log, "ready"):
+        if ready["iteration"] > 0:
+            later_ns.setdefault(ready["site"], ready["t_ns"])
     told = [
         line
         for line in every(log, "policy_told", told="ready")
         if line["values"]["iteration"] > 0
-        and not any(0 <= line["t_ns"] - t_ns <= 5000 * MS for t_ns in losses_ns)
+        and min(losses_ns, default=math.inf) > later_ns[line["values"]["site"]]
     ]
     if not told:
         raise NotHereError("ready")
-    told[len(told) // 2]["values"]["iteration"] = 0
+
+    def since_loss_ns(line: dict[str, Any]) -> float:
+        before_ns = (line["t_ns"] - t_ns for t_ns in losses_ns if t_ns < line["t_ns"])
+        return min(before_ns, default=math.inf)
+
+    min(told, key=since_loss_ns)["values"]["iteration"] = 0
     return log
 
 
