@@ -22,7 +22,7 @@ from typing import Any
 
 from trunkline.agents.events import run_events
 from trunkline.agents.events.causes import Broken, Ending
-from trunkline.agents.events.event import CONTROLLER, RUNNER, Event, Kind, P
+from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER, Event, Kind, P
 from trunkline.agents.events.event_writing import LoggedEvent
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.harness.background.background_processes import BackgroundTraffic
@@ -313,6 +313,8 @@ class _Session:
         self.testbed.evaluating.end(event.t_ns)
         self.handler.announce_end(str(event.cause))
         self.injector.finish(self.done)
+        if event.site == BACKUP:  # the first controller may have begun again, and found nobody yet
+            self.supervisor.stop(event.cause)
         scenario = self.testbed.scenario
         if scenario.timeline or self.handler.used:
             recovery_s = scenario.limits.recovery_s

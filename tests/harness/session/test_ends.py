@@ -22,6 +22,16 @@ ENDS = {
     "late": (SMALL % (LATE, "preduce", "crew")).replace("tasks: 3", "time: 5 s"),
     "warm": (SMALL % (MESH, "bsp", "crew")).replace("tasks: 3", "time: 2 s")
     + "warm_up: {time: 1 s}\ntimeline:\n- {at: 0 s, do: outage n3 n4 for 30 s}\n",
+    "overtaken": """
+topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 100 kB, compute: 300 ms}
+scheme: {policy: bsp, plan: ring}
+stop: {tasks: 10}
+failover: {backup: n2}
+outputs: {plots: false}
+timeline:
+- {at: 1 s, do: kill controller for 2.71 s}
+""",
     "asleep": """
 topology: {builder: full_mesh, sites: 3, rates: 100 Mbit/s, delays: 10 ms}
 workload: {kind: sleeper.py}
@@ -62,7 +72,7 @@ def done(embedded, tmp_path_factory):
     home = tmp_path_factory.mktemp("ends")
     for name in ENDS.keys() - {"disk"}:
         folder(home, name, ENDS[name])
-    names = ["budget", "late", "warm", "asleep"]
+    names = ["budget", "late", "warm", "overtaken", "asleep"]
     disk = resolve(parse(ENDS["disk"], "test.yaml"))
     return home, embedded.call(end_in_every_way, str(home), names, disk, visible=[home])
 
@@ -73,7 +83,8 @@ def ends(done):
 
 
 def test_a_run_that_cannot_go_on_fails_also_with_a_full_disk_and_nothing_is_left(done):
-    codes = {"killed": 1, "port": 1, "disk": 1, "budget": 1, "late": 0, "warm": 0, "asleep": 1}
+    failed = ("killed", "port", "disk", "budget", "asleep")
+    codes = dict.fromkeys(failed, 1) | dict.fromkeys(("late", "warm", "overtaken"), 0)
     assert done[1] == {"codes": codes, "left": []}
 
 
@@ -110,6 +121,18 @@ def test_faults_last_until_the_end_of_a_run_with_a_warm_up(ends):
     events = read_events(ends / "warm")
     ended = [event["t_ns"] for event in events if event["event"] == "fault_ended"]
     assert ended == [pytest.approx(3e9, rel=0.002)]
+
+
+def test_a_controller_that_begins_again_when_the_backup_stops_the_run_ends_with_it(ends):
+    """The backup has not found it yet, so nobody else tells it."""
+    events = read_events(ends / "overtaken")
+    begun = next(
+        e["t_ns"] for e in events if e["event"] == "agent_changed" and e["do"] == "restart"
+    )
+    stopped = {e["site"]: e["t_ns"] for e in events if e["event"] == "stopping"}
+    assert begun < stopped["backup"] < stopped["controller"]
+    assert "backup_stood_down" not in {e["event"] for e in events}
+    assert events[-1]["reason"] == "10 tasks had been started"
 
 
 def test_code_that_sleeps_in_a_shared_process_is_named_and_ends_with_it(ends):
