@@ -73,10 +73,10 @@ class Run(Mapping[str, pd.DataFrame]):
         return tabulate_link_rates(self._files, find_edges_ns(self._files, step_s))
 
     def activity(self, step_s: float | None = None) -> pd.DataFrame:
-        """The share of time that sites spent computing, waiting and in tasks, from 0 to 1.
+        """The share of time that sites spent in each activity, from 0 to 1.
 
-        Columns are (site, activity), with `computing`, `waiting` and `in a task`. Rows are those of
-        `link_rates`.
+        Columns are (site, activity), with `computing`, `waiting` and `in a task`; in a run of
+        programs with `computing` and `in a call`. Rows are those of `link_rates`.
         """
         return tabulate_activity(self._files, find_edges_ns(self._files, step_s))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from numbers import Real
 
 import numpy as np
@@ -11,13 +13,14 @@ from numpy.typing import NDArray
 
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.harness.export.run_files import RunFiles
+from trunkline.harness.record.calls import list_calls
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.overlay.link_load import count_bytes, count_counted_bytes
 
 STEPS, MOST_STEPS = 200, 1_000_000
 """The steps of a run if no length is asked for, and the most of any."""
 
-ACTIVITIES = {Doing.COMPUTING: "computing", Doing.WAITING: "waiting", Doing.IN_TASK: "in a task"}
+OF_AGENTS = {Doing.COMPUTING: "computing", Doing.WAITING: "waiting", Doing.IN_TASK: "in a task"}
 
 
 def find_edges_ns(
@@ -55,23 +58,37 @@ def tabulate_link_rates(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.Data
 
 
 def tabulate_activity(run: RunFiles, edges_ns: NDArray[np.float64]) -> pd.DataFrame:
-    """The share of each step that each site was computing, waiting, and in a task.
+    """The share of each step that each site spent in each activity.
 
-    There is a column per site and activity, (site, activity). Processes of a site that compute at
-    once count once.
+    There is a column per site and activity, (site, activity): computing, waiting and in a task, or
+    of programs computing and in a call. What processes of a site do at once counts once.
     """
     shares = {}
-    for site in run.scenario.topology.site_names:
-        phases = run.history.phases.get(site, ())
-        for doing, name in ACTIVITIES.items():
-            spent_ns = np.zeros(len(edges_ns))  # until each edge
-            for start_ns, end_ns in union(
-                (p.start_ns, p.end_ns) for p in phases if p.doing is doing
-            ):
-                spent_ns += np.clip(edges_ns, start_ns, end_ns) - start_ns
-            shares[site, name] = np.diff(spent_ns) / np.diff(edges_ns)
+    for (site, name), spans_ns in _list_spans_ns(run).items():
+        spent_ns = np.zeros(len(edges_ns))  # until each edge
+        for start_ns, end_ns in union(spans_ns):
+            spent_ns += np.clip(edges_ns, start_ns, end_ns) - start_ns
+        shares[site, name] = np.diff(spent_ns) / np.diff(edges_ns)
     columns = pd.MultiIndex.from_tuples(shares, names=("site", "activity"))
     return pd.DataFrame(np.array([*shares.values()]).T, _name_times(edges_ns), columns)
+
+
+def _list_spans_ns(run: RunFiles) -> Mapping[tuple[str, str], Sequence[tuple[int, int]]]:
+    """When each site did what, by site and activity, in nanoseconds. Spans may overlap."""
+    history, programs = run.history, run.scenario.runs_programs
+    names = {Doing.COMPUTING: "computing"} if programs else OF_AGENTS
+    calls = defaultdict[str, list[tuple[int, int]]](list)
+    for call in list_calls(history):
+        end_ns = history.active_end_ns if call.finished is None else call.finished.t_ns
+        calls[call.started.site].append((call.started.t_ns, end_ns))
+    found: dict[tuple[str, str], Sequence[tuple[int, int]]] = {}
+    for site in run.scenario.topology.site_names:
+        phases = history.phases.get(site, ())
+        for doing, name in names.items():
+            found[site, name] = [(p.start_ns, p.end_ns) for p in phases if p.doing is doing]
+        if programs:
+            found[site, "in a call"] = calls[site]
+    return found
 
 
 def _name_times(edges_ns: NDArray[np.float64]) -> pd.Index[float]:

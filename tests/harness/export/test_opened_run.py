@@ -94,6 +94,16 @@ def test_processes_of_a_site_that_compute_at_once_count_once(programs: Path) -> 
     assert shares["n1", "computing"].tolist() == pytest.approx([0.5, 0.0])
 
 
+def test_programs_are_computing_or_in_a_call(programs: Path) -> None:
+    run = trunkline.open_run(programs)
+    shares = run.activity(step_s=0.5)
+    assert {*shares.columns.get_level_values("activity")} == {"computing", "in a call"}
+    called_s = shares.xs("in a call", axis="columns", level="activity").sum() * 0.5
+    assert run["calls"].groupby("site")["duration_s"].sum().to_dict() == {"n1": 0.2, "n2": 0.11}
+    unfinished_s = 0.5  # of n1, until the end of the run
+    assert called_s[called_s > 0].to_dict() == pytest.approx({"n1": 0.2 + unfinished_s, "n2": 0.11})
+
+
 def test_a_notebook_shows_verdict_numbers_and_tables_and_no_markup_of_others(agents: Path) -> None:
     run = trunkline.open_run(agents)
     shown = run._repr_html_()
