@@ -88,10 +88,10 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "14": Figure(
         "two workers are delayed by 0.5 s per iteration, and two by 1 s: with tuned batches, R2SP "
-        "has the shortest iterations per sample",
+        "has the shortest iterations, so here the most rounds",
         "paper/r2sp/delays.yaml",
         (DELAYED,),
-        "samples_per_s",
+        "rounds",
     ),
     "14b": Figure(
         "delayed workers: R2SP with tuned batches needs a few more iterations of a worker than BSP "
