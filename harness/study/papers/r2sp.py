@@ -145,7 +145,8 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "17": Figure(
         "128 clients: the peak rate at which the server sends is about 3 times lower with FL-R2SP "
-        "than with BSP",
+        "than with BSP, traced with nethogs. Here, the peak is that of steps of 0.1 s; "
+        "tables/servers.csv of each run has the steps",
         "paper/r2sp/federated.yaml",
         (FEDERATED,),
         "server_out_peak_mbps",
