@@ -88,10 +88,10 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "14": Figure(
         "two workers are delayed by 0.5 s per iteration, and two by 1 s: with tuned batches, R2SP "
-        "has the shortest iterations per sample",
+        "has the shortest iterations, so here the most rounds",
         "paper/r2sp/delays.yaml",
         (DELAYED,),
-        "samples_per_s",
+        "rounds",
     ),
     "14b": Figure(
         "delayed workers: R2SP with tuned batches needs a few more iterations of a worker than BSP "
@@ -145,7 +145,8 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "17": Figure(
         "128 clients: the peak rate at which the server sends is about 3 times lower with FL-R2SP "
-        "than with BSP",
+        "than with BSP, traced with nethogs. Here, the peak is that of steps of 0.1 s; "
+        "tables/servers.csv of each run has the steps",
         "paper/r2sp/federated.yaml",
         (FEDERATED,),
         "server_out_peak_mbps",
