@@ -179,7 +179,7 @@ def test_a_command_has_no_input_and_may_end_the_shell_of_its_site(tmp_path):
         out, err = process.communicate(
             'n1 cat; echo before n2 ; exit 3\nsh cat\nn1 echo "open\nn1 echo after\nsource lines\n'
             "source\nsource none\nn1 exec true\nexit\n",
-            timeout=25,
+            timeout=120,
         )
     ended = "site n1: the shell has ended; the next command there starts another one"
     quotes = "bash: unexpected EOF while looking for matching `\"'"
@@ -199,7 +199,9 @@ def test_a_site_whose_name_is_a_verb_can_be_reached(tmp_path):
     text = SMALL.replace("delays: 20 ms", "delays: 0 ms") + "backend: host\nclock: real\n"
     (tmp_path / "small.yaml").write_text(text.replace("sites: 4", "sites: [exit, n2, n3]"))
     with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
-        out, err = process.communicate("exit echo gone\nnoecho exit echo at n2\nexit\n", timeout=25)
+        out, err = process.communicate(
+            "exit echo gone\nnoecho exit echo at n2\nexit\n", timeout=120
+        )
     assert "exit is a verb here; noecho exit COMMAND: a command at the site\n" in out
     assert "\nat 10.0.0.2\n" in out
     assert err == "exit: expected exit alone\n"
