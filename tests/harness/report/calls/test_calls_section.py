@@ -206,7 +206,7 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     steps = page[page.index('<section id="steps"') :]
     assert '<span class="whole">0.250 s' in steps  # no line break within it
     steps = re.sub("</?span[^>]*>", "", steps)
-    assert "moving bytes or held up by faults, in calls that all had begun" in steps
+    assert "moving bytes or held up by faults in calls" in steps
     assert "Fault 0 (outage n1 n2 for 50 ms), from 0.200 s to 0.250 s, has a cost that " in steps
     assert "Meanwhile 2 calls of all_reduce at 2 sites were under way; the last one " in steps
 
