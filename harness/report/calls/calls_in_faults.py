@@ -219,6 +219,8 @@ def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
             end_ns = _find_end(call, history, programs)
             until_ns = end_ns if each.fault.end_ns is None else min(end_ns, each.fault.end_ns)
             touched[call][number] = begin_ns, until_ns
+    if not touched:
+        return FaultTimes((), frozenset())
     usual = _Usual(history, touched)
     delayed, unknown = [], set()
     for call, faults in touched.items():
