@@ -37,7 +37,7 @@ class StepTime:
         number: the iteration; None for the time from a start of the program until its first one,
             which is the whole run of a program that reports no computing.
         stopped_ns: a fault paused the program, or it had ended and was not started again yet.
-        held_ns: in calls that all had begun, and that a fault made late.
+        held_ns: in calls that a fault made late, from when they took longer than usual.
         waited_for: how long it waited for each other program, and for each other process of its
             own, such as `n2 (process 17)`; several that never began a call are one name.
     """

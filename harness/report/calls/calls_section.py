@@ -16,10 +16,13 @@ from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.fault_strip import Strip
 from trunkline.harness.report.pages.markup import Child, make_table, tag
 
-COLOURS = ("fill-blue", "fill-orange", "fill-multicast", "fill-task", "fill-wait")
-"""The kinds of calls that took most time have a colour each; all others share OTHERS."""
+COLOURS = ("fill-blue", "fill-orange", "fill-green", "fill-sky", "fill-purple")
+"""The kinds of calls that took most time have a colour each; all others share OTHERS.
 
-OTHERS = "fill-ink"
+They are those of the figure `calls`.
+"""
+
+OTHERS = "fill-grey"
 
 MAX_BARS = 12_000
 """The most bars of the timeline; with more, neighbouring bars of a colour are merged."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import NamedTuple
 
+from trunkline.agents.events.round_events import ComputeStarted
 from trunkline.harness.record.calls import (
     Call,
     list_calls,
@@ -16,51 +19,183 @@ from trunkline.harness.record.calls import (
     may_be_new,
 )
 from trunkline.harness.record.history import History
+from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import find_owner, site_of
 
 LEAST_S = 0.0005
 """Who began later by less on average began at once."""
 
+MOST_SHARE = 0.8
+"""Computing is the reason if it is at least this share of the time between calls."""
+
 Ends = Mapping[tuple[str, int], Sequence[int]]
 """When the calls of each site's process ended, in order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    """What a process did from the end of its last call to the start of this one.
+
+    Attributes:
+        ended_ns: when its last call had ended.
+        computing_ns: how long it computed since then.
+        is_step: whether that was the computing of one whole step.
+    """
+
+    begun_ns: int
+    ended_ns: int
+    computing_ns: int
+    is_step: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A call that one process began last, and what the others had done before."""
+
+    own: _Between
+    others: Sequence[_Between]
+
+    @property
+    def late_ns(self) -> float:
+        """How much later it began than the others."""
+        return self.own.begun_ns - fmean(each.begun_ns for each in self.others)
+
+    @property
+    def ended_ns(self) -> float:
+        """How much later its call before had ended."""
+        return self.own.ended_ns - fmean(each.ended_ns for each in self.others)
+
+    @property
+    def others_ns(self) -> float:
+        """How long the others had computed."""
+        return fmean(each.computing_ns for each in self.others)
+
+    @property
+    def is_after_computing(self) -> bool:
+        """Whether a member had computed."""
+        return any(each.computing_ns for each in (self.own, *self.others))
+
+    @property
+    def is_after_steps(self) -> bool:
+        """Whether each member had computed one whole step."""
+        return all(each.is_step for each in (self.own, *self.others))
 
 
 def describe_late_start(history: History, programs: Iterable[str], who: str) -> Iterator[str]:
     """A sentence on why a program began calls after the others; none if the log does not tell.
 
-    Either its calls before had ended later than those of the others, or it took longer from there
-    to the next call, for example because it computed longer.
+    Its calls before had ended later than those of the others, or it computed longer, or it took
+    longer from there to the next call for another reason. Calls before which no member computed,
+    such as those of the start, do not count if those after computing were most of the wait.
     """
-    names = defaultdict[str, list[str]](list)
-    for program in programs:
-        names[site_of(program)].append(program)
+    late = list(_list_late(history, programs, who))
+    after = [each for each in late if each.is_after_computing]
+    if 2 * sum(each.late_ns for each in after) >= sum(each.late_ns for each in late):
+        late = after or late
+    if not late:
+        return
+    typical = median(each.late_ns for each in late)
+    is_typical = 2 * typical >= fmean(each.late_ns for each in late)
+    average: Callable[[Iterable[float]], float] = median if is_typical else fmean
+    late_s = average(each.late_ns for each in late) / 1e9
+    if late_s >= LEAST_S:
+        ended_s = average(each.ended_ns for each in late) / 1e9
+        own_s = average(each.own.computing_ns for each in late) / 1e9
+        others_s = average(each.others_ns for each in late) / 1e9
+        if ended_s >= late_s / 2:
+            why = f"its calls before had ended {ended_s:.3f} s later"
+        elif own_s - others_s >= MOST_SHARE * (late_s - ended_s):
+            per = "per step" if all(each.is_after_steps for each in late) else "between calls"
+            times = f"({own_s:.3f} s against {others_s:.3f} s)"
+            why = f"it computed {own_s - others_s:.3f} s longer {per} {times}"
+        else:
+            between = "from the end of a call to the start of the next one"
+            why = f"it took {late_s - ended_s:.3f} s longer {between}"
+        yield f"{who} began {late_s:.3f} s after those that waited for it, mostly because {why}."
+
+
+def _list_late(history: History, programs: Iterable[str], who: str) -> Iterator[_Late]:
+    """The calls that this program began last."""
     ends = defaultdict[tuple[str, int], list[int]](list)
     for call in list_calls(history):
         if call.finished is not None:
             ends[call.key[:2]].append(call.finished.t_ns)
     for times in ends.values():
         times.sort()
-    late, ended = [], []
+    computing = _Computing(history, programs)
     for same in _list_meetings(history):
         last = max(same, key=lambda call: call.started.t_ns)
-        own = last.started.site
-        if find_owner(names.get(own, [own]), last.started.process) != who:
+        if computing.find_program(last) != who:
             continue
-        before = {call.key: _find_end_before(call, ends) for call in same}
-        others = [call for call in same if call is not last]
-        known = [end for call in others if (end := before[call.key]) is not None]
-        if (last_end := before[last.key]) is not None and len(known) == len(others):
-            late.append(last.started.t_ns - fmean(call.started.t_ns for call in others))
-            ended.append(last_end - fmean(known))
-    if not late or fmean(late) < LEAST_S * 1e9:
-        return
-    late_s, ended_s = fmean(late) / 1e9, fmean(ended) / 1e9
-    if ended_s >= late_s / 2:
-        why = f"its calls before had ended {ended_s:.3f} s later"
-    else:
-        between = "from the end of a call to the start of the next one"
-        why = f"it took {late_s - ended_s:.3f} s longer {between}"
-    yield f"{who} began {late_s:.3f} s after those that waited for it, mostly because {why}."
+        own, *others = (
+            computing.measure(call, _find_end_before(call, ends))
+            for call in sorted(same, key=lambda call: call is not last)
+        )
+        known = [each for each in others if each is not None]
+        if own is not None and len(known) == len(others):
+            yield _Late(own, known)
+
+
+class _Phase(NamedTuple):
+    """A part of an iteration that was computed."""
+
+    start_ns: int
+    end_ns: int
+    number: int
+
+
+class _Computing:
+    """When the processes of each site computed."""
+
+    def __init__(self, history: History, programs: Iterable[str]) -> None:
+        self.names = defaultdict[str, list[str]](list)
+        for program in programs:
+            self.names[site_of(program)].append(program)
+        self.pauses = {
+            name: history.programs.pauses(name) for own in self.names.values() for name in own
+        }
+        self.phases = defaultdict[tuple[str, int | None], list[_Phase]](list)
+        for site, phases in history.phases.items():
+            for each in phases:
+                if isinstance(begun := each.begun, ComputeStarted):
+                    phase = _Phase(each.start_ns, each.end_ns, begun.iteration)
+                    self.phases[site, begun.process].append(phase)
+        for found in self.phases.values():
+            found.sort()
+        self.parts = {key: Counter(each.number for each in own) for key, own in self.phases.items()}
+
+    def find_program(self, call: Call) -> str:
+        """The program whose call this is."""
+        site = call.started.site
+        return find_owner(self.names.get(site, [site]), call.started.process)
+
+    def measure(self, call: Call, ended_ns: int | None) -> _Between | None:
+        """What the process did before this call; None if that was its first call."""
+        if ended_ns is None:
+            return None
+        begun_ns, (site, process, _) = call.started.t_ns, call.key
+        key = (site, process) if (site, process) in self.phases else (site, None)
+        own, within = self.phases.get(key, []), []
+        for place in range(bisect_left(own, (begun_ns,)) - 1, -1, -1):
+            if own[place].end_ns <= ended_ns:
+                break
+            within.append(own[place])
+        pauses = self.pauses.get(self.find_program(call), ())
+        computing_ns = 0
+        for each in within:
+            span = max(each.start_ns, ended_ns), min(each.end_ns, begun_ns)
+            computing_ns += span[1] - span[0] - sum(_overlap(span, pause) for pause in pauses)
+        numbers = {each.number for each in within}
+        is_step = (
+            len(numbers) == 1
+            and all(ended_ns <= each.start_ns and each.end_ns <= begun_ns for each in within)
+            and len(within) == sum(self.parts[key][number] for number in numbers)
+        )
+        return _Between(begun_ns, ended_ns, computing_ns, is_step)
+
+
+def _overlap(one: Interval, other: Interval) -> int:
+    return max(0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
 def _list_meetings(history: History) -> Iterator[Sequence[Call]]:

@@ -41,8 +41,8 @@ class StepRow(Row, table="steps"):
         "in calls that all whose data they need had begun, without the time in held_s"
     )
     held_s: float = column(
-        "in such calls that a fault made late, from when they took longer than the median of calls "
-        "of the same name and size that no fault touched"
+        "in such calls that a fault made late, from when they took longer than the program's own "
+        "calls of the same name and size that no fault touched (their median)"
     )
     stopped_s: float = column("paused by a fault, or ended and not started again yet")
     rest_s: float = column("everything else")
@@ -97,7 +97,7 @@ NAMES = {
     "computing_s": "computing",
     "waiting_s": "waiting for others to begin a call",
     "moving_s": "moving bytes",
-    "held_s": "held up by faults, in calls that all had begun",
+    "held_s": "held up by faults in calls",
     "stopped_s": "stopped",
     "rest_s": "neither computing nor in a call",
 }
@@ -107,7 +107,7 @@ LEAST_PERCENT = 0.5
 """A part that is a smaller share is not named."""
 
 
-UNKNOWN = "moving bytes or held up by faults, in calls that all had begun"
+UNKNOWN = "moving bytes or held up by faults in calls"
 """What is known of this time if some calls during faults cannot be compared with others."""
 
 
@@ -137,9 +137,9 @@ def describe_fault_time(
     if lost_s > LEAST_PERCENT / 100 * sums["duration_s"].mean():
         rest = f"; the other {lost_s - held_s:.3f} s it waited or was stopped"
         yield (
-            f"Faults cost a program {least}{lost_s:.3f} s on average: calls took so "
-            "much longer than the median of such calls without a fault. It was held up for "
-            f"{held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
+            f"Faults cost a program {least}{lost_s:.3f} s on average: its calls took so much "
+            "longer than others of the same name and size without a fault. It was held up "
+            f"for {held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
         )
 
 

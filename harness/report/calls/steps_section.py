@@ -35,8 +35,8 @@ def write_steps(
     words = (
         "A program waits in a collective call until the last member whose data it needs has begun "
         "it, and moves bytes from then on. It is held up while a fault makes the call longer than "
-        "the median of such calls. It is stopped while a fault pauses it, and until it is started "
-        "again. tables/steps.csv has each step."
+        "its calls of the same name and size without a fault. It is stopped while a fault "
+        "pauses it, and until it is started again. tables/steps.csv has each step."
     )
     waited = describe_stragglers(stragglers, len(sums))
     sentences = (*more, *waited, *why, *describe_before(sums))

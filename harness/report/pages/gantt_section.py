@@ -82,7 +82,7 @@ def draw_gantt(
         strip.draw(),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
-    words = _write_caption(history, strip, gap_s)
+    words = _write_caption(history, strip, gap_s, programs or {})
     if warm_up_s:
         until = f"{charts.format_value(warm_up_s)} s"
         words.append(f" The violet background until {until} is the warm-up, not in the results.")
@@ -172,7 +172,9 @@ def _draw_failures(
     return found
 
 
-def _write_caption(history: History, strip: Strip, gap_s: float) -> list[str]:
+def _write_caption(
+    history: History, strip: Strip, gap_s: float, programs: Mapping[str, Program]
+) -> list[str]:
     words = [
         "The upper half of a synchronization shows when contributions moved and were added, the "
         "lower half when results moved. The thin line below a row shows help with tasks of other "
@@ -184,9 +186,7 @@ def _write_caption(history: History, strip: Strip, gap_s: float) -> list[str]:
             "waits for branches."
         )
     if history.all(ProgramsStarted):
-        reported = history.syncs or history.all(ComputeStarted)
-        words = ["Synchronizations and computing are as the programs reported them."]
-        words = words if reported else ["The programs reported no steps."]
+        words = [_describe_steps(history, programs)]
         if any(event.process is not None for event in history.all(ComputeStarted)):
             words.append(" A site computes while one of its processes does.")
     who = "programs" if history.all(ProgramsStarted) else "agents"
@@ -196,3 +196,19 @@ def _write_caption(history: History, strip: Strip, gap_s: float) -> list[str]:
     if gap_s:
         words.append(f" Bars less than {charts.format_value(gap_s)} s apart are drawn as one.")
     return words
+
+
+def _describe_steps(history: History, programs: Mapping[str, Program]) -> str:
+    """Where the activity of programs is known from."""
+    has_computing = bool(history.all(ComputeStarted))
+    adds = any(program.step_times is not None for program in programs.values())
+    if has_computing and adds:
+        computing = "Computing is the time that workload.compute adds, and what programs report."
+        syncs = " Synchronizations are as the programs reported them." if history.syncs else ""
+        return computing + syncs
+    reported = ["synchronizations"] if history.syncs else []
+    reported += ["computing"] if has_computing else []
+    if not reported:
+        return "The programs reported no steps."
+    verb, what = ("are", "them") if history.syncs else ("is", "it")
+    return f"{' and '.join(reported).capitalize()} {verb} as the programs reported {what}."

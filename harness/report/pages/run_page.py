@@ -39,6 +39,9 @@ MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
 
 
+LOADED = ("tasks", "steps", "programs")
+"""The first table of these that has rows is the one that the page loads as an example."""
+
 MEANINGS = {
     "processor_matters": "on another processor, results may differ, because",
     "instructions.rdtsc": "the instruction rdtsc gives",
@@ -83,7 +86,7 @@ def write_page(data: RunData, files: Sequence[str] = ()) -> str:
         Section("checks", "Checks", _write_checks(data.verdict)),
         Section("environment", "Environment", [_write_environment(data.environment)]),
         Section("scenario", "Scenario", _write_scenario(data)),
-        Section("files", "Files", _write_files(files)),
+        Section("files", "Files", _write_files(data, files)),
     ]
     end = tag(
         "p",
@@ -345,10 +348,11 @@ def write_text(text: str) -> Html:
     return tag("pre", text, tabindex="0")
 
 
-def _write_files(files: Sequence[str]) -> list[Child]:
+def _write_files(data: RunData, files: Sequence[str]) -> list[Child]:
     if not files:
         return []
     words = "These files are beside this page. A table loads with "
-    code = tag("code", 'pandas.read_csv("tables/tasks.csv")')
+    table = next((name for name in LOADED if len(data.tables.get(name, ()))), "run")
+    code = tag("code", f'pandas.read_csv("tables/{table}.csv")')
     links = [tag("li", tag("a", file, href=file)) for file in files]
     return [tag("p", words, code, "."), tag("ul", links)]

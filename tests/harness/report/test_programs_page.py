@@ -5,13 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from rich.console import Console
 from test_pages import Page
 
 from trunkline.agents.events.causes import Broken, ProgramFailed
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import AgentChanged
-from trunkline.agents.events.round_events import SyncFinished, SyncStarted
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    SyncFinished,
+    SyncStarted,
+)
 from trunkline.agents.events.run_events import (
     AgentExited,
     LinkBytes,
@@ -105,6 +112,41 @@ def test_programs_that_wrote_the_same_share_a_text_and_outputs_stand_by_program(
         "n2: the end of its standard output",
     ]
     assert page.texts["pre"].count("a warning") == 1
+
+
+COMPUTING = [ComputeStarted(SECOND, "n1", 0), ComputeFinished(SECOND + 9, "n1", 0)]
+SYNCS = [SyncStarted(SECOND + 10, "n1", 0, 9, "mine"), SyncFinished(SECOND + 19, "n1", 0)]
+ADDED = "Computing is the time that workload.compute adds, and what programs report."
+REPORTED = "Synchronizations are as the programs reported them."
+
+
+@pytest.mark.parametrize(
+    ("events", "adds", "caption"),
+    [
+        (COMPUTING, True, ADDED),
+        ([*COMPUTING, *SYNCS], True, f"{ADDED} {REPORTED}"),
+        (COMPUTING, False, "Computing is as the programs reported it."),
+        (SYNCS, False, REPORTED),
+        ([*COMPUTING, *SYNCS], False,
+         "Synchronizations and computing are as the programs reported them."),
+    ],
+)  # fmt: skip
+def test_the_timeline_says_where_computing_is_known_from(
+    tmp_path: Path, events: list[Event], adds: bool, caption: str
+) -> None:
+    every = list_events()
+    scenario = SCENARIO.replace("exit 3]", "exit 3], compute: 0.1 s") if adds else SCENARIO
+    build(tmp_path, [*every[:5], *events, *every[5:]], scenario)
+    page = Page((tmp_path / "report.html").read_text())
+    assert caption in page.text("figcaption")
+    assert ("Synchronizations" in page.text("figcaption")) is ("Synchronizations" in caption)
+
+
+def test_the_example_of_loading_a_table_is_one_with_rows(tmp_path: Path) -> None:
+    build(tmp_path, list_events())
+    page = Page((tmp_path / "report.html").read_text())
+    assert 'pandas.read_csv("tables/programs.csv")' in page.text("code")
+    assert "tasks.csv" not in page.text("code")
 
 
 def test_the_rates_are_those_of_the_whole_run_if_no_program_synchronized(tmp_path: Path) -> None:

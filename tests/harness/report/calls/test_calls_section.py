@@ -8,6 +8,7 @@ from io import StringIO
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.colors import to_rgb
 from rich.console import Console
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
@@ -22,8 +23,9 @@ from trunkline.agents.events.run_events import (
 )
 from trunkline.harness.live import progress
 from trunkline.harness.report import outputs
-from trunkline.harness.report.calls import calls_section
+from trunkline.harness.report.calls import call_plots, calls_section
 from trunkline.harness.report.calls.call_tables import summarize
+from trunkline.harness.report.pages import run_page
 from trunkline.harness.report.parts import calls_part
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
@@ -206,7 +208,7 @@ def test_faults_are_named_above_the_calls_and_below_the_steps(tmp_path: Path) ->
     steps = page[page.index('<section id="steps"') :]
     assert '<span class="whole">0.250 s' in steps  # no line break within it
     steps = re.sub("</?span[^>]*>", "", steps)
-    assert "moving bytes or held up by faults, in calls that all had begun" in steps
+    assert "moving bytes or held up by faults in calls" in steps
     assert "Fault 0 (outage n1 n2 for 50 ms), from 0.200 s to 0.250 s, has a cost that " in steps
     assert "Meanwhile 2 calls of all_reduce at 2 sites were under way; the last one " in steps
 
@@ -216,3 +218,17 @@ def test_a_caption_explains_only_the_marks_of_its_faults(tmp_path: Path) -> None
     _, _, page = build(tmp_path, [*CALLS[:2], outage, *CALLS[2:]])
     assert page.count("A line above a row: a link of that site was disturbed.") == 2
     assert "Hatched:" not in page
+
+
+def test_a_call_has_one_colour_in_the_figure_and_on_the_page() -> None:
+    """Those of the page are shades of their own: each is nearest to its own one of the figure."""
+    style = (Path(run_page.__file__).parent / "style.css").read_text()
+    drawn = [*call_plots.COLOURS, call_plots.OTHERS]
+    shown = [*calls_section.COLOURS, calls_section.OTHERS]
+    assert len(drawn) == len(shown)
+    for colour, name in zip(drawn, shown, strict=True):
+        found = re.search(rf"--{name.removeprefix('fill-')}: (#\w+);", style)
+        assert found is not None
+        own = to_rgb(found[1])
+        apart = [sum(abs(a - b) for a, b in zip(to_rgb(each), own, strict=True)) for each in drawn]
+        assert drawn[apart.index(min(apart))] == colour

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -340,3 +341,45 @@ def test_why_a_program_began_last_is_said(first_end: int, why: str) -> None:
     said = f"n3 began 3.000 s after those that waited for it, mostly because {why}."
     assert [*describe_late_start(history, SITES, "n3")] == [said]
     assert not [*describe_late_start(history, SITES, "n1")]
+
+
+def test_a_program_that_computes_longer_is_said_to_per_step() -> None:
+    """Not diluted by the calls of the start, before which no program computes."""
+    start = [call(site, number, number * S, number * S + 1) for site in SITES for number in (0, 1)]
+    log = [
+        event
+        for number in (2, 3, 4)
+        for site, took in zip(SITES, (10**8, 12 * 10**7, 4 * 10**8), strict=True)
+        for event in (
+            *computing(site, number, number * S, number * S + took),
+            *call(site, number, number * S + took + 1000, number * S + 9 * 10**8),
+        )
+    ]
+    history = make_history(*start, log)
+    said = "it computed 0.290 s longer per step (0.400 s against 0.110 s)"
+    assert [*describe_late_start(history, SITES, "n3")] == [
+        f"n3 began 0.290 s after those that waited for it, mostly because {said}."
+    ]
+    parts = [
+        each if not isinstance(each, ComputeStarted | ComputeFinished) or each.iteration == 2
+        else replace(each, iteration=3) for each in log
+    ]  # fmt: skip
+    (split,) = describe_late_start(make_history(*start, parts), SITES, "n3")
+    assert split.endswith("it computed 0.290 s longer between calls (0.400 s against 0.110 s).")
+
+
+def test_a_pause_before_a_call_is_not_computing() -> None:
+    history = make_history(
+        STARTED,
+        *(call(site, 0, S, 2 * S) for site in SITES),
+        *(computing(site, 0, 2 * S, 3 * S) for site in SITES[1:]),
+        computing("n1", 0, 2 * S, 6 * S),
+        [AgentChanged(2 * S + 1, "runner", "n1", "pause", 0),
+         AgentChanged(5 * S + 1, "runner", "n1", "resume", 0)],
+        *(call(site, 1, 3 * S, 7 * S) for site in SITES[1:]),
+        call("n1", 1, 6 * S, 7 * S),
+    )  # fmt: skip
+    (said,) = describe_late_start(history, SITES, "n1")
+    assert said.endswith(
+        "it took 3.000 s longer from the end of a call to the start of the next one."
+    )
