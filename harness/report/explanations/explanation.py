@@ -272,11 +272,12 @@ def _describe_spared(run: Run, task: Task, parts: Iterable[Part]) -> str:
         return ""
     hop = max(planned, key=lambda hop: planned[hop] / run.topology.link(*hop).rate_mbps)
     where = " -> ".join(hop)
-    carried = sum(part.bytes for part in parts if part.where == where)
+    own = (part for part in parts if part.cause in ("rate", "longer plan"))
+    carried = sum(part.bytes for part in own if part.where == where)
     if not carried:
-        return f"{where}, which needs most time in the plan, is not on the critical path"
+        return f"{where}, the busiest link of the plan, is not on the critical path"
     sizes = f"{short_size(carried)} of {short_size(planned[hop])}"
-    text = f"only {sizes} on {where}, which needs most time in the plan, are on the critical path"
+    text = f"only {sizes} on {where}, the busiest link of the plan, are on the critical path"
     return text if carried < SPARED * planned[hop] else ""
 
 

@@ -18,7 +18,7 @@ VOID = frozenset({"br", "input", "link", "meta"})
 
 
 _WHOLE = re.compile(
-    r"\S+(?: -> [^\s,;:()]+)+|[\d.,]*\d (?:%|/ s|s|ms|us|[kMG]?B|[kMG]?bit/s)(?![\w/])"
+    r"\S+(?: -> [^\s,;:()]+)+|[\d.,]*\d (?:%|s|ms|us|[kMG]?B|[kMG]?bit/s)(?![\w/])"
     r"|\([\d.e+-]+ to [\d.e+-]+\)|[\d.e+-]+ \u00b1 [\d.e+-]+"
 )
 """A link, a number with its unit, or one with its interval."""
