@@ -12,6 +12,9 @@ from trunkline.harness.commands import terminal
 from trunkline.harness.config.units import join_words
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from trunkline.harness.report.explanations.explanation import Explanation
     from trunkline.harness.report.run_data import RunData
 
@@ -85,17 +88,23 @@ def run(arguments: argparse.Namespace) -> int:
             *name_late_entries(data.history, data.scenario),
             explanation_text.list_lost(chosen),
         ):
-            console.print(said, markup=False, soft_wrap=True)
+            _print(console, said)
     for number, each in enumerate(chosen):
         if number or arguments.task is None:
             console.print()
         for printed in explanation_text.describe(
             each, data.history, path=arguments.task is not None
         ):
-            console.print(printed, markup=False, soft_wrap=isinstance(printed, str))
+            _print(console, printed)
     for advice in explanation_text.advise(chosen):
-        console.print(f"\n{advice}", markup=False, soft_wrap=True)
+        _print(console, f"\n{advice}")
     return 0
+
+
+def _print(console: Console, printed: str | Table) -> None:
+    """Print a sentence in lines as wide as the terminal, or in one line elsewhere; or a table."""
+    is_line = isinstance(printed, str) and not console.is_terminal
+    console.print(printed, markup=False, soft_wrap=is_line)
 
 
 def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
@@ -109,7 +118,7 @@ def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
         return 0
     console = terminal.make_console()
     for printed in describe(data):
-        console.print(printed, markup=False, soft_wrap=isinstance(printed, str))
+        _print(console, printed)
     return 0
 
 

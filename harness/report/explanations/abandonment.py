@@ -108,11 +108,13 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     begun_ns = run.faults.find_begin_ns(fault, (started_ns, last.t_ns))
     if begun_ns > started_ns:
         yield from _divide_before(run, task, fault, (started_ns, begun_ns))
-    why = f"{'halted' if halts else 'abandoned'} the task: {run.faults.describe(last.cause, fault)}"
+    reason = run.faults.describe(last.cause, fault, task)
+    why = f"{'halted' if halts else 'abandoned'} the task: {reason}"
     if silent_s := run.faults.find_silence_s(last.cause, fault, (begun_ns, last.t_ns)):
         why += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
     since = "from the fault until" if begun_ns > started_ns else "until"
-    yield Part("end", (last.t_ns - begun_ns) / 1e9, "", text=f"{since} the controller {why}")
+    text = f"{since} the controller {why}"
+    yield Part("end", (last.t_ns - begun_ns) / 1e9, "", fault, text=text)
     if halts:
         yield from _divide_answers(run, halts[-1], abandoned)
 

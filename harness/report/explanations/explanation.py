@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -11,9 +11,16 @@ from itertools import pairwise
 import pandas as pd
 
 from trunkline.agents.events.causes import Dropping
-from trunkline.agents.events.task_events import TaskAbandoned, TaskDropped
+from trunkline.agents.events.task_events import (
+    TaskAbandoned,
+    TaskDropped,
+    TaskHalted,
+    TaskRearranged,
+)
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
+from trunkline.harness.checks.payload.byte_checks import count_planned
+from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
@@ -53,6 +60,9 @@ LEAST_S = 0.001
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
 
+SPARED = 0.95
+"""A link carried less on the critical path than planned if it was less than this share."""
+
 MOST = 60
 """Of a run, so many tasks that lost most time are explained."""
 
@@ -91,6 +101,9 @@ class Explanation:
             group was complete; of an abandoned task it is all of its time.
         shared: the links of its path on which its contributions and its results met.
         stays: the members that were in it for long after it had been abandoned.
+        detour: what its plan did without, if `expected_s` is that of a plan with all of it.
+        planned_s: what its own plan was to take.
+        spared: why its own bytes took less than expected.
     """
 
     task: Task
@@ -104,6 +117,9 @@ class Explanation:
     lost_s: float = 0.0
     shared: tuple[Shared, ...] = ()
     stays: tuple[Stay, ...] = ()
+    detour: Detour | None = None
+    planned_s: float = math.nan
+    spared: str = ""
 
     @property
     def is_slow(self) -> bool:
@@ -217,11 +233,14 @@ def explain(
     else:
         parts = merge_parts(part for step in steps for part in run.divide(task, step))
     failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
+    planned_s = expected_s
     if is_abandoned:
         parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
     elif detour is not None and not is_repaired:
         expected_s = detour.usual_s
         parts = _charge_detour(run, task, parts, detour)
+    else:
+        detour = None
     wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
         task,
@@ -235,8 +254,31 @@ def explain(
         _measure_lost_s(task, expected_s, wait),
         run.loads.find_shared(task.number, _list_hops(run, steps)),
         tuple(list_stays(run, task)) if is_abandoned else (),
+        None if is_abandoned else detour,
+        planned_s,
+        _describe_spared(run, task, parts),
     )
     return made if is_abandoned else replace(made, main=_choose_main(made))
+
+
+def _describe_spared(run: Run, task: Task, parts: Iterable[Part]) -> str:
+    """Why a task's own bytes took less than in the estimate; empty if the log does not tell."""
+    if run.flows:
+        return "the expected time has background traffic in it"  # which is a cause of its own
+    planned = Counter[Directed]()
+    for ends, size in count_planned(task).items():
+        planned.update(dict.fromkeys(pairwise(run.topology.path(*ends)), size))
+    if not planned or task.all(TaskHalted, TaskRearranged):
+        return ""
+    hop = max(planned, key=lambda hop: planned[hop] / run.topology.link(*hop).rate_mbps)
+    where = " -> ".join(hop)
+    own = (part for part in parts if part.cause in ("rate", "longer plan"))
+    carried = sum(part.bytes for part in own if part.where == where)
+    if not carried:
+        return f"{where}, the busiest link of the plan, is not on the critical path"
+    sizes = f"{short_size(carried)} of {short_size(planned[hop])}"
+    text = f"only {sizes} on {where}, the busiest link of the plan, are on the critical path"
+    return text if carried < SPARED * planned[hop] else ""
 
 
 def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, Interval]]:
@@ -280,7 +322,7 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
         last = task.all(TaskAbandoned)[-1]
         fault = _find_fault(run, task, last)
         missing = find_missing(run, task) if fault is None else None
-        yield Failure((), run.faults.describe(last.cause, fault), fault, missing)
+        yield Failure((), run.faults.describe(last.cause, fault, task), fault, missing)
     by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
     for event in list_given_up(task):
         by_cause[event.cause].append(event)
@@ -290,7 +332,7 @@ def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
         fault = _find_fault(run, task, events[0])
         until_ns = max(since_ns, *(event.t_ns for event in events))
         late = Late.of(run, fault, (since_ns, until_ns))
-        yield Failure(sites, run.faults.describe(cause, fault), fault, late=late)
+        yield Failure(sites, run.faults.describe(cause, fault, task), fault, late=late)
         since_ns = until_ns
 
 

@@ -70,6 +70,9 @@ WHERE_ONLY = ("cold start", "queueing", "unexplained", "contribution", "installa
 TOLD = 3
 """The most causes, parts of one of them, or shared links, that a summary tells."""
 
+NAMED = 6
+"""The most members of a task that a summary names."""
+
 TOLD_SHARE = 0.1
 """A cause is told if it took this share of the time by which the task was late, or more."""
 
@@ -112,12 +115,12 @@ def summarize(found: Explanation, history: History) -> str:
 
 
 def _summarize(found: Explanation, history: History) -> Iterator[str]:
-    name = f"Task {found.task.number}"
-    took, failures = f"{name} took {found.duration_s:.3f} s", list(found.failures)
+    name, begin = f"Task {found.task.number}", _begin(found)
+    took, failures = f"{begin} took {found.duration_s:.3f} s", list(found.failures)
     is_known = not math.isnan(found.expected_s)
     if found.main is None:
         due = f"; {found.expected_s:.3f} s were expected" if is_known else ""
-        ran = f"{name} ran for {found.duration_s:.3f} s, and all of it was lost"
+        ran = f"{begin} ran for {found.duration_s:.3f} s, and all of it was lost"
         yield f"{ran if found.is_abandoned else took}{due}."
         if not failures:
             yield f"{name} did not end."
@@ -126,7 +129,8 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
         yield f"{describe_part(found.main, history)}."
     else:
         more = "longer" if found.late_s >= 0 else "less"
-        yield f"{took}, {abs(found.late_s):.3f} s {more} than expected ({found.expected_s:.3f} s)."
+        due = f"({found.expected_s:.3f} s{_name_detour(found)})"
+        yield f"{took}, {abs(found.late_s):.3f} s {more} than expected {due}."
         yield from _describe_late(found, history)
     for failure in failures:
         yield _describe_failure(failure, name, history)
@@ -136,6 +140,24 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
                     why = describe_part(part, history)
                     verb = "passed" if part.cause == "abandonment" else "were lost before, as"
                     yield f"Of its time, {part.seconds:.3f} s {verb} {why}."
+
+
+def _name_detour(found: Explanation) -> str:
+    """What the task's own plan was to take, if that is not the expected time."""
+    if found.detour is None:
+        return ""
+    plan = f"its plan {found.detour.without} was to take {found.planned_s:.3f} s"
+    return f" with all sites and links; {plan}"
+
+
+def _begin(found: Explanation) -> str:
+    """The task's number, its members, and when it ran."""
+    group, start_s = found.task.started.group, found.task.started.t_ns / 1e9
+    names = [*group]
+    if len(names) > NAMED:
+        names[NAMED - 1 :] = [count_of(len(names) - NAMED + 1, "other site")]
+    times = f"{start_s:.3f} to {start_s + found.duration_s:.3f} s"
+    return f"Task {found.task.number} ({', '.join(names)}; {times})"
 
 
 def _describe_late(found: Explanation, history: History) -> Iterator[str]:
@@ -169,7 +191,9 @@ def _describe_own(found: Explanation, least_s: float) -> str:
     """By how much the task's own bytes took longer or less, and what the log shows of it."""
     took = "Its own bytes, with propagation, took"
     if found.own_s < 0:
-        return f"{took} {-found.own_s:.3f} s less than expected."
+        is_much = -found.own_s >= min(least_s, TOLD_SHARE * found.expected_s)
+        why = f": {found.spared}" if found.spared and is_much else ""
+        return f"{took} {-found.own_s:.3f} s less than expected{why}."
     text = f"{took} {found.own_s:.3f} s longer than expected"
     steps = [e for e in found.steps if e.kind == "transfer" and e.duration_s >= LEAST_S]
     if found.own_s < least_s or not steps:

@@ -32,7 +32,7 @@ def explain_lost_time(found: list[Explanation], history: History) -> list[Child]
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
         "decided when it ended. Those that failed come first, then those that lost most time. ",
-        tag("code", "trunkline explain RUN --task N"),
+        tag("code", "trunkline explain RUN ", tag("span", "--task N", class_="whole")),
         " explains any task.",
     )
     shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]

@@ -17,6 +17,7 @@ from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
@@ -114,10 +115,11 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
     """
     faults = [each for each in history.faults if each.started.verb not in HARMLESS]
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
+    begin_ns = find_timeline_start_ns(history)
     for fault in faults[:MOST_FAULTS]:
         yield "".join(
             (
-                _describe(fault, ordered),
+                _describe(fault, ordered, begin_ns),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
                 _describe_alone(fault, history),
@@ -128,8 +130,8 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
         yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
 
 
-def _describe(fault: Disturbance, found: Sequence[Explanation]) -> str:
-    number, span = fault.started.fault, describe_span(fault)
+def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | None) -> str:
+    number, span = fault.started.fault, describe_span(fault, begin_ns)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
     failed = [each for each in costs_s if any(f.fault == number for f in each.failures)]

@@ -13,6 +13,7 @@ from trunkline.agents.events.causes import (
     LinkBroke,
     LostAlone,
     NoCandidate,
+    NoPlan,
     RefusedAlone,
     SiteLost,
     SiteWithdrew,
@@ -24,8 +25,10 @@ from trunkline.agents.events.connection_events import (
     WorkerLost,
 )
 from trunkline.agents.events.fault_events import LinkChanged
+from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.agents.events.task_events import TaskJoined
 from trunkline.harness.checks.tolerances import CHANGED_NS, Tolerances
-from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.history import Disturbance, History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval, is_dead
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
@@ -182,13 +185,38 @@ class FaultSearch:
             if frozenset({each.site, each.peer}) in pairs and each.t_ns <= end_ns:
                 yield each
 
-    def describe(self, cause: Cause | None, fault: int | None) -> str:
-        """A cause in words; of a loss without a fault they say so."""
+    def describe(self, cause: Cause | None, fault: int | None, task: Task) -> str:
+        """A task's cause in words, with what the log says of a lost site's part in the task.
+
+        Of a loss without a fault they say so.
+        """
         is_loss = isinstance(cause, SiteLost | LinkBroke | NoCandidate)
-        who = "it " if isinstance(cause, BudgetSpent) else ""
-        return (
-            f"{who}{cause or ''}{', and no fault explains it' if is_loss and fault is None else ''}"
-        )
+        who, words = "it " if isinstance(cause, BudgetSpent) else "", str(cause or "")
+        loss = cause
+        while isinstance(loss, NoCandidate | NoPlan):
+            loss = loss.after
+        if isinstance(loss, SiteLost | SiteWithdrew):
+            words = words.replace(str(loss), self._describe_loss(loss, fault, task), 1)
+        return f"{who}{words}{', and no fault explains it' if is_loss and fault is None else ''}"
+
+    def _describe_loss(self, loss: SiteLost | SiteWithdrew, fault: int | None, task: Task) -> str:
+        """The loss of a site that only helped, or why a site takes no part in a task."""
+        site = loss.site
+        if isinstance(loss, SiteLost):
+            is_member = site in task.started.group
+            return str(loss) if is_member else f"{site}, which helped with it, is lost"
+        ended_ns = task.started.t_ns if task.end_ns is None else task.end_ns
+        done = (each.t_ns for each in self.history.all(WorkerFinished) if each.site == site)
+        if any(t_ns <= ended_ns for t_ns in done):
+            return f"{site} has done its rounds"
+        knew = any(each.site == site for each in task.all(TaskJoined))
+        if knew or any(
+            start_ns <= ended_ns for start_ns, _ in self.history.lives.spans(site, is_dead)
+        ):
+            return str(loss)
+        verbs = (e.started.verb for e in self.history.faults if e.started.fault == fault)
+        is_cut = next(verbs, None) in CUTS
+        return f"{site} had not heard of it{', cut off from the controller' * is_cut}"
 
     def describe_meanwhile(self, names: Collection[str], span: Interval) -> str:
         """Which fault acted on these agents or links in a span of time, in words."""

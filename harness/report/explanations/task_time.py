@@ -136,7 +136,7 @@ class Run:
         first, fault = self.find_repair(task, step.end_ns)
         halts = [event for event in task.all(TaskHalted) if event.t_ns <= step.end_ns]
         times = f" ({len(halts)} times)" if len(halts) > 1 else ""
-        why = self.faults.describe(first.cause, fault)
+        why = self.faults.describe(first.cause, fault, task)
         how = f"halted{times} and planned anew" if halts else "rearranged"
         if silent_s := self.faults.find_silence_s(first.cause, fault, (step.start_ns, first.t_ns)):
             how += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from trunkline.harness.config.document import make_printable
+from trunkline.harness.config.units import TIME_S, short
 from trunkline.harness.record.history import Disturbance
 
 CHARACTERS = 64
@@ -152,10 +153,18 @@ def clip_s(fault: Disturbance, window_s: tuple[float, float]) -> tuple[float, fl
     return start_s, max(start_s, window_s[1] if fault.end_ns is None else fault.end_ns / 1e9)
 
 
-def describe_span(fault: Disturbance) -> str:
-    """When a fault acted, in words: `from 3.360 s to 8.360 s`, or `from 3.360 s on`."""
-    until = "on" if fault.end_ns is None else f"to {fault.end_ns / 1e9:.3f} s"
-    return f"from {fault.started.t_ns / 1e9:.3f} s {until}"
+def describe_span(fault: Disturbance, begin_ns: int | None = None) -> str:
+    """When a fault acted, in words: `from 3.360 s to 8.360 s`, or `from 3.360 s on`.
+
+    If the timeline's clock began at `begin_ns`, after the run's, both clocks are told:
+    `at 3 s (3.360 s to 8.360 s of the run)`.
+    """
+    since_ns, until_ns = fault.started.t_ns, fault.end_ns
+    since, until = f"{since_ns / 1e9:.3f} s", "" if until_ns is None else f"{until_ns / 1e9:.3f} s"
+    if not begin_ns or since_ns < begin_ns:
+        return f"from {since} to {until}" if until else f"from {since} on"
+    span = f"{since} to {until} of the run" if until else f"from {since} of the run on"
+    return f"at {short((since_ns - begin_ns) / 1e9, TIME_S)} ({span})"
 
 
 def find_rows_during(fault: Disturbance, tasks: pd.DataFrame) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 from trunkline.harness.config import document
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 from trunkline.harness.report.pages.run_page import flatten
 from trunkline.harness.report.run_data import RunData
 
@@ -144,7 +144,7 @@ def write_warning(
     return tag(
         "div",
         tag("strong", "These runs are not directly comparable"),
-        tag("ul", [tag("li", item) for item in items]),
+        tag("ul", [tag("li", keep_together(item)) for item in items]),
         class_="verdict is-unknown",
     )
 

@@ -316,7 +316,7 @@ def test_the_steps_and_the_parts_of_every_task_fill_its_time(runs):
     assert count > 50
 
 
-def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
+def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, monkeypatch):
     folder, data = runs.home / "stop", runs["stop"]
     assert main.main(["explain", str(folder), "--json"]) == 0
     first, *others = map(json.loads, capsys.readouterr().out.splitlines())
@@ -345,6 +345,12 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys):
     assert said.count("\n") > len(found.steps)
     assert main.main(["explain", str(folder), "--task", "77"]) == 64
     assert "--task 77: expected 0 to 5\n" in capsys.readouterr().err
+    # A terminal gets lines that fit into it.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main.main(["explain", str(folder)]) == 0
+    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= 80 < max(map(len, said.splitlines()))
 
 
 def explain_all(data):
@@ -374,9 +380,12 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     assert parts.keys() == {"before the fault", "end", "abandonment"}
     assert parts["before the fault"].text == "fault 0" and found.costs_s == {0: found.duration_s}
     (cost,) = describe_fault_costs([found], data.history)
-    assert cost.startswith("Fault 0 (isolate n3 blackhole), from 0.231 s to ")
+    assert cost.startswith("Fault 0 (isolate n3 blackhole), at 100 ms (0.231 s to ")
     lost = f"{found.duration_s:.3f} s"
-    assert f" s, cost tasks {lost}: task 0 ({lost}) was abandoned. Meanwhile n3 did " in cost
+    assert (
+        f" s of the run), cost tasks {lost}: task 0 ({lost}) was abandoned. Meanwhile n3 did "
+        in cost
+    )
     assert re.search(r" alone( \(of \d+ in all\))?\.$", cost)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import three_sites
 from finished_runs import make_agents_run
 
+from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.round_events import RoundAlone
-from trunkline.harness.record.history import History
+from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Late
 from trunkline.harness.report.explanations.explanation import Explanation, Failure
+from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import (
     MEANING,
     describe_fault_costs,
@@ -18,6 +21,8 @@ from trunkline.harness.report.explanations.fault_costs import (
 )
 from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Wait
+from trunkline.harness.report.faults.fault_layout import describe_span
+from trunkline.harness.report.pages.markup import join
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -62,6 +67,27 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
         "and 4 others (2.000 s) took longer or began later."
     )
+
+
+def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:
+    fault = Disturbance(FaultStarted(2_595_000_000, "runner", 0, "kill", "kill rome", ()), None)
+    ended = replace(fault, end_ns=6_595_000_000)
+    assert describe_span(ended, 595_000_000) == "at 2 s (2.595 s to 6.595 s of the run)"
+    assert describe_span(fault, 595_000_000) == "at 2 s (from 2.595 s of the run on)"
+    assert describe_span(ended) == describe_span(ended, 0) == "from 2.595 s to 6.595 s"
+
+
+def test_a_cost_has_both_times_of_the_fault() -> None:
+    fault = FaultStarted(500 * 10**6, "runner", 3, "kill", "kill rome", ("rome",))
+    (said,) = describe_fault_costs([], History.of([*three_sites.history().events, fault]))
+    assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), cost no ")
+
+
+def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:
+    history = three_sites.history()
+    slow = Explanation(history.tasks[0], 2.0, 1.0, (), (Part("rate", 2.0, "a -> b"),), None, None)
+    page = join(explain_lost_time([slow], history))
+    assert '<code>trunkline explain RUN <span class="whole">--task N</span></code>' in page
 
 
 def test_rounds_alone_during_a_fault_are_told_of_all_that_a_site_did(tmp_path) -> None:

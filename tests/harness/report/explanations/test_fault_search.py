@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost
+from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, SiteLost, SiteWithdrew
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
@@ -13,6 +13,9 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted, LinkChanged
+from trunkline.agents.events.round_events import WorkerFinished
+from trunkline.agents.events.task_events import TaskJoined, TaskStarted
+from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.topologies.links import Link
@@ -31,6 +34,7 @@ STAR = Topology(
     ("hub",),
 )
 MS = 1_000_000
+FOREST = Plan(("de", "fr"), ("de", "fr"), 0, ()).to_json()
 SPAN = (1000 * MS, 3000 * MS)
 
 
@@ -55,6 +59,8 @@ def search(*said: list[Event], topology: Topology = MESH, detection_ms: int = 50
     return FaultSearch(History.of([*events, end]), topology, "de", detection_ms * MS)
 
 
+STARTED = TaskStarted(1000 * MS, "controller", 7, "", "", ("de", "fr"), {}, 1.0, 0, 0, FOREST)
+TASK = History.of([STARTED]).tasks[0]
 KILL_FR = fault(0, "kill fr for 6 s", "fr", at_ms=1500, end_ms=7500)
 
 
@@ -68,7 +74,8 @@ def test_a_site_that_was_killed_is_not_lost_by_a_short_cut_of_another_link() -> 
 def test_a_site_is_lost_by_a_cut_of_its_way_and_not_by_one_of_another_link() -> None:
     other = fault(0, "outage fr uk for 9 s", *both("fr", "uk"), at_ms=1200, end_ms=None)
     assert search(other).find_behind(SiteLost("fr"), (), SPAN) is None
-    assert search(other).describe(SiteLost("fr"), None) == "fr is lost, and no fault explains it"
+    said = search(other).describe(SiteLost("fr"), None, TASK)
+    assert said == "fr is lost, and no fault explains it"
     way = fault(1, "outage fr de for 1 s", *both("fr", "de"), at_ms=1500, end_ms=2500)
     assert search(other, way).find_behind(SiteLost("fr"), (), SPAN) == 1
 
@@ -192,3 +199,26 @@ def test_a_fault_that_changes_more_than_a_delay_is_not_measured_by_it() -> None:
     set_link = fault(0, "setlink fr de loss=1%", *both("fr", "de"), at_ms=1500, end_ms=None)
     change = LinkChanged(1500 * MS, "runner", "fr", "de", 10.0, 0.0, 0.0, 1.0, ())
     assert search([*set_link, change]).find_behind(SiteLost("fr"), (), SPAN) == 0
+
+
+def test_a_lost_site_that_is_no_member_of_the_task_helped_with_it() -> None:
+    lost = NoCandidate(SiteLost("it"))
+    said = "it, which helped with it, is lost, and no other member reaches the whole group"
+    assert search(KILL_FR).describe(lost, 0, TASK) == said
+
+
+def test_a_site_that_takes_no_part_in_a_task_had_not_heard_of_it_or_had_done_its_rounds() -> None:
+    cut = fault(0, "outage fr de for 4 s", *both("fr", "de"), at_ms=900, end_ms=4900)
+    pause = fault(1, "pause fr for 4 s", "fr", at_ms=900, end_ms=4900)
+    withdrew = SiteWithdrew("fr")
+    unheard = "fr had not heard of it"
+    found = search(cut, pause)
+    assert found.describe(withdrew, 0, TASK) == f"{unheard}, cut off from the controller"
+    assert found.describe(withdrew, 1, TASK) == found.describe(withdrew, None, TASK) == unheard
+    joined = History.of([STARTED, TaskJoined(1100 * MS, "fr", 7)]).tasks[0]
+    assert found.describe(withdrew, 0, joined) == "fr takes no part in the task"
+    done: list[Event] = [WorkerFinished(950 * MS, "fr", 3)]
+    assert search(cut, done).describe(withdrew, 0, TASK) == "fr has done its rounds"
+    # The log of a killed agent may lack what it heard.
+    dead = fault(2, "kill fr", "fr", at_ms=950, end_ms=None)
+    assert search(cut, dead).describe(withdrew, 0, TASK) == "fr takes no part in the task"

@@ -8,6 +8,7 @@ import pytest
 from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
+from trunkline.harness.background.flows import Background, Flow
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import (
@@ -139,7 +140,9 @@ def test_what_a_task_made_up_for_is_told_so_that_the_numbers_on_a_fault_agree() 
     found = Explanation(task, 1.4, 1.0, (), parts, parts[1], None, lost_s=0.4)
     assert found.costs_s == {3: pytest.approx(0.4)}
     said = summarize(found, history())
-    assert said.startswith("Task 0 took 1.400 s, 0.400 s longer than expected (1.000 s). Fault 3 ")
+    assert said.partition(") took ")[2].startswith(
+        "1.400 s, 0.400 s longer than expected (1.000 s). Fault 3 "
+    )
     assert said.endswith(" The task made up for 0.200 s of that, so fault 3 cost it 0.400 s.")
     both = (*parts, Part("stop", 0.2, "rome", 4))
     said = summarize(replace(found, parts=both), history())
@@ -309,3 +312,46 @@ def test_a_slower_link_counts_also_if_another_link_of_the_way_was_busier() -> No
 
     (slow,) = (part for part in parts if part.cause == "slowdown")
     assert (slow.where, slow.fault) == ("hub -> rome", 7)
+
+
+def test_a_summary_begins_with_the_group_and_the_times_of_the_task() -> None:
+    found = explain_parts(5.0)
+    started = found.task.started
+
+    def begin(*group: str) -> str:
+        task = replace(found.task, started=replace(started, group=group, t_ns=1_816_000_000))
+        return summarize(replace(found, task=task), history()).partition(" took ")[0]
+
+    assert begin("rome", "oslo") == "Task 0 (rome, oslo; 1.816 to 7.816 s)"
+    assert begin(*"abcdef") == "Task 0 (a, b, c, d, e, f; 1.816 to 7.816 s)"
+    assert begin(*"abcdefgh") == "Task 0 (a, b, c, d, e, 3 other sites; 1.816 to 7.816 s)"
+
+
+def test_own_bytes_that_took_less_than_expected_have_a_reason() -> None:
+    """The plan's slowest link is not on the critical path, or has a part of its bytes there."""
+    log = history()
+
+    def explain_with_slow(src: str, dst: str) -> Explanation:
+        links = (
+            replace(link, rate_mbps=4.0) if (link.src, link.dst) == (src, dst) else link
+            for link in TOPOLOGY.links
+        )
+        run = Run(log, replace(TOPOLOGY, links=tuple(links)), 1500, "oslo")
+        return explain(run, log.tasks[1], 1.0, None)
+
+    found = explain_with_slow("kyiv", "oslo")
+    which = ", the busiest link of the plan,"
+    assert found.spared == f"kyiv -> oslo{which} is not on the critical path"
+    late = replace(found, duration_s=1.5)
+    less = f"Its own bytes, with propagation, took {-found.own_s:.3f} s less than expected"
+    assert f" {less}: {found.spared}." in summarize(late, log)
+    assert f" {less}." in summarize(replace(late, spared=""), log)
+    part = explain_with_slow("oslo", "kyiv").spared
+    assert part.startswith("only ") and part.endswith(
+        f" of 500 kB on oslo -> kyiv{which} are on the critical path"
+    )
+    run = Run(
+        log, TOPOLOGY, 1500, "oslo", [Flow(0, "oslo", "rome", Background("oslo", "rome", 1.0))]
+    )
+    busy = explain(run, log.tasks[1], 1.0, None)
+    assert busy.spared == "the expected time has background traffic in it"
