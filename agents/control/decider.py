@@ -1,4 +1,4 @@
-"""Gives events to the policy, and carries out what it decides."""
+"""Gives events to the policy, and carries out its decisions."""
 
 from __future__ import annotations
 

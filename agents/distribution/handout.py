@@ -97,7 +97,7 @@ def check(model: LayeredModel, handout: Handout) -> None:
 
     - Every worker gets every branch exactly once.
     - What comes from the server covers the model (8).
-    - A worker passes on only what it has received (9).
+    - A worker passes on only branches that it has received (9).
     - A worker gets the bases in the order in which it computes them, so that the fetch of a group
       overlaps with the computation of the groups before (11).
     """

@@ -131,7 +131,7 @@ class Part:
     """What a task asks of one of its members.
 
     Attributes:
-        passive: the site takes part beside whatever else it does.
+        passive: the site takes part without being a member; its own round goes on.
         receives: it gets the result.
         waits: after the task it waits for another one.
         leaves: it goes on as soon as its contribution has left.
@@ -230,7 +230,7 @@ class SiteLife(AgentLife):
     Attributes:
         parts: the site's parts in tasks, by number; PLAIN if it has none.
         task: the task of which it is an active member, or was last.
-        passive: the tasks in which it takes part beside what it does.
+        passive: the tasks in which it takes part while its own round goes on.
         left: the tasks that its contribution has left, so that it went on before their ends.
         connected: whether it has a controller.
         found_anew: whether it found a controller during its task: it is ready again afterwards.

@@ -124,7 +124,7 @@ def choose_aggregator(
 
     CREW, (3): argmin over k of max over i in P of (l[i] + x) / min(b[i,k], b[k,i]), where l[i] is
     the volume that i is scheduled to reduce (`loads_bytes`) and x that of the block. The candidate
-    itself is left out of the maximum, so (3) does not see what it has to do already. Blocks of the
+    itself is left out of the maximum, so (3) does not see its present load. Blocks of the
     same repair that have moved to k (`moved_bytes`) share its links with this one, so they are
     added to x. Ties go to the first candidate.
     """

@@ -21,10 +21,10 @@ others are stragglers: when they have computed, they push nothing and pull the l
 So an update counts if it was computed from the model of its group's latest push or from a later
 one.
 
-The paper's clients push when they have computed, and their server waits with what it has got. With
-`wait: pull`, too, a client pushes alone and at once, unless its group has enough updates in this
-round. Servers add each of these updates when it comes, which only `mix: delta` allows. When enough
-are in the model, the group is collected; in its turn, all of its clients that wait pull.
+The paper's clients push when they have computed, and their server waits with the pushes that came.
+With `wait: pull`, too, a client pushes alone and at once, unless its group has enough updates in
+this round. Servers add each of these updates when it comes, which only `mix: delta` allows. When
+enough are in the model, the group is collected; in its turn, all of its clients that wait pull.
 
 Turns come in the order of the groups and at least T / M apart. T is a moving average over the
 rounds of all groups: the time from a group's push to the next time when it is collected (algorithm

@@ -1,4 +1,4 @@
-"""The state of a worker's rounds: what it does, offers, and does while no controller is there."""
+"""The state of a worker's rounds: its phase, its offer, and its rounds without a controller."""
 
 from __future__ import annotations
 

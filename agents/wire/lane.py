@@ -1,4 +1,4 @@
-"""One stream socket of a connection: it sends one frame after the other, and cuts what it receives.
+"""One stream socket of a connection: it sends one frame after the other, and cuts received bytes.
 
 A connection has one lane, or several to the same peer. What to send next, and what to do with
 received frames, decides the connection (`agents.wire.link`).

@@ -54,7 +54,7 @@ class RefusedError(NetworkError):
 
 
 class Message(NamedTuple):
-    """A message of the kernel: an answer, or what it tells about the request of a `port`."""
+    """A message of the kernel: an answer, or a notice about the request of a `port`."""
 
     number: int
     kind: int

@@ -186,7 +186,7 @@ def read(channel: Channel) -> dict[int, Interface]:
 
 
 def _read_link(body: bytes) -> tuple[int, Device]:
-    """The index of an interface, and what it is like."""
+    """The index of an interface, and its properties."""
     index, flags = struct.unpack_from("=4xiI", body)  # struct ifinfomsg
     found = attributes(body, 16)
     (mtu,) = struct.unpack("=I", found[_MTU])

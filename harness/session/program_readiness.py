@@ -1,4 +1,4 @@
-"""How a session finds out that a program is ready: by what it writes, or by a port that listens.
+"""How a session finds out that a program is ready: by a line of output or a port that listens.
 
 The port is looked up in the kernel's table of the site's sockets. So the program gets no connection
 that it did not expect.

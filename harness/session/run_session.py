@@ -313,7 +313,7 @@ class _Session:
         self.testbed.evaluating.end(event.t_ns)
         self.handler.announce_end(str(event.cause))
         self.injector.finish(self.done)
-        if event.site == BACKUP:  # the first controller may have begun again, and found nobody yet
+        if event.site == BACKUP:  # the first controller may be back, without a connection
             self.supervisor.stop(event.cause)
         scenario = self.testbed.scenario
         if scenario.timeline or self.handler.used:

@@ -73,7 +73,7 @@ def _list_tokens(text: str) -> list[tuple[str, bool, int]]:
 
 @dataclass
 class _Parser:
-    """Reads statements from tokens; `nodes` and `edges` are what it has read so far."""
+    """Reads statements from tokens; `nodes` and `edges` are those read so far."""
 
     tokens: list[tuple[str, bool, int]]
     at: int = 0

@@ -58,7 +58,7 @@ def branches_follow(history: History, rules: Rules) -> Iterator[Finding]:
 def _judge_bytes(history: History, rules: Rules) -> Iterator[Finding]:
     """No branch arrives before so many bytes can have come, by the rates of links.
 
-    A site that was killed has not reported what it received.
+    A site that was killed has not reported the bytes that it received.
     """
     conditions, losses = Conditions.to_judge(history, rules.topology), Losses.of(history, rules)
     for task in history.tasks:

@@ -25,7 +25,7 @@ def judge_lost_bytes(
     """What living neighbours exchanged over a link without a fault arrived, and they report it.
 
     A site does not count what arrives after it has forgotten the task. Of offers, it may forget
-    what it forwarded. So these bytes are not judged.
+    the bytes that it forwarded. So these bytes are not judged.
     """
     phases = {event.phase for event in task.all(Sent, Received)}
     counted = {"in", "out"} if "early" in phases else {"in", "out", "relay", "aux"}

@@ -1,4 +1,4 @@
-"""The check of charged computing: every site was charged for what it computed (pure)."""
+"""The check of charged computing: every site was charged for its computing (pure)."""
 
 from __future__ import annotations
 

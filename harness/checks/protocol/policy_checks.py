@@ -117,7 +117,7 @@ class _Known:
     Attributes:
         began_ns: when it began.
         wakes_s: when it wants to wake, and since when; it ticked last at `ticked_s`.
-        latest: what it was told last.
+        latest: the last event that it was told.
     """
 
     term: Term

@@ -128,7 +128,7 @@ class _Worker:
     """The state of a worker or a server, by its last event; `rounds` counts those not done alone.
 
     Attributes:
-        life: what it does, by the table of a site's life.
+        life: its state, by the table of a site's life.
         joined: the tasks that it knows, and since when; `joins` counts how often it was asked.
         owed: a task whose result, which came at `finished_ns`, must be merged by the next event.
         committed: the latest iteration that is in its model, or has given an update.

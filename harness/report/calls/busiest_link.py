@@ -1,4 +1,4 @@
-"""The busiest link of a run of programs: what it carried, and what while calls moved bytes (pure).
+"""The busiest link of a run of programs: its load, and that while calls moved bytes (pure).
 
 Interfaces are counted a few times a second. Between two counts, bytes are assumed to move evenly.
 """
@@ -36,7 +36,7 @@ class Busiest:
     """The link that carried most of what its rate allows.
 
     Attributes:
-        mbps: what it carried on average over the run, headers included.
+        mbps: its load on average over the run, headers included.
         rate_mbps: its rate, on average over the run.
         moving_share: the share of its rate that it carried while a call moved bytes.
         range_mbps: the lowest and the highest rate that it had in the run.

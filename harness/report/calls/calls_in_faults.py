@@ -1,10 +1,10 @@
-"""The timed calls of programs that were under way during each fault, and what it cost (pure).
+"""The timed calls of programs that were under way during each fault, and its cost (pure).
 
 A call that a fault touched is compared with the median of those of the same kind and size that none
-touched: with those of the same member, if there are any. What it took longer is what the fault
-cost. This time lies at the end of the call; if several faults touched the call, each moment of it
-belongs to those that lasted then. A fault amid whose calls a program failed, and with it the run,
-is said to have ended the run.
+touched: with those of the same member, if there are any. The fault cost the difference. This time
+lies at the end of the call; if several faults touched the call, each moment of it belongs to those
+that lasted then. If a program failed amid such a call, and with it the run, the fault is said to
+have ended the run.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CallsInFault:
         return self.unknown < len(self.calls)
 
     def describe(self) -> Iterator[str]:
-        """What it cost, and the calls under way, in sentences."""
+        """The cost of the fault, and the calls under way, in sentences."""
         started = self.fault.started
         name = f"Fault {started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
@@ -294,7 +294,7 @@ def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:
 def find_calls_in_faults(
     history: History, programs: Iterable[str], rows: int
 ) -> list[CallsInFault]:
-    """The calls that were under way while each fault lasted, and what it cost one of the rows."""
+    """The calls that were under way while each fault lasted, and its cost for one of the rows."""
     times = find_fault_times(history, programs)
     costs_s = times.divide_s(rows)
     calls = (each.call for each in times.delayed if len(each.faults) > 1)

@@ -1,4 +1,4 @@
-"""Where the time of a task went that all or some gave up, what it lacked, who stayed (pure)."""
+"""Where the time of an abandoned task went, which bytes it lacked, and who stayed (pure)."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _find_last_step(task: Task, site: str) -> PathStep:
 def _came_later(task: Task, arrival: Received, fed_ns: int) -> bool:
     """Whether the sender of a transfer contributed after all had come that it waited for.
 
-    It then waited for itself. What it had sent before tells that it had not.
+    It then waited for itself. Its earlier transfers show that it had not.
     """
     given_ns = [event.t_ns for event in task.all(Contributed) if event.site == arrival.src]
     sent_ns = [e.start_ns for e in task.all(Sent) if (e.site, e.dst) == (arrival.src, arrival.site)]

@@ -107,7 +107,7 @@ class Limitation:
     """For how long a trouble limited TCP.
 
     Attributes:
-        due_s: what it took of this time at most if TCP had not found the path's rate yet.
+        due_s: the most of this time that it took if TCP had not found the path's rate yet.
     """
 
     trouble: Trouble

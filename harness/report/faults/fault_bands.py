@@ -48,7 +48,7 @@ MAX_TASK_LANES = 6
 
 HATCHES: Mapping[str, str] = {"kill": "xxxx", "pause": "////"}
 STOPPED: Mapping[str, str] = {"kill": "killed by a fault", "pause": "paused by a fault"}
-"""The hatching of a site that a fault stopped, and what it means."""
+"""The hatching of a site that a fault stopped, and its meaning."""
 
 VEIL = 0.6
 """The opacity of the white below a hatching."""

@@ -134,7 +134,7 @@ def _spread_evenly(sent: Transfer, way: Way, stops: Iterable[Standstill]) -> lis
 
 
 def _split_at_repairs(task: Task, sent: Transfer, planned: Planned, way: Way) -> Iterator[Transfer]:
-    """What a transfer carried by the task's first plan, and what it did by the plans of repairs."""
+    """The bytes of a transfer by the task's first plan, and those by the plans of repairs."""
     left, flow = sent.bytes, (sent.src, sent.dst, sent.phase)
     for planned_ns, sizes in sorted(planned.items(), reverse=True):
         size = min(left, sizes.get(flow, 0))

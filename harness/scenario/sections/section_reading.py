@@ -58,7 +58,7 @@ def takes_files(build: Callable[..., Any]) -> bool:
 
 
 def read_sound(model: Any, given: Mapping[str, Any]) -> tuple[set[str], Any]:
-    """The keys of a mapping that a model accepts, and what it reads from them.
+    """The keys of a mapping that a model accepts, and the values that it reads.
 
     That is None if it needs one of the others.
     """

@@ -124,7 +124,7 @@ def test_faults_last_until_the_end_of_a_run_with_a_warm_up(ends):
 
 
 def test_a_controller_that_begins_again_when_the_backup_stops_the_run_ends_with_it(ends):
-    """The backup has not found it yet, so nobody else tells it."""
+    """The backup has not found it yet, so only the runner can tell it."""
     events = read_events(ends / "overtaken")
     begun = next(
         e["t_ns"] for e in events if e["event"] == "agent_changed" and e["do"] == "restart"
