@@ -54,8 +54,8 @@ signs of life would cost more than the tasks.
 
 
 TITLES = (
-    *("plan", "sites", "model", "warm task, s", "cold / (estimate + latency)"),
-    *("warm / (estimate + latency)", "warm / estimate", "warm / bound", "warm / optimum"),
+    *("plan", "sites", "model", "warm task, s", "cold / expected"),
+    *("warm / expected", "warm / estimate", "warm / bound", "warm / optimum"),
 )
 
 

@@ -51,7 +51,7 @@ def main() -> None:
         for cell in found
     ]
     tasks = max(map(len, rows)) - len(keys) - 1
-    titles = [*map(comparison.describe_key, keys), "estimate + latency, s"]
+    titles = [*map(comparison.describe_key, keys), "expected, s"]
     titles += [f"task {number}" for number in range(tasks)]
     sys.stdout.write(cells.write_table(titles, rows))
 

@@ -194,6 +194,24 @@ def add_labels(parser: argparse.ArgumentParser, each: str) -> None:
     )
 
 
+def add_width(parser: argparse.ArgumentParser, of: str, default: str) -> None:
+    """Add `--width`, the width `of` figures."""
+    parser.add_argument(
+        "--width",
+        type=_parse_inches,
+        metavar="INCHES",
+        help=f"the width {of}, such as 3.4 for one column of a paper (default: {default})",
+    )
+
+
+def _parse_inches(text: str) -> float:
+    """Parse the width of figures; for argparse."""
+    with contextlib.suppress(ValueError):
+        if 2 <= (width_in := float(text)) <= 20:
+            return width_in
+    raise argparse.ArgumentTypeError(f"{text}: expected 2 to 20")
+
+
 def check_labels(labels: Sequence[str], count: int, each: str) -> None:
     """Raises UsageError unless there are no labels, or `count` different ones."""
     if not labels:

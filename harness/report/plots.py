@@ -156,7 +156,7 @@ def draw_task_times(
             upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=stem)
         upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound")
         if expected.notna().any():
-            words = "estimate + latency"
+            words = "expected"
             upper.plot(order, expected, "D", color=ORANGE, ms=size, mfc="none", label=words)
         for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
             rows = (tasks["outcome"] == outcome).to_numpy()
@@ -357,7 +357,7 @@ def _draw_ratios(
     axes.set_ylim(0.95 * low, 1.05 * high if axes.get_yscale() == "linear" else 1.3 * high)
     inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
     words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
-    what, median = f"{took} / (estimate + latency):", f"median {ratio.median():.3f}, {words}"
+    what, median = f"{took} / expected:", f"median {ratio.median():.3f}, {words}"
     axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 

@@ -39,14 +39,16 @@ def write(
     cells: pd.DataFrame,
     keys: Sequence[str],
     targets: Sequence[float | None],
+    width_in: float | None = None,
 ) -> list[Curve]:
     """Write the figure of a comparison's curves, if it has any; returns them.
 
-    `targets` are the accuracies at which the runs of each cell stop, None without one.
+    `targets` are the accuracies at which the runs of each cell stop, None without one. The figure
+    is `width_in` wide, or as wide as both columns of a page.
     """
     curves = read(output.path, trials, cells, keys, targets)
     if curves:
-        plots.write(output, FIGURE, draw(curves))
+        plots.write(output, FIGURE, draw(curves, width_in or WIDTH_IN))
     return curves
 
 

@@ -55,7 +55,7 @@ METRICS: Mapping[str, str] = {
     "server_in_peak_mbps": "peak rate into a server (Mbit/s)",
     "server_out_mbps": "rate out of a server (Mbit/s)",
     "server_out_peak_mbps": "peak rate out of a server (Mbit/s)",
-    "rho": "rho, second eigenvalue of E[W]",
+    "rho": "rho: how slowly models mix (0 to 1)",
     "accuracy_percent": "last accuracy (%)",
     "target_s": "time to the target (s)",
     "target_rounds": "rounds per worker to the target",

@@ -9,6 +9,7 @@ horizontal axis shows the second, and every combination of the other keys has it
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN
 from numpy.typing import NDArray
 
@@ -38,6 +40,18 @@ LETTER_INCH = 0.07
 LABEL = 26
 """The most letters of a line beside the vertical axis."""
 
+LINE_IN = 0.14
+"""The height of a line under an axis, in inches."""
+
+TURN, TURNED = 40, 24
+"""The angle of names that have no room beside each other, and the most letters of their lines."""
+
+BESIDE_IN = 0.8
+"""The width in inches of the vertical axis and its label, and of margins."""
+
+NARROW_IN = 5.0
+"""A narrower figure is one for one column of a page, and its panels are lower."""
+
 COLUMNS = 3
 """The most panels in a row."""
 
@@ -50,12 +64,15 @@ MAX_PANEL_IN = 9.0
 GROUP = 0.7
 """The share of the distance between two places on the axis that the series at a place take."""
 
-FLUID = "model"
+FLUID = "predicted"
+
+TRIAL = "a trial"
+"""The dots."""
 
 VARIANT = "_variant"
 """The column with the place of a row's variant among the cells."""
 
-EXPECTED, BOUND = "estimate + latency", "lower bound"
+EXPECTED, BOUND = "expected", "lower bound"
 """The marks of a task's time, as in the figure of a run's tasks."""
 
 DOTS, SPREAD = 0.34, 0.2
@@ -66,10 +83,16 @@ MOST_DOTS, MOST_SPREAD = 0.17, 0.12
 
 
 def draw(
-    trials: pd.DataFrame, cells: pd.DataFrame, keys: Sequence[str], metric: str, label: str
+    trials: pd.DataFrame,
+    cells: pd.DataFrame,
+    keys: Sequence[str],
+    metric: str,
+    label: str,
+    asked_in: float | None = None,
 ) -> Figure:
     """Draw one metric of a comparison; `label` is the axis label with the unit.
 
+    The figure is `asked_in` inches wide; without it, as wide as the names under its axes need.
     `trials` and `cells` are the tables of `harness.study.comparison`, `keys` the varied keys. Dots
     are trials that passed; bars are 95 % intervals of their mean, with an arrow where they go on
     below the axis. A horizontal mark shows the column `fluid_<metric>` of the cells, if any. The
@@ -80,10 +103,11 @@ def draw(
     panels = _list_texts(cells, others)
     with mpl.rc_context(STYLE):
         names = shorten_names(places)
-        panel_in = 0.8 + max(0.25 * len(cells) / len(panels), _compute_width_in(names))
-        columns, width_in = _choose_grid(len(panels), panel_in)
+        panel_in = BESIDE_IN + max(0.25 * len(cells) / len(panels), _compute_width_in(names))
+        columns, width_in = _choose_grid(len(panels), panel_in, asked_in)
         rows = -(-len(panels) // columns)
-        height_in = (2.0 if width_in == COLUMN_IN else 2.6) * rows + 0.5
+        names, turn, more_in = _fit_names(names, width_in / columns - BESIDE_IN)
+        height_in = ((2.0 if width_in < NARROW_IN else 2.6) + more_in) * rows + 0.5
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
         numbers = {text: n for n, text in enumerate(_format_keys(cells, keys))}
@@ -96,31 +120,37 @@ def draw(
             )
             _draw_series(axes, *of_panel, (first, second or first), places, metric)
             axes.set(title=panel, xlabel=", ".join(map(describe_key, second or first)))
-            axes.set_xticks(range(len(places)), [name.replace(", ", ",\n") for name in names])
+            axes.set_xticks(range(len(places)), names)
+            if turn:
+                axes.tick_params(axis="x", labelrotation=turn, labelrotation_mode="xtick")
             axes.grid(axis="y")
         _set_scale(grid[0], cells[metric], label)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
+        trial = Line2D([], [], marker="o", color=GREY, ms=2.5, ls="")
         marks = {name: known.pop(name) for name in (FLUID, EXPECTED, BOUND) if name in known}
+        marks = {TRIAL: trial, **marks}
         known = {**known, **marks} if second else marks  # else the axis has the values' names
-        if known:
-            title = f"{describe_key(first[0])} (a colour for each variant)" if second else None
-            figure.legend(
-                known.values(),
-                known,
-                loc="outside upper left",
-                ncols=max(1, int(width_in / 1.6)),
-                title=title,
-            )
+        title = f"{describe_key(first[0])} (a colour for each variant)" if second else None
+        figure.legend(
+            known.values(),
+            known,
+            loc="outside upper left",
+            ncols=max(1, int(width_in / 1.6)),
+            title=title,
+        )
     return figure
 
 
-def _choose_grid(panels: int, panel_in: float) -> tuple[int, float]:
+def _choose_grid(panels: int, panel_in: float, asked_in: float | None) -> tuple[int, float]:
     """The number of panels in a row, and the width of the figure in inches.
 
-    The width is that of one column of a page or of both, unless a single panel needs more.
+    The width is `asked_in`. Without it, it is that of one column of a page or of both, unless a
+    single panel needs more.
     """
+    if asked_in is not None:
+        return max(1, min(panels, COLUMNS, int(asked_in / panel_in))), asked_in
     for columns in range(min(panels, COLUMNS), 0, -1):
         for width_in in (COLUMN_IN, WIDTH_IN):
             if columns * panel_in <= width_in:
@@ -232,6 +262,23 @@ def _compute_width_in(names: Sequence[str]) -> float:
     longest = [max(map(len, name.split(", "))) for name in names]
     beside = max((sum(pair) / 2 for pair in itertools.pairwise(longest)), default=0)
     return LETTER_INCH * (beside + 1) * len(names)
+
+
+def _fit_names(names: Sequence[str], room_in: float) -> tuple[list[str], int, float]:
+    """Names in lines that fit beside each other in this room, their angle, and the added height.
+
+    Names that do not fit so are turned.
+    """
+    parts = [name.replace(", ", ",\n") for name in names]
+    if _compute_width_in(names) <= room_in:
+        return parts, 0, 0.0
+    letters = int(room_in / len(names) / LETTER_INCH) - 1
+    if letters >= max(len(word) for name in names for word in name.split()):
+        parts = [fill(name, letters) for name in names]
+        return parts, 0, LINE_IN * max(part.count("\n") for part in parts)
+    parts = [fill(name, TURNED) for name in names]
+    longest = max(len(line) for part in parts for line in part.splitlines())
+    return parts, TURN, LETTER_INCH * longest * math.sin(math.radians(TURN))
 
 
 def _list_texts(table: pd.DataFrame, keys: Sequence[str]) -> list[str]:

@@ -110,6 +110,7 @@ class Comparison:
         kind: how its trials come about.
         predicted: the numbers that a model predicts of each trial, by its identity.
         command: the command that carries it out.
+        width_in: the width of its figures in inches; None for one that their names need.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Comparison:
     kind: Kind = RUNS
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     command: str = ""
+    width_in: float | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -283,10 +285,11 @@ def run(
             raise
         trials, summary = _write_tables(spec, output, errors)
         shown = spec.name_variants(trials, summary)
-        _write_figures(output, *shown)
+        _write_figures(output, *shown, spec.width_in)
         jobs = {trial.cell: trial.job for trial in spec.trials}  # of each cell, in their order
         targets = [job.load().stop.accuracy_percent for job in jobs.values()]
-        _write_page(spec, output, *shown, accuracy_curves.write(output, *shown, targets))
+        curves = accuracy_curves.write(output, *shown, targets, spec.width_in)
+        _write_page(spec, output, *shown, curves)
     return trials
 
 
@@ -425,14 +428,18 @@ def _write_page(
 
 
 def _write_figures(
-    output: RunFolder, trials: pd.DataFrame, summary: pd.DataFrame, keys: Sequence[str]
+    output: RunFolder,
+    trials: pd.DataFrame,
+    summary: pd.DataFrame,
+    keys: Sequence[str],
+    width_in: float | None,
 ) -> None:
     for metric, label in comparison.METRICS.items():
         if metric in trials and trials[metric].nunique() > 1:
             marks = {f"{comparison.PREDICTED}{metric}": f"fluid_{metric}"}
             figure = comparison_plots.draw(
-                trials, summary.rename(columns=marks), keys, metric, label
+                trials, summary.rename(columns=marks), keys, metric, label, width_in
             )
             plots.write(output, metric, figure)
     if maps := list(expectation_maps.list_maps(summary, keys)):
-        plots.write(output, EXPECTATIONS, expectation_maps.draw(maps))
+        plots.write(output, EXPECTATIONS, expectation_maps.draw(maps, width_in))

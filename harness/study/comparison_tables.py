@@ -199,7 +199,7 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
     several = bool(keys) and cells[keys[0]].nunique() > 1
     columns: list[tuple[str, str, Writer]] = [
         ("task_s", "task time, s", make_mean_formatter("task_s")),
-        ("estimate_s", "estimate + latency, s", _format_expected),
+        ("estimate_s", "expected task time, s", _format_expected),
         ("bound_s", "bound, s", lambda row: _format(row["bound_s"])),
         *_list_predicted("task_s", "task time, s"),
         ("rounds", "rounds per worker", make_mean_formatter("rounds")),
@@ -230,7 +230,7 @@ def _list_predicted(metric: str, title: str) -> list[tuple[str, str, Writer]]:
     mean, ratio = f"{PREDICTED}{metric}", f"{metric}{OVER_PREDICTION}"
     return [
         (mean, f"predicted {title}", make_mean_formatter(mean)),
-        (ratio, "over prediction", make_ratio_formatter(metric, OVER_PREDICTION)),
+        (ratio, "measured / predicted", make_ratio_formatter(metric, OVER_PREDICTION)),
     ]
 
 

@@ -89,12 +89,13 @@ def draw_table(shown: Map) -> Table:
     return table
 
 
-def draw(maps: Sequence[Map]) -> Figure:
-    """Draw maps beside each other, as for a paper."""
-    width_in = max(1.3 + COLUMN_IN * len(maps[0].columns), 2.2)
+def draw(maps: Sequence[Map], width_in: float | None = None) -> Figure:
+    """Draw maps beside each other, as for a paper, as wide as they need or `width_in`."""
+    if width_in is None:
+        width_in = max(1.3 + COLUMN_IN * len(maps[0].columns), 2.2) * len(maps)
     height_in = 1.3 + ROW_IN * len(maps[0].rows)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width_in * len(maps), height_in), layout="constrained")
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
         for axes, shown in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
             _draw_map(axes, shown)
         words = {"none": 0.0, "half": 0.5, "all": 1.0}

@@ -77,6 +77,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="predict all trials by the fluid model, too, and show both and their ratio",
     )
     terminal.add_labels(parser, "variant, in the order of --dry-run")
+    terminal.add_width(
+        parser, "of the comparison's figures", "3.4, 7.16 or more, as their names need"
+    )
     parser.add_argument("--plots", action="store_true", help="draw the figures of every run, too")
     parser.add_argument("--dry-run", action="store_true", help="only list the trials")
     terminal.add_quiet(parser)
@@ -130,6 +133,8 @@ def describe_command(start: Sequence[str], arguments: argparse.Namespace, trials
     words += ["--seed", str(seed)] if seed is not None else []
     words += ["--trials", str(trials)]
     words += ["--beside-prediction"] if getattr(arguments, "beside_prediction", False) else []
+    width_in = getattr(arguments, "width", None)
+    words += ["--width", f"{width_in:g}"] if width_in else []
     words += ["--out", arguments.out] if arguments.out else []
     return shlex.join(words)
 
@@ -146,7 +151,8 @@ def run(arguments: argparse.Namespace) -> int:
     cells = len({trial.cell for trial in spec.trials})
     terminal.check_labels(arguments.label, cells, "variant")
     command = describe_command(["compare", arguments.file], arguments, arguments.trials)
-    spec = replace(spec, labels=tuple(arguments.label), command=command)
+    labels = tuple(arguments.label)
+    spec = replace(spec, labels=labels, command=command, width_in=arguments.width)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
     if arguments.dry_run:
         return _list(spec, folder)

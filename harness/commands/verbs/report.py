@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from pathlib import Path
 
 from trunkline.harness.commands import terminal
@@ -35,12 +34,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"the page of several runs; its folder is created (default: {COMPARISON})",
     )
-    parser.add_argument(
-        "--width",
-        type=_parse_inches,
-        metavar="INCHES",
-        help="the width of the figures of one run, such as 3.4 for one column of a paper "
-        "(default: 7.16, both columns)",
+    terminal.add_width(
+        parser, "of the figures of one run, in its plots/", "7.16 or more, both columns"
     )
     parser.add_argument(
         "--gif",
@@ -94,14 +89,6 @@ def _write_gif(folder: Path) -> int:
     RunFolder(folder).write_bytes(MAP, shown)
     print(folder / MAP)
     return 0
-
-
-def _parse_inches(text: str) -> float:
-    """Parse the width of figures; for argparse."""
-    with contextlib.suppress(ValueError):
-        if 2 <= (width_in := float(text)) <= 20:
-            return width_in
-    raise argparse.ArgumentTypeError(f"{text}: expected 2 to 20")
 
 
 def _compare(folders: list[Path], out: Path, arguments: argparse.Namespace) -> int:

@@ -88,7 +88,7 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
 def _write_legend(took: str, many: bool, estimated: bool, lost: str, bands: str) -> Html:
     """What marks mean; `lost` are words on tasks without a result, `bands` on those of faults."""
     entries = [("stroke-blue", took)]
-    entries += [("stroke-orange", "estimate + latency")] * estimated
+    entries += [("stroke-orange", "expected")] * estimated
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
     entries += [("stroke-fault", lost)] * bool(lost)
     entries += [("fill-band", bands)] * bool(bands)

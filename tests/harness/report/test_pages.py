@@ -930,7 +930,7 @@ def test_a_variant_has_one_colour_in_all_pictures_and_marks_beside_its_mean(tmp_
     assert set(re.findall(r'class="line (stroke-\w+)"', times[0])) == {"stroke-orange"}
     crosses, ticks = (drawn[0].count(shape) for shape in charts.MARKS.values())
     assert (crosses, ticks) == (2, 2)  # each in the legend and beside one mean
-    for said in ("estimate + latency: the plan", "lower bound: no plan could be faster"):
+    for said in ("expected: estimate plus latency", "lower bound: no plan could be faster"):
         assert said in made
     assert {'class="fits"' in svg for svg in re.findall("<svg[^>]*aria-label[^>]*>", made)} == {
         True

@@ -124,7 +124,7 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     lines = {line.get_label(): list(line.get_ydata()) for line in upper.lines}
     assert lines == {
         "lower bound": [0.5, 0.5, 0.5],
-        "estimate + latency": [1.1, 1.1, 1.1],
+        "expected": [1.1, 1.1, 1.1],
         "measured": [1.27, 0.78],
         "until abandoned": [2.0],
     }
@@ -133,9 +133,7 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
     assert labels(predicted)[2] == "predicted"
     assert predicted.axes[1].get_title(loc="left").startswith("predicted /")
     assert list(lower.lines[-1].get_ydata()) == pytest.approx([1.27 / 1.1, 0.78 / 1.1])
-    assert lower.get_title(loc="left") == (
-        "measured / (estimate + latency): median 0.932, 0 of 2 within ±15 %"
-    )
+    assert lower.get_title(loc="left") == ("measured / expected: median 0.932, 0 of 2 within ±15 %")
 
 
 def test_tasks_of_programs_have_no_panel_of_ratios_and_no_estimate_in_the_legend() -> None:
@@ -144,7 +142,7 @@ def test_tasks_of_programs_have_no_panel_of_ratios_and_no_estimate_in_the_legend
     strip, times = figure.axes
     assert texts(strip) == [" 0 "]
     assert times.get_xlabel() == "number of the task, in order of start"
-    assert "estimate + latency" not in labels(figure)
+    assert "expected" not in labels(figure)
     assert len(plots.draw_task_times(found).axes) == 1
 
 

@@ -1,5 +1,6 @@
 """Means, intervals and paired ratios of a comparison's trials, and how they are shown."""
 
+import itertools
 import math
 
 import numpy as np
@@ -169,7 +170,7 @@ def test_the_table_shows_means_with_intervals_and_verdicts_that_did_not_pass(tri
         "crew 10 2 3 1 (ref) 3.33 1 (ref)",
         "ring 5 2 6 ± 25 (2 trials) 4 1.9 ± 7.9 (2 trials) 0.25",
         "ring 10 2: 1 pass, 1 fail 6 (1 trial) 2 1.67 (1 trial) 0.5",
-        "the same in all: estimate + latency, s: 1",
+        "the same in all: expected task time, s: 1",
         "ratios are taken trial by trial; 1 is plan crew with the same group size p",
     ]
 
@@ -261,7 +262,7 @@ def test_only_keys_and_numbers_that_tell_something_have_columns(trials):
     assert lines[3:] == [
         "ring 5 2 6 ± 25 (2 trials) 4",
         "ring 10 2: 1 pass, 1 fail 6 (1 trial) 2",
-        "the same in all: timeline: []; estimate + latency, s: 1",
+        "the same in all: timeline: []; expected task time, s: 1",
         "ratios are taken trial by trial; 1 is plan crew with the same group size p",
     ]
     assert comparison.name_variants(trials[:2], cells[:1], keys, (), "three")[2] == keys
@@ -297,7 +298,7 @@ def test_the_time_to_the_best_accuracy_is_of_the_trials_that_converged():
 def test_a_comparison_of_one_thing_has_no_ratios(trials):
     lines = shown(trials[:2].drop(columns=list(KEYS)), ())
     assert " ".join(lines[0].split()) == (
-        "trials task time, s estimate + latency, s rounds per worker"
+        "trials task time, s expected task time, s rounds per worker"
     )
 
 
@@ -399,14 +400,37 @@ def test_the_figure_of_task_times_marks_what_is_expected_and_the_bound(trials):
     cells = summarize(trials, KEYS[:1]).assign(estimate_s=0.5, latency_s=0.1, bound_s=0.25)
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "task time (s)")
     marks = {line.get_label(): [*line.get_ydata()] for line in figure.axes[0].lines}
-    assert (marks["estimate + latency"], marks["lower bound"]) == ([0.6], [0.25])
+    assert (marks["expected"], marks["lower bound"]) == ([0.6], [0.25])
     places = {line.get_label(): line.get_xdata() for line in figure.axes[0].lines}
-    assert places["estimate + latency"][0] > places["lower bound"][0]  # beside the mean
+    assert places["expected"][0] > places["lower bound"][0]  # beside the mean
     (legend,) = figure.legends
     words = [text.get_text() for text in legend.get_texts()]
-    assert words == ["estimate + latency", "lower bound"]
+    assert words == ["a trial", "expected", "lower bound"]
     figure = comparison_plots.draw(trials, cells, KEYS[:1], "rounds", "rounds per worker")
-    assert not figure.legends
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a trial"]
+
+
+@pytest.mark.parametrize(("asked_in", "turned"), [(None, False), (3.4, True), (6.0, False)])
+def test_a_figure_has_the_width_that_is_asked_for(trials, asked_in, turned):
+    names = {
+        "crew": "the plan of CREW, as it was published",
+        "ring": "ring all-reduce of everything",
+    }
+    trials["scheme.plan"] = trials["scheme.plan"].map(names)
+    trials = pd.concat(
+        [trials, trials.assign(**{"scheme.plan": trials["scheme.plan"] + " (reimplemented)"})]
+    )
+    cells = summarize(trials, KEYS[:1])
+    figure = comparison_plots.draw(trials, cells, KEYS[:1], "task_s", "s", asked_in)
+    assert figure.get_figwidth() == pytest.approx(asked_in or comparison_plots.MAX_PANEL_IN)
+    ticks = figure.axes[0].get_xticklabels()
+    assert {tick.get_rotation() for tick in ticks} == {comparison_plots.TURN if turned else 0}
+    figure.draw_without_rendering()
+    boxes = [tick.get_window_extent() for tick in ticks]
+    assert min(box.x0 for box in boxes) >= 0
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+    if not turned and asked_in:
+        assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
 
 
 def test_marks_of_a_figure_have_room_below_the_end_of_the_axis(trials):
@@ -447,11 +471,11 @@ def test_a_figure_names_values_as_a_reader_would(trials):
     assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == [
         "crew,\nsplit: even", "ring"
     ]  # fmt: skip
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["model"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a trial", "predicted"]
     cells = summarize(trials, KEYS).assign(fluid_task_s=1.0)
     figure = comparison_plots.draw(trials, cells, KEYS, "task_s", "task time (s)")
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "crew, split: even", "ring", "model"
+        "crew, split: even", "ring", "a trial", "predicted"
     ]  # fmt: skip
 
 

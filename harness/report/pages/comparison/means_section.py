@@ -30,7 +30,10 @@ FEW = 3
 
 
 MARKS: Mapping[str, tuple[str, str]] = {
-    "estimate": ("cross", "estimate + latency: the plan's time in the fluid model"),
+    "estimate": (
+        "cross",
+        "expected: estimate plus latency, the time of its plan in the fluid model",
+    ),
     "bound": ("tick", "lower bound: no plan could be faster"),
 }
 """Marks beside a mean -> their shapes and meanings."""
