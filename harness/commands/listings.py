@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.harness.config import document
-from trunkline.harness.config.units import TIME_S, count_of, short
+from trunkline.harness.config.units import count_of
 from trunkline.harness.processes.ownership import Owner
 
 Line = tuple[str, str]
@@ -114,7 +114,7 @@ def describe_run(run: ListedRun) -> str:
         *([scheme] if run.policy else ()),
         *([f"seed {run.seed}"] if run.seed is not None else ()),
         *([count_of(run.tasks or 0, "task")] if counts_tasks else ()),
-        *([f"{short(run.task_s, TIME_S)} each"] if run.task_s is not None else ()),
+        *([f"{run.task_s:.3f} s each"] if run.task_s is not None else ()),
         *([count_of(run.faults, "fault")] if run.faults else ()),
         *(["by hand"] if run.by_hand else ()),
     ]

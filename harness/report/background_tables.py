@@ -103,4 +103,5 @@ def compute_flow_loads(
     ]
     share = compute_rates_mbps(history, flows, edges_ns) / np.array(slowest)
     ends = tuple((flow.src, flow.dst) for flow in flows)
-    return Loads(float(edges_ns[1]) / 1e9, ends, share, np.zeros(share.shape, dtype=bool))
+    never = np.zeros(share.shape, dtype=bool)
+    return Loads(float(edges_ns[1]) / 1e9, ends, share, never, never)

@@ -72,9 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.gif:
         return _write_gif(folders[0])
-    return terminal.show_verdict(
-        folders[0], judge_run(folders[0], arguments.width), arguments.quiet
-    )
+    verdict = judge_run(folders[0], arguments.width)
+    code = terminal.show_verdict(folders[0], verdict, arguments.quiet)
+    if arguments.width and not arguments.quiet:
+        print(f"figures    {folders[0] / 'plots'} (PDF, PNG, SVG), {arguments.width:g} inches wide")
+    return code
 
 
 def _write_gif(folder: Path) -> int:

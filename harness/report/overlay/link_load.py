@@ -19,20 +19,25 @@ from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
+SLOWED_SHARE = 0.9
+"""A link whose rate is below this share of that at the start is slowed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Per step (row) and link (column): the load, and whether a fault cut the link for some time.
+    """Per step (row) and link (column): the load, and whether a fault cut or slowed the link.
 
+    This holds if it did so for a part of the step.
     `share` is payload over the bytes that the rate lets pass. It exceeds 1 only by rounding, and is
     0 for a link whose rate was 0 during the whole step. `cuts_s` are the times of the cuts of each
-    link that had some.
+    link that had some. A link is slowed while its rate is below `SLOWED_SHARE` of the first one.
     """
 
     step_s: float
     links: tuple[Directed, ...]
     share: NDArray[np.float64]
     cut: NDArray[np.bool_]
+    slowed: NDArray[np.bool_]
     cuts_s: Mapping[Directed, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
     @property
@@ -140,15 +145,19 @@ def _make_loads(
     edges_ns: NDArray[np.float64],
 ) -> Loads:
     cut, cuts_s = np.zeros(moved.shape, dtype=bool), {}
+    slowed = np.zeros(moved.shape, dtype=bool)
     for number, ends in enumerate(links):
         spells = conditions.spells[ends]
+        least_mbps = SLOWED_SHARE * spells[0].link.rate_mbps
+        if any(slow := [spell.link.rate_mbps < least_mbps for spell in spells]):
+            slowed[:, number] = _integrate_steps(spells, list(map(float, slow)), edges_ns) > 0
         if any(spell.is_cut for spell in spells):
             cuts = [float(spell.is_cut) for spell in spells]
             cut[:, number] = _integrate_steps(spells, cuts, edges_ns) > 0
             within = conditions.within(ends, 0, round(edges_ns[-1]))
             cuts_s[ends] = [(a / 1e9, b / 1e9) for spell, a, b in within if spell.is_cut]
     share = np.divide(moved, room, out=np.zeros_like(moved), where=room > 0)
-    return Loads(float(edges_ns[1]) / 1e9, links, share, cut, cuts_s)
+    return Loads(float(edges_ns[1]) / 1e9, links, share, cut, slowed, cuts_s)
 
 
 def _integrate_steps(

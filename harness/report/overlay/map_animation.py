@@ -43,8 +43,11 @@ STEPS, FRAME_MS, LAST_MS = 120, 100, 2000
 WIDTH, HEIGHT = 960, 540
 """The size of a frame in pixels."""
 
-FAULT_LETTERS = 44
-"""The longest text of a fault; up to three share a line."""
+FAULT_LETTERS = 120
+"""The longest text of a fault, which has a line of its own."""
+
+FAULT_LINES = 3
+"""The most lines of faults; the rest are counted in the last one."""
 
 LETTERS = 12.5
 """The size of the names of sites in pixels."""
@@ -64,6 +67,10 @@ LEVEL_COLOURS = ("#e3e7ea", "#c3dcef", "#8dbfe0", "#4a98c9", "#1764ab", "#08264f
 LEVEL_WIDTHS = (0.8, 1.4, 2.0, 2.6, 3.2, 3.8)
 CUT = plots.RED
 """Colours and widths of links by load, and the colour of one that is cut."""
+
+SLOWED_LEVEL, SLOWED_DASHES = 2, (0, (2.2, 1.6))
+"""The least level in whose look a link is drawn that a fault slowed, so that its dashes are seen.
+"""
 
 GREY = "#56606b"
 DOING_COLOURS = {
@@ -174,21 +181,29 @@ class _Picture:
                     path_effects=[withStroke(linewidth=HALO, foreground="white")],
                 )
         axes.text(20, 30, scenario.name, size=14, weight="bold", va="center")
-        _draw_legend(axes, {letter for row in doing for letter in row}, bool(loads.cut.any()))
+        _draw_legend(axes, {letter for row in doing for letter in row}, loads)
         axes.add_line(Line2D((20, WIDTH - 20), (HEIGHT - 14,) * 2, color="#e3e7ea", lw=4))
         bar = axes.add_line(Line2D((20, 20), (HEIGHT - 14,) * 2, color=plots.BLUE, lw=4))
         time = axes.text(WIDTH - 20, 30, "", size=14, ha="right", va="center")
-        faults = axes.text(20, 56, "", size=9, color=CUT, va="center")
+        faults = axes.text(20, 46, "", size=9, color=CUT, va="top")
         canvas = FigureCanvasAgg(figure)
         return cls(canvas, loads, doing, lines, heads, sites, time, faults, bar)
 
     def frame(self, step: int, faults: str) -> Image.Image:
         """The picture of one step."""
-        cut = self.loads.cut[step]
-        levels = [find_level(share) for share in self.loads.share[step]]
+        cut, slowed = self.loads.cut[step], self.loads.slowed[step]
+        levels = [
+            max(find_level(share), SLOWED_LEVEL * slow)
+            for share, slow in zip(self.loads.share[step], slowed, strict=True)
+        ]
         colours = [CUT if off else LEVEL_COLOURS[n] for off, n in zip(cut, levels, strict=True)]
         self.lines.set(edgecolor=colours, linewidth=[LEVEL_WIDTHS[level] for level in levels])
-        self.lines.set_linestyle(["dotted" if off else "solid" for off in cut])
+        self.lines.set_linestyle(
+            [
+                "dotted" if off else SLOWED_DASHES if slow else "solid"
+                for off, slow in zip(cut, slowed, strict=True)
+            ]
+        )
         self.heads.set_facecolor(colours)
         for site, letter in zip(self.sites, self.doing[step], strict=True):
             site.set_facecolor(DOING_COLOURS[letter])
@@ -215,13 +230,15 @@ def _draw_links(
     return lines, PolyCollection(heads, edgecolor="none", zorder=2)
 
 
-def _draw_legend(axes: Axes, doing: set[str], cut: bool) -> None:
+def _draw_legend(axes: Axes, doing: set[str], loads: Loads) -> None:
     """One row above the bar: loads of links, and what sites do."""
     keys: list[tuple[str, Line2D]] = [
         (name.removeprefix("up to "), Line2D([], [], color=colour, lw=width + 1))
         for name, colour, width in zip(LEVEL_NAMES, LEVEL_COLOURS, LEVEL_WIDTHS, strict=True)
     ]
-    keys += [("cut", Line2D([], [], color=CUT, lw=2, ls=":"))] * cut
+    keys += [("cut", Line2D([], [], color=CUT, lw=2, ls=":"))] * bool(loads.cut.any())
+    slow = Line2D([], [], color=LEVEL_COLOURS[3], lw=3, ls=SLOWED_DASHES)
+    keys += [("slowed", slow)] * bool(loads.slowed.any())
     keys += [
         (DOING_NAMES[letter], Line2D([], [], marker="o", ls="", mfc=colour, mec="#1d2329"))
         for letter, colour in DOING_COLOURS.items()
@@ -250,5 +267,6 @@ def _list_faults(history: History, loads: Loads, step: int) -> str:
         and (fault.end_ns is None or fault.end_ns > start_ns)
         and fault.started.targets
     ]
-    more = f"; {len(active) - 3} more" if len(active) > 3 else ""
-    return "; ".join(active[:3]) + more
+    if len(active) > FAULT_LINES:
+        active[FAULT_LINES - 1 :] = [f"and {len(active) - FAULT_LINES + 1} more faults"]
+    return "\n".join(active)

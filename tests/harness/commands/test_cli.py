@@ -505,8 +505,8 @@ def test_list_runs_shows_each_run_once_with_what_it_ran(run_dir, capsys):
     command = ["list", "runs", "--runs", str(run_dir.parents[1])]
     assert main.main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{run_dir}  2026-01-01 00:00  pass      preduce, crew, seed 3, 2 tasks, 3 s each, 1 fault,"
-        " by hand  --set scheme.p=4  --set 'stop.time=9 s'",
+        f"{run_dir}  2026-01-01 00:00  pass      preduce, crew, seed 3, 2 tasks, 3.000 s each,"
+        " 1 fault, by hand  --set scheme.p=4  --set 'stop.time=9 s'",
         f"{unfinished}  2026-01-02 00:00  not finished",
     ]
     assert main.main([*command, "--json"]) == 0

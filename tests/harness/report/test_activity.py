@@ -37,5 +37,5 @@ def test_a_site_that_has_done_its_rounds_before_the_run_stops_is_marked() -> Non
 
 def test_the_mean_load_counts_only_steps_in_which_a_link_was_used() -> None:
     share = np.array([[0.0, 0.004], [0.5, 0.0], [0.25, 0.0]])
-    loads = Loads(1.0, (("a", "b"), ("b", "a")), share, np.zeros((3, 2), bool))
+    loads = Loads(1.0, (("a", "b"), ("b", "a")), share, *np.zeros((2, 3, 2), bool))
     assert loads.find_mean_when_used(0.005) == pytest.approx([0.375, 0.0])

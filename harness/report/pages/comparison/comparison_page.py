@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
+from trunkline.harness.config.units import SIZE_BYTES, count_of, short
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import accuracy_section, charts, frame
 from trunkline.harness.report.pages.comparison import (
@@ -308,10 +308,11 @@ def _write_runs(
 
     Runs are `compared` with the first one, unless they are trials of cells: these have a reference.
     """
-    heads = ["run", "verdict", "ended", "by hand", "differs from run 1 in", "scheme", "tasks",
-             "mean task time", "relative to run 1", f"{_name_times(runs)} / expected, median",
-             "rounds per worker", "payload", "last accuracy", "time to the target"]  # fmt: skip
-    words = ("run", "verdict", "ended", "differs from run 1 in", "scheme")
+    scheme = _name_scheme(runs)
+    heads = ["run", "verdict", "ended", "by hand", "differs from run 1 in", scheme, "tasks",
+             "mean task time (s)", "relative to run 1", f"{_name_times(runs)} / expected, median",
+             "rounds per worker", "payload", "last accuracy", "time to the target (s)"]  # fmt: skip
+    words = ("run", "verdict", "ended", "differs from run 1 in", scheme)
     means_s = [float(data.tables["run"]["task_s"].iloc[0]) for data in runs.values()]
     base_s = means_s[0] if len(runs) > 1 else float("nan")
     first, *_ = givens.values()
@@ -324,6 +325,12 @@ def _write_runs(
     told = [heads[n] for n in shown]
     numeric = [column for column, head in enumerate(told) if head not in words]
     return _tabulate(told, [[row[n] for n in shown] for row in rows], "runs", 1, numeric)
+
+
+def _name_scheme(runs: Mapping[str, RunData]) -> str:
+    """What the column on the code of runs is about: a section may differ in other keys as well."""
+    programs = all(data.scenario.runs_programs for data in runs.values())
+    return "workload's kind" if programs else "policy, plan"
 
 
 def _name_times(runs: Mapping[str, RunData]) -> str:
@@ -348,13 +355,13 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
     return [
         *what,
         "" if programs and not run["tasks"] else str(run["tasks"]),
-        "" if isnan(mean_s) else short(mean_s, TIME_S),
+        "" if isnan(mean_s) else f"{mean_s:.3f}",
         "" if isnan(mean_s) or not base_s > 0 else f"{mean_s / base_s:.3f}",
         "" if isnan(ratio) else f"{ratio:.3f}",
         "" if programs else charts.format_value(float(run["rounds"])),
         "" if programs else short(int(run["bytes_sent"]), SIZE_BYTES),
         "" if pd.isna(run["accuracy_percent"]) else f"{run['accuracy_percent']:.1f} %",
-        "" if pd.isna(run["target_s"]) else short(float(run["target_s"]), TIME_S),
+        "" if pd.isna(run["target_s"]) else f"{run['target_s']:.3f}",
     ]
 
 

@@ -88,6 +88,35 @@ def test_a_fault_is_named_and_its_link_is_cut_only_while_it_is_active(frames):
     assert all(name for name, link in zip(named, cut, strict=True) if link)
 
 
+def test_long_faults_are_named_in_full_and_slowed_links_are_marked(monkeypatch):
+    scenario = load(DATA / "three_sites.yaml")
+    lines = (DATA / "three_sites.jsonl").read_text().splitlines()
+    text = "setlink oslo kyiv both rate=2Mbit/s delay=40ms jitter=3ms loss=0.5% for 2 s"
+    slow = (
+        FaultStarted(10_000_000, "runner", 0, "setlink", text, ("oslo -> kyiv",)),
+        LinkChanged(10_000_001, "runner", "oslo", "kyiv", 2.0, 40.0, 3.0, 0.5, ()),
+    )
+    events = sorted((*event_reading.read(lines), *slow), key=lambda event: event.t_ns)
+    said, styles = [], []
+    monkeypatch.setattr(map_animation, "STEPS", 2)
+    monkeypatch.setattr(
+        map_animation.Text, "set_text",
+        lambda self, new, _real=map_animation.Text.set_text: (said.append(new), _real(self, new)),
+    )  # fmt: skip
+    monkeypatch.setattr(
+        map_animation.PathCollection, "set_linestyle",
+        lambda self, new, _real=map_animation.PathCollection.set_linestyle: (
+            styles.append(new), _real(self, new)
+        ),
+    )  # fmt: skip
+    map_animation.render(scenario, History.of(events))
+    assert text in said
+    assert "slowed" in said
+    links = [(link.src, link.dst) for link in scenario.topology.links]
+    marked = [n for n, style in enumerate(styles[-1]) if style == map_animation.SLOWED_DASHES]
+    assert marked == [links.index(("oslo", "kyiv"))]
+
+
 def test_loads_change_the_colours_of_links(frames):
     strongest = map_animation.LEVEL_COLOURS[-1]
     busy = [count(frame[80:-60], strongest) for frame in frames]
