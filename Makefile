@@ -34,7 +34,7 @@ help: ## list these targets
 
 .PHONY: demo
 demo: system kernel ## nine sites train a model over an emulated WAN
-	.venv/bin/trunkline doctor
+	.venv/bin/trunkline doctor --brief
 	.venv/bin/trunkline run scenarios/quickstart.yaml
 	@printf '%s\n' '' 'What next:' \
 	    '  runs/quickstart/latest/report.html  open this page of the run in a browser' \

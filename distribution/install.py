@@ -69,11 +69,16 @@ def _install_torch(index: str, flags: Sequence[str]) -> None:
 
 def _install_locked(names: Sequence[str], flags: Sequence[str]) -> None:
     files = [f"--requirement={LOCKS / name}.txt" for name in names]
+    print(
+        f"pip installs the packages of {', '.join(f'locks/{each}.txt' for each in names)}",
+        flush=True,
+    )
     _pip_install(["--no-deps", "--require-hashes", *files], flags)
 
 
 def _pip_install(words: Sequence[str], flags: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+    """Install quietly; pip still prints warnings and errors. PIP_FLAGS=--verbose says more."""
+    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
     subprocess.run([*command, *flags, *words], stdin=subprocess.DEVNULL, check=True)
 
 

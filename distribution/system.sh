@@ -49,7 +49,7 @@ else
     exit 1
 fi
 echo "Installing Debian packages: $missing"
-"${as_root[@]}" apt-get update
+"${as_root[@]}" apt-get -qq update
 # shellcheck disable=SC2086  # one word for each package
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install --yes --no-install-recommends $missing
+    apt-get install -qq --yes --no-install-recommends $missing

@@ -62,7 +62,8 @@ MILESTONES = (
 class Progress:
     """The progress of a run: rounds and tasks of all workers, `bytes_moved` as payload.
 
-    As for the stop, `rounds` counts those without a controller, too.
+    As for the stop, `rounds` counts those without a controller, too, and `abandoned` tasks count
+    beside the completed ones in `tasks`.
     In a run of programs, `ended` is how many of those have ended that the run waits for; otherwise
     it is None. `without` is how many evaluations in a row were no better than the best one.
     `message` describes a step before the agents start, such as the build of the network, or says
@@ -77,6 +78,7 @@ class Progress:
     without: int = 0
     message: str | None = None
     ended: int | None = None
+    abandoned: int = 0
 
 
 @dataclass(slots=True)
@@ -268,6 +270,7 @@ class RunState:
             self.accuracy_percent,
             self.evaluations.without,
             ended=self.ended,
+            abandoned=self.abandoned,
         )
 
     def activity_of(self, site: str) -> tuple[str, int]:

@@ -66,7 +66,7 @@ def fraction(progress: Progress, stop: Stop, workers: int) -> float | None:
     if stop.rounds is not None:
         shares.append(progress.rounds / (stop.rounds * workers))
     if stop.tasks is not None:
-        shares.append(progress.tasks / stop.tasks)
+        shares.append((progress.tasks + progress.abandoned) / stop.tasks)
     if stop.time_s is not None:
         shares.append(progress.virtual_s / stop.time_s)
     if stop.exit is not None and progress.ended is not None:
@@ -93,7 +93,8 @@ def describe(progress: Progress, stop: Stop, workers: int) -> str:
     if progress.ended is None or progress.rounds:
         parts.append(f"rounds {progress.rounds}{rounds_of}")
     if progress.ended is None or progress.tasks:
-        parts.append(f"tasks {progress.tasks}{tasks_of}")
+        lost = f" ({progress.abandoned} abandoned)" if progress.abandoned else ""
+        parts.append(f"tasks {progress.tasks + progress.abandoned}{tasks_of}{lost}")
     if progress.ended is None:
         parts.append(short(progress.bytes_moved, SIZE_BYTES))
     if progress.accuracy_percent is not None:

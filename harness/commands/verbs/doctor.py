@@ -15,6 +15,7 @@ from trunkline.harness.processes.needs import Finding
 EPILOG = """\
 examples:
   trunkline doctor
+  trunkline doctor --brief
   trunkline doctor --logs
   trunkline doctor --json | jq '.[] | select(.state != "ok")'
 
@@ -30,13 +31,16 @@ NEEDS = ()
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the extent of the checks and the form of the output."""
+    parser.add_argument(
+        "--brief", action="store_true", help="print problems only, not what some runs lack"
+    )
     parser.add_argument("--logs", action="store_true", help="also compare the logs of six runs")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what each check finds; if this process lacks something, nothing else is tried."""
-    report = _print_json if arguments.json else show
+    report = _print_json if arguments.json else _show_brief if arguments.brief else show
     if problems := needs.find_problems():
         return report(problems)
     from trunkline.harness.runs import doctor
@@ -53,6 +57,17 @@ def _print_json(findings: Iterable[Finding]) -> int:
     found = list(findings)
     print(json.dumps([dataclasses.asdict(finding) for finding in found], indent=2))
     return int(any(finding.state == "problem" for finding in found))
+
+
+def _show_brief(findings: Iterable[Finding]) -> int:
+    """Print problems and what follows, or a line if there are none."""
+    found = list(findings)
+    if problems := [each for each in found if each.state == "problem"]:
+        return show(problems)
+    print(
+        f"{len(found)} checks of this machine: none found a problem (trunkline doctor lists them)"
+    )
+    return 0
 
 
 def show(findings: Iterable[Finding]) -> int:

@@ -237,7 +237,7 @@ def _draw_legend(axes: Axes, doing: set[str], loads: Loads) -> None:
         for name, colour, width in zip(LEVEL_NAMES, LEVEL_COLOURS, LEVEL_WIDTHS, strict=True)
     ]
     keys += [("cut", Line2D([], [], color=CUT, lw=2, ls=":"))] * bool(loads.cut.any())
-    slow = Line2D([], [], color=LEVEL_COLOURS[3], lw=3, ls=SLOWED_DASHES)
+    slow = Line2D([], [], color=LEVEL_COLOURS[3], lw=1.8, ls=SLOWED_DASHES)
     keys += [("slowed", slow)] * bool(loads.slowed.any())
     keys += [
         (DOING_NAMES[letter], Line2D([], [], marker="o", ls="", mfc=colour, mec="#1d2329"))

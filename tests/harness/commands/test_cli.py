@@ -975,6 +975,7 @@ def test_output_that_nobody_reads_is_no_error():
         (Progress(accuracy_percent=60), Stop(accuracy_percent=80), 0.75),
         (Progress(), Stop(accuracy_percent=80), 0.0),
         (Progress(tasks=12), Stop(tasks=10), 1.0),
+        (Progress(tasks=7, abandoned=3), Stop(tasks=10), 1.0),
         (Progress(ended=3), Stop(exit="all"), 0.75),
         (Progress(ended=3), Stop(exit=("client", "n1")), 0.75),
         (Progress(message="starting"), Stop(exit="all"), None),

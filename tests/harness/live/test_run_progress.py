@@ -24,6 +24,15 @@ def test_a_run_that_waits_for_the_end_of_progress_shows_how_near_that_is() -> No
     }
 
 
+def test_abandoned_tasks_count_as_they_do_for_the_stop() -> None:
+    """The log completes two tasks, and one is abandoned."""
+    state, stop = RunState(load(SCENARIO).topology), Stop(tasks=3)
+    for event in event_reading.read(LOG.read_text().splitlines()):
+        state.update(event)
+    assert fraction(state.progress(), stop, 3) == 1.0
+    assert "tasks 3 of 3 (1 abandoned)" in describe(state.progress(), stop, 3)
+
+
 def test_rounds_without_a_controller_count_for_the_bar_as_they_do_for_the_stop() -> None:
     state, stop = RunState.of(load(SCENARIO)), Stop(rounds=2)
     rounds = (RoundFinished(1, "oslo", 1), RoundAlone(2, "rome", 0), RoundAlone(3, "rome", 1))

@@ -598,7 +598,9 @@ def test_runs_stand_beside_each_other_under_what_tells_them_apart(tmp_path: Path
     made = compared(tmp_path, ("seed: 1", "seed: 2"), ("seed: 1", "seed: 3"))
     assert made.texts["h2"] == ["Runs", "Task times", "Progress", "Accuracy", "What differs"]
     assert [text for text in made.texts["th"] if text.startswith("1: ")] == ["1: seed 1"]
-    assert "ended: its time of 4.4 s has passed; policy, plan: preduce, h.py; tasks: " in made.text("p")
+    assert "ended: its time of 4.4 s has passed; policy, plan: preduce, h.py; tasks: " in made.text(
+        "p"
+    )
     rows = made.texts["td"]
     assert rows[-3:] == ["1", "2", "3"]
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.harness.commands import main
 from trunkline.harness.kernel import KernelError, boot, build, probes
+from trunkline.harness.processes.needs import Finding
 from trunkline.harness.runs import doctor
 
 ROOT = Path(__file__).parents[3]
@@ -50,6 +52,23 @@ def mounted(script: str) -> tuple[str, ...]:
 
 def problems(output: str) -> dict[str, dict[str, str]]:
     return {each["name"]: each for each in json.loads(output) if each["state"] == "problem"}
+
+
+def test_the_brief_form_leaves_out_what_only_some_runs_lack(monkeypatch, capsys):
+    found = [
+        Finding("kernel", "ok", "6.12"),
+        Finding("host backend", "warning", "netem", "modprobe"),
+    ]
+    monkeypatch.setattr(doctor, "examine", lambda *_: iter(found))
+    assert main.main(["doctor", "--brief"]) == 0
+    assert capsys.readouterr().out == (
+        "2 checks of this machine: none found a problem (trunkline doctor lists them)\n"
+    )
+    found[0] = Finding("kernel", "problem", "not built", "trunkline kernel build")
+    assert main.main(["doctor", "--brief"]) == 1
+    said = capsys.readouterr().out
+    assert "remedy: trunkline kernel build" in said
+    assert "host backend" not in said
 
 
 def test_on_this_machine_runs_work(embedded):
