@@ -111,7 +111,7 @@ venv: $(INSTALLED) ## create the virtual environment for runs, in the versions o
 $(INSTALLED): pyproject.toml $(wildcard locks/*.txt)
 	$(PYTHON) -m venv .venv
 	.venv/bin/python distribution/install.py $(INSTALL)
-	.venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+	.venv/bin/python -m pip install --disable-pip-version-check -qq --no-deps \
 	    --no-build-isolation --editable .
 	@touch $@
 

@@ -77,8 +77,9 @@ def _install_locked(names: Sequence[str], flags: Sequence[str]) -> None:
 
 
 def _pip_install(words: Sequence[str], flags: Sequence[str]) -> None:
-    """Install quietly; pip still prints warnings and errors. PIP_FLAGS=--verbose says more."""
-    command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    """Install quietly; pip still prints errors. PIP_FLAGS=-vv says as much as pip does alone."""
+    quiet = ["--disable-pip-version-check", "--quiet", "--quiet"]
+    command = [sys.executable, "-m", "pip", "install", *quiet]
     subprocess.run([*command, *flags, *words], stdin=subprocess.DEVNULL, check=True)
 
 

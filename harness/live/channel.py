@@ -83,6 +83,13 @@ class Channel:
                 return said
             elif "ending" in said:
                 show(f"the run is ending: {said['ending']}\n")
+            elif "typed" in said:
+                show(announce(said))
+
+
+def announce(typed: Message) -> str:
+    """A line on a fault that was typed at another prompt, or given to `inject`."""
+    return f"typed elsewhere at {typed['t_s']:.3f} s: {typed['typed']}\n"
 
 
 def session_scenario(scenario: Scenario, name: str, session: Message) -> str:

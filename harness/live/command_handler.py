@@ -271,6 +271,7 @@ class CommandHandler:
         self.used = True
         self.injector.inject(fault)
         self._typed.append(Entry(at_s, fault))
+        self.send({"typed": write(fault), "t_s": at_s, "request": self._requests.count})
         return f"{write(fault)}\n"
 
     def _link_fault(self, words: list[str]) -> Fault:

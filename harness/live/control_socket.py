@@ -4,7 +4,7 @@
 run's user can enter, other users are refused, and the run's folder has a link to it (`control`).
 The shell's front end is connected from the start. Clients send one JSON object per line, `{"line":
 text, "cwd": their folder}` or `{"interrupt": true}`. They get the session's messages about their
-line; the last one has `done`.
+line; the last one has `done`. Of a fault that another client typed they get `typed`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,15 @@ class ControlSocket:
     # -- from the session ------------------------------------------------------------------
 
     def relay(self, message: Message) -> None:
-        """Send a message of the session to the client that it answers, others to the front end."""
+        """Send a message of the session to the client that it answers, others to the front end.
+
+        A fault that one client typed is news for all others.
+        """
+        if "typed" in message:
+            typist = self._asked.get(message.pop("request"))
+            for other in [each for each in self._clients if each is not typist]:
+                self._send(other, message)
+            return
         if "answer" in message:
             number = message.pop("answer")
             self._send(self._asked.get(number), message)

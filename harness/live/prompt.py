@@ -16,7 +16,6 @@ import fcntl
 import os
 import readline
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -31,11 +30,11 @@ from rich.console import Console
 from trunkline.harness.config import units
 from trunkline.harness.faults import fault_syntax, fault_writing
 from trunkline.harness.faults.fault_types import VERBS
-from trunkline.harness.live.channel import Channel, RunOverError, save
+from trunkline.harness.live.channel import Channel, RunOverError, announce, save
 from trunkline.harness.live.control_socket import OVER
 from trunkline.harness.live.live_view import View
 from trunkline.harness.live.watch import Follower, PromptView
-from trunkline.harness.live.wrapping import wrap_lines
+from trunkline.harness.live.wrapping import fit_terminal
 from trunkline.harness.network import mininet_cli
 from trunkline.harness.processes.lines import Message
 from trunkline.harness.scenario.settings import Scenario
@@ -169,7 +168,7 @@ class Shell(cmd.Cmd):
                 ("SITE COMMAND", "does a command at a site; names of sites become addresses"),
                 ("help VERB", "explains one"),
             ):
-                self._show(_fit(f"{title:12}  {words}\n"))
+                self._show(fit_terminal(f"{title:12}  {words}\n"))
 
     def completenames(self, text: str, *_: Any) -> list[str]:
         """The verbs and sites that begin so."""
@@ -262,12 +261,18 @@ class Shell(cmd.Cmd):
             if "ending" in said:
                 self._show(f"\nthe run is ending: {said['ending']}\n")
                 raise RunOverError
+            if "typed" in said:
+                self._show(f"{CLEAR}{announce(said)}" if self.interactive else announce(said))
+                if self.interactive:  # the line so far, which the text has replaced
+                    self._show(f"{self.prompt}{readline.get_line_buffer()}")
 
     def _receive(self) -> Message:
         """The next message; the run's end is shown."""
         said = self.channel.receive()
         if "ending" in said:
             self._show(f"the run is ending: {said['ending']}\n")
+        elif "typed" in said:
+            self._show(announce(said))
         return said
 
     def _ask(self, line: str) -> Message:
@@ -288,7 +293,7 @@ class Shell(cmd.Cmd):
         said = self.channel.ask(line, show, wait)
         show("")
         if said["done"]:
-            self._show(_fit(said["text"]))
+            self._show(fit_terminal(said["text"]))
         elif said["text"]:
             self._complain(said["text"])
         return said
@@ -384,15 +389,8 @@ class Shell(cmd.Cmd):
     @staticmethod
     def _complain(text: str) -> None:
         sys.stdout.flush()
-        sys.stderr.write(f"{_fit(text)}\n")
+        sys.stderr.write(f"{fit_terminal(text)}\n")
         sys.stderr.flush()
-
-
-def _fit(text: str) -> str:
-    """The text with lines that fit the terminal, if there is one."""
-    if not sys.stdout.isatty():
-        return text
-    return wrap_lines(text, shutil.get_terminal_size().columns)
 
 
 class AttachedShell(Shell):

@@ -1,8 +1,10 @@
-"""Breaks long lines between words, where a terminal would break them within a word (pure)."""
+"""Breaks long lines between words, where a terminal would break them within a word."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 import textwrap
 
 _FIRST_COLUMN = re.compile(r"\S+(?: \S+)* {2,}")
@@ -30,3 +32,10 @@ def _wrap(line: str, width: int) -> str:
         break_on_hyphens=False,
     )
     return wrapped + "\n" * line.endswith("\n")
+
+
+def fit_terminal(text: str) -> str:
+    """The text with lines that fit the terminal, if the output is one."""
+    if not sys.stdout.isatty():
+        return text
+    return wrap_lines(text, shutil.get_terminal_size().columns)

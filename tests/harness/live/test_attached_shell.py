@@ -45,6 +45,32 @@ def test_lines_from_another_terminal_take_effect_and_leave_the_run_as_it_is(embe
     assert process.returncode == 0
     assert shown[0] == "0 s> step 1 s\n"
     assert "the run is ending: a stop was requested" in said
+    assert said.count("typed elsewhere at 1.000 s: outage n1 n2 both blackhole\n") == 1
     code, _, err = attach(tmp_path, "status\n")
     assert code == 64
     assert "none is running" in err
+
+
+def test_each_prompt_hears_of_faults_that_were_typed_at_the_other(embedded, tmp_path):
+    (tmp_path / "small.yaml").write_text(SMALL)
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as own:
+        assert own.stdin is not None
+        assert own.stdout is not None
+        own.stdin.write("step 1 s\n")
+        own.stdin.flush()
+        own.stdout.readline()
+        with command(tmp_path, "attach", "small") as other:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            while "Mbit/s" not in other.stdout.readline():  # the last line of the status
+                pass
+            own.stdin.write("kill n3\n")
+            own.stdin.flush()
+            assert own.stdout.readline() == "1 s> kill n3\n"
+            assert other.stdout.readline() == "typed elsewhere at 1.000 s: kill n3\n"
+            out, err = other.communicate("outage n1 n2\n", timeout=120)
+        assert "typed elsewhere" not in out + err  # its own fault is no news
+        said, _ = own.communicate("", timeout=120)
+    assert said.splitlines()[:2] == [
+        "kill n3", "typed elsewhere at 1.000 s: outage n1 n2 both blackhole"
+    ]  # fmt: skip
