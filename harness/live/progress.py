@@ -26,6 +26,7 @@ from trunkline.harness.live.live_state import Progress
 from trunkline.harness.network.capture import FOLDER as CAPTURES
 from trunkline.harness.record.run_folder import RunFolder
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS
+from trunkline.harness.report.calls.pace import tell_pace
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.scenario.settings import Stop
 
@@ -229,6 +230,7 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
     if steps := _rows(run_dir / "tables" / "steps.csv"):
         faults = _rows(run_dir / "tables" / "faults.csv")
         yield "time", _describe_steps(steps, _has_unlike(calls, faults))
+        yield from tell_pace(steps, calls, programs)
     if begun or not programs:
         yield "tasks", ", ".join(words)
     if done:

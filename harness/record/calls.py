@@ -60,6 +60,10 @@ class Call:
 
 def list_calls(history: History) -> tuple[Call, ...]:
     """All calls in the order of their starts."""
+    return history.remember(_list_calls)
+
+
+def _list_calls(history: History) -> tuple[Call, ...]:
     ends = {(each.site, each.process, each.call): each for each in history.all(CallFinished)}
     return tuple(
         Call(each, ends.get((each.site, each.process, each.call)))
@@ -138,6 +142,10 @@ def list_needed(call: Call, rank: int) -> tuple[int, ...]:
 
 def find_meetings(history: History) -> Mapping[Key, Meeting]:
     """For each collective call that needs others' data, which of them began last."""
+    return history.remember(_find_meetings)
+
+
+def _find_meetings(history: History) -> Mapping[Key, Meeting]:
     found: dict[Key, Meeting] = {}
     for (name, _), members in list_groups(history).items():
         for same in list_same(members, may_be_new(name, members)):

@@ -7,10 +7,10 @@ what each site did at which time, when a link was busy. This module answers them
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from trunkline.agents.events.causes import Broken, ProgramFailed
 from trunkline.agents.events.connection_events import ControllerLost, LinkLost, WorkerLost
@@ -49,6 +49,7 @@ from trunkline.harness.record.program_lives import ProgramLives, find_computing
 
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Event)
+T = TypeVar("T")
 Outcome = Literal["completed", "abandoned", "unfinished"]
 
 EXIT_SHARE = 0.1
@@ -261,6 +262,17 @@ class History(EventsByKind):
             by_kind[type(event)].append(event)
         tasks, strays = _tasks(log)
         return cls(_freeze(by_kind), log, tasks, strays)
+
+    def remember(self, make: Callable[[History], T]) -> T:
+        """The result of `make` for this history, which is computed once."""
+        if make not in self._results:
+            self._results[make] = make(self)
+        found: T = self._results[make]
+        return found
+
+    @cached_property
+    def _results(self) -> dict[Callable[[History], Any], Any]:
+        return {}
 
     @property
     def has_roles(self) -> bool:

@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
     from trunkline.harness.report.explanations.fault_costs import (
+        describe_delay,
         describe_fault_costs,
         describe_losses,
         describe_sites,
@@ -84,6 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         for said in (
             *describe_sites(data.tables["workers"]),
             *describe_losses(found, data.history),
+            *describe_delay(found, data.scenario.parties, data.scenario.stop),
             *describe_fault_costs(found, data.history),
             *name_late_entries(data.history, data.scenario),
             explanation_text.list_lost(chosen),

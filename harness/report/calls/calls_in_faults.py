@@ -25,6 +25,7 @@ from trunkline.harness.record.calls import Call, Key, find_meetings, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.workloads.program_roles import site_of
 
 MOST_FAULTS = 10
@@ -93,14 +94,17 @@ class CallsInFault:
         """Whether some of the calls can be compared with others."""
         return self.unknown < len(self.calls)
 
-    def describe(self) -> Iterator[str]:
-        """The cost of the fault, and the calls under way, in sentences."""
+    def describe(self, begin_ns: int | None = None) -> Iterator[str]:
+        """The cost of the fault, and the calls under way, in sentences.
+
+        The timeline's clock began at `begin_ns`.
+        """
         started = self.fault.started
         name = f"Fault {started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
             yield f"{name} cost the programs nothing in calls: none was under way."
             return
-        span, ends = describe_span(self.fault), self._describe_ends()
+        span, ends = describe_span(self.fault, begin_ns), self._describe_ends()
         yield f"{name}, {span}, {self._describe_cost()}. {self._describe_calls()}; {ends}."
 
     def _describe_cost(self) -> str:
@@ -353,8 +357,9 @@ def _find_touched(history: History) -> list[CallsInFault]:
 def describe_calls_in_faults(history: History, programs: Iterable[str], rows: int) -> Iterator[str]:
     """What each fault cost one of the rows, in sentences; of many faults, the first ones."""
     found = find_calls_in_faults(history, programs, rows)
+    begin_ns = find_timeline_start_ns(history) or 0  # a log without it has one clock
     for each in found[:MOST_FAULTS]:
-        yield from each.describe()
+        yield from each.describe(begin_ns)
     if left := found[MOST_FAULTS:]:
         busy = sum(bool(each.calls) for each in left)
         cost_s = sum(each.cost_s for each in left)

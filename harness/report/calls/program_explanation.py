@@ -24,6 +24,7 @@ from trunkline.harness.report.calls.late_starts import describe_late_start
 from trunkline.harness.report.calls.step_tables import (
     PARTS,
     describe_before,
+    describe_delay,
     describe_fault_time,
     describe_means,
     rank_stragglers,
@@ -31,6 +32,7 @@ from trunkline.harness.report.calls.step_tables import (
 )
 from trunkline.harness.report.calls.steps_section import describe_stragglers
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData
 
@@ -44,6 +46,7 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield from describe_means(data.history, programs, sums)
     yield from describe_hangs(data.history, programs)
     yield from describe_fault_time(data.history, programs, sums)
+    yield from describe_delay(data.history, programs, sums, data.scenario.stop)
     yield from describe_calls_in_faults(data.history, programs, len(sums))
     yield from name_late_entries(data.history, data.scenario)
     yield from describe_busiest(data.history, data.scenario, sums)
@@ -108,18 +111,22 @@ def _describe_untimed(data: RunData) -> Iterator[str | Table]:
         )
     yield table
     yield "Sent and received are the bytes of all programs of a site, headers included."
+    begin_ns = find_timeline_start_ns(data.history)
     for fault in data.history.faults:
         text = shorten(fault.started.text, LETTERS)
-        yield f"Fault {fault.started.fault} ({text}) {_describe_span(fault)}."
+        yield f"Fault {fault.started.fault} ({text}) {_describe_span(fault, begin_ns)}."
     yield from name_late_entries(data.history, data.scenario)
 
 
-def _describe_span(fault: Disturbance) -> str:
+def _describe_span(fault: Disturbance, begin_ns: int | None) -> str:
     begun = f"{fault.started.t_ns / 1e9:.3f} s"
+    if begin_ns and begin_ns <= fault.started.t_ns:  # else there is one clock
+        begun += f" of the run ({(fault.started.t_ns - begin_ns) / 1e9:.3f} s of the timeline)"
     if fault.end_ns is None:
         return f"began at {begun}, and nothing ended it"
     ended = f"{fault.end_ns / 1e9:.3f} s"
-    return f"took effect at {begun}" if begun == ended else f"lasted from {begun} to {ended}"
+    is_at_once = ended == f"{fault.started.t_ns / 1e9:.3f} s"
+    return f"took effect at {begun}" if is_at_once else f"lasted from {begun} to {ended}"
 
 
 def _make_table(*heads: str) -> Table:

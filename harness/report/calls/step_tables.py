@@ -11,6 +11,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import list_step_times
 from trunkline.harness.report.calls.calls_in_faults import LEAST_S, find_fault_times
 from trunkline.harness.report.tables.row import Row, column
+from trunkline.harness.scenario.settings import Stop
 
 
 class StepRow(Row, table="steps"):
@@ -141,6 +142,24 @@ def describe_fault_time(
             "longer than others of the same name and size without a fault. It was held up "
             f"for {held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
         )
+
+
+def describe_delay(
+    history: History, programs: Iterable[str], sums: pd.DataFrame, stop: Stop
+) -> Iterator[str]:
+    """A sentence on how much longer faults made the run; none if they cost nothing."""
+    times = find_fault_times(history, programs)
+    lost_s, least = times.measure_s(len(sums)), "at least" if times.unknown else "about"
+    if lost_s <= LEAST_PERCENT / 100 * sums["duration_s"].mean():
+        return
+    if stop.exit is None:
+        yield "The run ended by its time, so faults did not make it longer."
+        return
+    yield (
+        f"So without faults the run would have ended {least} {lost_s:.3f} s earlier: what "
+        "they cost a program on average, as programs wait for each other in calls. What a killed "
+        "program computed again, and the time that it was away, come on top."
+    )
 
 
 def describe_before(sums: pd.DataFrame) -> Iterator[str]:

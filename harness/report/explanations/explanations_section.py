@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
@@ -12,7 +12,10 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, describe_losses
+from trunkline.harness.report.explanations.fault_costs import (
+    describe_fault_costs,
+    describe_losses,
+)
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
@@ -20,9 +23,12 @@ SHOWN = 5
 """The most tasks that the page explains."""
 
 
-def explain_lost_time(found: list[Explanation], history: History) -> list[Child]:
+def explain_lost_time(
+    found: list[Explanation], history: History, delay: Iterable[str] = ()
+) -> list[Child]:
     """Say what each fault cost, and explain notable tasks; nothing without any.
 
+    `delay` says how much longer faults made the run.
     Those that failed come first, then those that lost most time.
     """
     costs = [tag("li", keep_together(each)) for each in describe_fault_costs(found, history)]
@@ -38,7 +44,7 @@ def explain_lost_time(found: list[Explanation], history: History) -> list[Child]
     shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]
     explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
     return [
-        *(tag("p", keep_together(each)) for each in describe_losses(found, history)),
+        *(tag("p", keep_together(each)) for each in (*describe_losses(found, history), *delay)),
         tag("ul", costs) if costs else None,
         *([tag("p", *words), *explained] if slow else []),
     ]

@@ -18,6 +18,7 @@ from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
+from trunkline.harness.scenario.settings import Stop
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
@@ -106,6 +107,26 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
         reason = found.wait.reason
         kind = TASKS if " until task " in reason else WAITS if reason else STARTS
         yield kind, found.wait.decide_s
+
+
+def describe_delay(found: Sequence[Explanation], workers: int, stop: Stop) -> Iterator[str]:
+    """How much longer faults made the run, as far as tasks tell; none if they cost nothing.
+
+    `workers` sites do rounds. A task takes the time of its members alone.
+    """
+    lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found) / max(
+        workers, 1
+    )
+    if lost_s < TOLD_S:
+        return
+    how = (
+        f"a member of a task loses what faults cost the task, and this is the mean of "
+        f"{count_of(workers, 'site')}. Rounds that a lost site did not do are not in it"
+    )
+    if stop.tasks is None and stop.rounds is None:
+        yield f"Faults cost a site {lost_s:.3f} s of the run on average: {how}."
+        return
+    yield f"Without faults the run would have ended about {lost_s:.3f} s earlier: {how}."
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:

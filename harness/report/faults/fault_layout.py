@@ -157,11 +157,13 @@ def describe_span(fault: Disturbance, begin_ns: int | None = None) -> str:
     """When a fault acted, in words: `from 3.360 s to 8.360 s`, or `from 3.360 s on`.
 
     If the timeline's clock began at `begin_ns`, after the run's, both clocks are told:
-    `at 3 s (3.360 s to 8.360 s of the run)`.
+    `at 3 s (3.360 s to 8.360 s of the run)`. If that is not known, the times are `of the run`.
     """
     since_ns, until_ns = fault.started.t_ns, fault.end_ns
     since, until = f"{since_ns / 1e9:.3f} s", "" if until_ns is None else f"{until_ns / 1e9:.3f} s"
-    if not begin_ns or since_ns < begin_ns:
+    if begin_ns is None or since_ns < begin_ns:
+        return f"from {since} to {until} of the run" if until else f"from {since} of the run on"
+    if not begin_ns:  # both clocks are the same
         return f"from {since} to {until}" if until else f"from {since} on"
     span = f"{since} to {until} of the run" if until else f"from {since} of the run on"
     return f"at {short((since_ns - begin_ns) / 1e9, TIME_S)} ({span})"

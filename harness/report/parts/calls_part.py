@@ -14,8 +14,10 @@ from trunkline.harness.report.calls.busiest_link import describe_busiest
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.calls.calls_in_faults import describe_calls_in_faults
 from trunkline.harness.report.calls.late_starts import describe_late_start
+from trunkline.harness.report.calls.pace import tell_pace
 from trunkline.harness.report.calls.step_tables import (
     StepRow,
+    describe_delay,
     describe_fault_time,
     describe_means,
     rank_stragglers,
@@ -52,6 +54,15 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             *describe_hangs(data.history, programs),
             *describe_means(data.history, programs, sums),
             *describe_fault_time(data.history, programs, sums),
+            *describe_delay(data.history, programs, sums, data.scenario.stop),
+            *(
+                f"{name.capitalize()}: {text}."
+                for name, text in tell_pace(
+                    steps.to_dict("records"),
+                    found.to_dict("records"),
+                    data.tables["programs"].to_dict("records"),
+                )
+            ),
             *describe_calls_in_faults(data.history, programs, len(sums)),
             *describe_busiest(data.history, data.scenario, sums),
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.faults.fault_layout import describe_span, shorten
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 
 NAMED = 4
 """The most faults that a sentence names."""
@@ -32,7 +33,11 @@ def find(histories: Sequence[History]) -> list[Disturbance]:
 def describe(histories: Sequence[History]) -> str:
     """These faults in a sentence, which begins with a space; empty if there are none."""
     found = find(histories)
-    words = [f"{shorten(each.started.text)}, {describe_span(each)}" for each in found[:NAMED]]
+    begins = {find_timeline_start_ns(history) for history in histories}
+    begin_ns = begins.pop() if len(begins) == 1 else None
+    words = [
+        f"{shorten(each.started.text)}, {describe_span(each, begin_ns)}" for each in found[:NAMED]
+    ]
     left = [f"{count_of(len(found) - NAMED, 'other fault')}"] * (len(found) > NAMED)
     which = "Fault" if len(found) == 1 else "Faults"
     return f" {which} in all: {'; '.join([*words, *left])}." if found else ""

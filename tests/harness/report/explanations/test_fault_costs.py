@@ -16,6 +16,7 @@ from trunkline.harness.report.explanations.explanation import Explanation, Failu
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import (
     MEANING,
+    describe_delay,
     describe_fault_costs,
     describe_losses,
 )
@@ -23,6 +24,7 @@ from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
+from trunkline.harness.scenario.settings import Stop
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -74,13 +76,27 @@ def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_r
     ended = replace(fault, end_ns=6_595_000_000)
     assert describe_span(ended, 595_000_000) == "at 2 s (2.595 s to 6.595 s of the run)"
     assert describe_span(fault, 595_000_000) == "at 2 s (from 2.595 s of the run on)"
-    assert describe_span(ended) == describe_span(ended, 0) == "from 2.595 s to 6.595 s"
+    assert describe_span(ended, 0) == "from 2.595 s to 6.595 s"  # both clocks are the same
+    assert describe_span(ended) == "from 2.595 s to 6.595 s of the run"
 
 
 def test_a_cost_has_both_times_of_the_fault() -> None:
     fault = FaultStarted(500 * 10**6, "runner", 3, "kill", "kill rome", ("rome",))
     (said,) = describe_fault_costs([], History.of([*three_sites.history().events, fault]))
     assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), cost no ")
+
+
+def test_a_run_is_longer_by_what_a_site_lost_on_average() -> None:
+    """The task has three members; of six sites each lost half of its two seconds."""
+    task = three_sites.history().tasks[0]
+    assert len(task.started.group) == 3
+    part = Part("outage", 2.0, "a -> b", fault=0)
+    found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
+    (longer,) = describe_delay(found, 6, Stop(tasks=10))
+    assert longer.startswith("Without faults the run would have ended about 1.000 s earlier: ")
+    (as_long,) = describe_delay(found, 6, Stop(time_s=10.0))
+    assert as_long.startswith("Faults cost a site 1.000 s of the run on average: ")
+    assert list(describe_delay([], 6, Stop(tasks=10))) == []
 
 
 def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:
