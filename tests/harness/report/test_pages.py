@@ -31,6 +31,7 @@ from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.faults import fault_table
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.overlay import overlay_section, site_layout
 from trunkline.harness.report.overlay.link_load import compute_loads
@@ -675,9 +676,9 @@ def test_faults_that_all_runs_have_are_named_above_and_in_the_chart_of_progress(
     cells = Cells("three", ["seed", "trials"], [["1", "1"], ["2", "1"]], ["seed"], 2)
     outputs.compare(folders, tmp_path / "page.html", cells, ["1", "2"])
     text = (tmp_path / "page.html").read_text()
-    assert f"Fault in all: outage oslo rome for 1 s, {describe_span(fault)}." in Page(text).text(
-        "p"
-    )
+    span = describe_span(fault, fault_table.find_timeline_start_ns(histories[0]))
+    assert span == "at 290 ms (0.500 s to 1.501 s of the run)"
+    assert f"Fault in all: outage oslo rome for 1 s, {span}." in Page(text).text("p")
     progress = text.partition("Completed tasks of every run over time")[2].partition("</svg>")[0]
     assert "0: outage oslo rome for 1 s" in progress
     assert progress.count("fill-band") == 1
