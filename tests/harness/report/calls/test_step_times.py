@@ -17,6 +17,7 @@ from trunkline.agents.events.run_events import (
     ProgramStarted,
     RunFinished,
 )
+from trunkline.harness.record import calls
 from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
@@ -383,3 +384,16 @@ def test_a_pause_before_a_call_is_not_computing() -> None:
     assert said.endswith(
         "it took 3.000 s longer from the end of a call to the start of the next one."
     )
+
+
+def test_meetings_of_calls_are_found_once_for_all_tables_and_sentences(monkeypatch) -> None:
+    """With many calls, finding them takes longer than all else."""
+    found = []
+    groups = calls.list_groups
+    monkeypatch.setattr(calls, "list_groups", lambda history: found.append(0) or groups(history))
+    history = History.of(())
+    assert len(list(list_step_times(history, ()))) == 0
+    assert calls.find_meetings(history) is calls.find_meetings(history)
+    assert len(found) == 1
+    calls.find_meetings(History.of(()))
+    assert len(found) == 2  # another history has its own
