@@ -34,9 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"the page of several runs; its folder is created (default: {COMPARISON})",
     )
-    terminal.add_width(
-        parser, "of the figures of one run, in its plots/", "7.16 or more, both columns"
-    )
+    terminal.add_width(parser, "of the figures of one run, in its plots/", "7.16, both columns")
     parser.add_argument(
         "--gif",
         action="store_true",
