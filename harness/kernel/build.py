@@ -40,6 +40,7 @@ PATCHES = tuple(
         "site-time",
         "pages-around",
         "clock-reads",
+        "without-tracing",
     )
 )
 SOURCE = Path("/usr/src/linux-source-6.12.tar.xz")
