@@ -1,4 +1,6 @@
-"""Tries what the embedded kernel does with every process of a guest: trace it as a debugger does.
+"""Tries what the embedded kernel does when it boots: trace a process as a debugger does.
+
+On hosts without Syscall User Dispatch (before Linux 5.11) it does this with every process.
 
 `probes` starts this file as a program of its own. It prints one JSON object: the bytes of extended
 registers that the host gives and takes (`registers`), the bits of the features that a process may
