@@ -21,9 +21,9 @@ INTERRUPTED = 130
 SOLVER, TORCH = "scipy.optimize", "torch"
 NEEDS = {
     SOLVER: re.compile(r"^ +plan: (crew|opr|blink)$", re.MULTILINE),
-    TORCH: re.compile(r"^ +kind: training$", re.MULTILINE),
+    TORCH: re.compile(r"^ +(kind: training$|preload: \[torch)", re.MULTILINE),
 }
-"""What a resolved scenario says whose plan solves linear programs, or whose sites train."""
+"""What a resolved scenario says whose plan solves linear programs, or that imports torch."""
 
 ANY = """
 topology: {builder: full_mesh, sites: 2, rates: 1 Mbit/s, delays: 1 ms}
@@ -103,7 +103,8 @@ def run_programs(home: str, names: list[str], torch: list[str], ended: dict[str,
     """`run_each`, also for those with torch; then send each of `ended` its signal meanwhile."""
     prepare()
     done = run_each(home, names)
-    prepare(["torch.distributed", "torch.nn.parallel"])
+    # DistributedDataParallel imports the last of them, which takes as long as all of torch.
+    prepare(["torch.distributed", "torch.nn.parallel", "torch._dynamo"])
     done |= run_each(home, torch)
     for name, number in ended.items():
         process = multiprocessing.get_context("fork").Process(target=_end, args=(home, name))

@@ -38,7 +38,7 @@ from mininet.topo import Topo
 class MyTopo(Topo):
     def build(self):
         switch = self.addSwitch("s1")
-        self.addLink(self.addHost("h1"), switch, bw=10, delay="25ms", loss=1, max_queue_size=60)
+        self.addLink(self.addHost("h1"), switch, bw=10, delay="25ms", loss=4, max_queue_size=60)
         self.addLink(self.addHost("h2"), switch, params1=dict(bw=5, delay="3ms"),
                      params2=dict(bw=20, delay="4ms", jitter="1ms"))
 """
@@ -112,7 +112,7 @@ NESTED = """
             [
                 ("h1", "s1", "rate", 10.0),
                 ("h1", "s1", "delay", 25.0),
-                ("s1", "h1", "loss", 1.0),
+                ("s1", "h1", "loss", 4.0),
                 ("h1", "s1", "queue", 90_840.0),
                 ("h2", "s1", "rate", 5.0),
                 ("h2", "s1", "delay", 3.0),

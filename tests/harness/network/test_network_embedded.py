@@ -48,6 +48,9 @@ FAST = Topology(
     (Site("a"), Site("b")),
     (Link("a", "b", 200.0, delay_ms=1.0, queue_bytes=500_000), Link("b", "a", 200.0, delay_ms=1.0)),
 )
+SENT = 4000
+"""Datagrams over a link that loses some."""
+
 OTHER = NetworkOptions(offloads=True, mtu=9000, initial_window=4)
 
 
@@ -161,11 +164,11 @@ def counters(network, src, dst):
 
 
 def losses(network):
-    """Which of 10 000 datagrams were lost, and how many the link says it lost."""
+    """Which of SENT datagrams were lost, and how many the link says it lost."""
     network.start()
     try:
-        arrived = {number for number, _ in datagrams(network, "a", "b", 10_000, size=100)}
-        return [sorted(set(range(10_000)) - arrived), network.counters()["a", "b"].losses]
+        arrived = {number for number, _ in datagrams(network, "a", "b", SENT, size=100)}
+        return [sorted(set(range(SENT)) - arrived), network.counters()["a", "b"].losses]
     finally:
         network.stop()
 
@@ -185,7 +188,7 @@ def other_options(network):
 
 
 def memory(build):
-    """TCP's limit, in pages; where 40 MB to send meet it, and where a limit of 8 MB."""
+    """TCP's limit, in pages; where 16 MB to send meet it, and where a limit of 8 MB."""
     limit = Path("/proc/sys/net/ipv4/tcp_mem")
     lifted = limit.read_text()
     short = []
@@ -199,7 +202,7 @@ def memory(build):
         with server, a.inside(), socket.create_connection(server.getsockname()) as client:
             client.setsockopt(socket.SOL_SOCKET, 32, 2**26)  # SO_SNDBUFFORCE
             client.setblocking(False)
-            client.send(bytes(40_000_000))
+            client.send(bytes(16_000_000))
         short.append(network.short_of_memory())
         network.stop()
     limit.write_text(lifted)
@@ -368,7 +371,7 @@ def test_a_link_that_loses_everything_delivers_nothing(found):
 def test_losses_are_as_frequent_as_asked_for_and_counted(found):
     for lost, counted in found["losses"]:
         assert len(lost) == counted
-        assert len(lost) == pytest.approx(100, abs=3 * (10_000 * 0.01 * 0.99) ** 0.5)
+        assert len(lost) == pytest.approx(0.01 * SENT, abs=3 * (SENT * 0.01 * 0.99) ** 0.5)
 
 
 def test_losses_depend_on_the_seed_alone(found):

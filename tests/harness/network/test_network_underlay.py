@@ -24,7 +24,8 @@ from trunkline.topologies.rates.access import AccessLink, add_access_links
 
 PORT = 6100
 LEAVES = tuple(f"n{number}" for number in range(1, 9))
-MEGABYTES = 7.5
+SHARED_MBPS, MEGABYTES = 5.0, 1.875
+"""The link that two transfers share, and the size of each."""
 
 # The last of eight pulls has the uplink to itself, and CUBIC takes up to a second to use it. In six
 # repetitions at 100 Mbit/s, eight pulls of 15 MB took up to 7 percent longer than fair, those of
@@ -50,7 +51,7 @@ DUMBBELL = Topology(
     (
         *both("a", "r", 1000.0, 1.0, 600_000),
         *both("b", "r", 1000.0, 1.0, 600_000),
-        *both("r", "q", 20.0, 10.0, 100_000),
+        *both("r", "q", SHARED_MBPS, 10.0, 25_000),
         *both("q", "c", 1000.0, 1.0, 600_000),
         *both("q", "d", 1000.0, 1.0, 600_000),
         *both("r", "far", 1000.0, 30.0),
@@ -178,7 +179,7 @@ def test_every_site_and_router_reaches_every_other(found):
 
 
 def test_a_packet_takes_the_delays_of_its_path(found):
-    sent_ms = (64 + 42) * 8e-3 * (1 / 1000 + 1 / 20 + 1 / 1000)
+    sent_ms = (64 + 42) * 8e-3 * (1 / 1000 + 1 / SHARED_MBPS + 1 / 1000)
     for _, delay_ns in found["small"]:
         assert delay_ns / 1e6 == pytest.approx(12.0 + sent_ms, abs=0.1)
 

@@ -232,11 +232,9 @@ workload:
 """
 
 
-TIMED = """
-import json, sys
+CALLS = """
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 dist.all_reduce(torch.ones(50_000))
@@ -245,11 +243,14 @@ if rank == 0:
     dist.send(torch.ones(1000), 1)
 else:
     dist.recv(torch.ones(1000), 0)
+"""
+DONE = 'print("done")\n'
+TIMED = f"""{CALLS}
+from torch.nn.parallel import DistributedDataParallel
 model = DistributedDataParallel(torch.nn.Linear(100_000, 1, bias=False))
 for _ in range(2):
     model(torch.ones(1, 100_000)).sum().backward()
-print("done")
-"""
+{DONE}"""
 HUNG = """
 import time
 import torch
@@ -270,9 +271,11 @@ workload:
   preload: [torch.distributed, torch.nn.parallel]
   time_calls: true
 """
-UNLOADED = TIMED_SCENARIO.replace("[python3, timed.py]", "[sh, -c, python3 timed.py]").replace(
+UNLOADED = TIMED_SCENARIO.replace("[python3, timed.py]", "[sh, -c, python3 calls.py]").replace(
     "  preload: [torch.distributed, torch.nn.parallel]\n", ""
 )
+"""To import what DistributedDataParallel needs takes more than half of the time of such a run."""
+
 HUNG_SCENARIO = TIMED_SCENARIO.replace("timed.py", "hung.py") + "stop: {time: 60 s}\n"
 WHOLE = {"gloo": GLOO, "timed": TIMED_SCENARIO, "unloaded": UNLOADED, "hung": HUNG_SCENARIO}
 
@@ -293,6 +296,7 @@ def runs(embedded, tmp_path_factory):
     (home / "no-program").chmod(0o755)
     (home / "mine.py").write_text(PYTHON)
     (home / "timed.py").write_text(TIMED)
+    (home / "calls.py").write_text(CALLS + DONE)
     (home / "hung.py").write_text(HUNG)
     (home / "server.py").write_text(SERVER)
     (home / "beside.py").write_text("VALUE = 5\n")
@@ -546,7 +550,7 @@ def test_calls_are_timed_in_programs_that_do_not_know_it(runs, name):
     ]
     assert [each for each in told if each[0] == "all_reduce"][2:] == [
         ("all_reduce", 400_000, "", "False")
-    ] * 2  # by DistributedDataParallel, in C++
+    ] * (2 if name == "timed" else 0)  # by DistributedDataParallel, in C++
     took_s = [float(each[8]) for each in cells if each[5] == "all_reduce"]
     assert min(took_s) > 0.036  # 20 ms there and back, or nearly, as n1 may be earlier
 

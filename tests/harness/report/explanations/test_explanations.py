@@ -47,7 +47,7 @@ def write(
     model: str = "1 MB",
     compute: str = "50 ms",
     scheme: str = STAR,
-    tasks: int = 6,
+    tasks: int = 4,
 ) -> str:
     texts = {"topology": topology, "model": model, "compute": compute, "scheme": scheme}
     return MESH.format(tasks=tasks, **texts) + more
@@ -154,7 +154,7 @@ CAUSES = {
     ),
     "one slow task of a ring": (LARGE, 1, ("slowdown", "n1 -> n2", 0)),
     "outage": (
-        write("timeline: [{at: 100 ms, do: outage n4 n1 one-way for 1.5 s}]"),
+        write("timeline: [{at: 100 ms, do: outage n4 n1 one-way for 1.5 s}]", tasks=2),
         0,
         ("outage", "n4 -> n1", 0),
     ),
@@ -162,17 +162,23 @@ CAUSES = {
     "outage until a mend": (
         write(
             "timeline: [{at: 100 ms, do: outage n4 n1}, {at: 1.6 s, do: mend n1 n4}]\n"
-            "failover: {heartbeat: 500 ms, timeout: 5 s}"
+            "failover: {heartbeat: 500 ms, timeout: 5 s}",
+            tasks=2,
         ),
         0,
         ("outage", "n4 -> n1", 0),
     ),
-    "stop": (write("timeline: [{at: 200 ms, do: pause n3 for 1 s}]"), 0, ("stop", "n3", 0)),
+    "stop": (
+        write("timeline: [{at: 200 ms, do: pause n3 for 1 s}]", tasks=6),
+        0,
+        ("stop", "n3", 0),
+    ),
     "repair": (
         write(
             "timeline: [{at: 100 ms, do: outage n2 n3 for 3 s}]\n"
             "failover: {heartbeat: 100 ms, timeout: 500 ms}",
             scheme=RING,
+            tasks=2,
         ),
         0,
         ("repair", None, 0),
@@ -182,6 +188,7 @@ CAUSES = {
             "timeline: [{at: 100 ms, do: setlink n4 n1 rate=1Mbit/s for 9 s},"
             " {at: 8.5 s, do: kill n3 for 1 s}]",
             scheme=RING,
+            tasks=2,
         ),
         0,
         ("slowdown", "n4 -> n1", 0),
@@ -325,10 +332,11 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert sum(first["faults_s"].values()) == pytest.approx(min(first["main_s"], first["lost_s"]))
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    sites, lost, fault, most, *_ = said.splitlines()
+    sites, lost, earlier, fault, most, *_ = said.splitlines()
     assert sites.startswith("On average, a site computed for ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
+    assert earlier.startswith("Without faults the run would have ended about 1.0")
     assert fault.startswith("Fault 0 (")
     assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."
     lost = f"{first['faults_s']['0']:.3f} s"
