@@ -76,7 +76,11 @@ FIGURES: Mapping[str, Figure] = {
     "12": Figure(
         "the slower the links, the larger is the gain of R2SP over BSP; here, the larger the model",
         "paper/r2sp/cluster.yaml",
-        ("scheme.name=ps-bsp,r2sp", "scheme.chunk=12500 B", "workload.model=60 kB,250 kB,500 kB,1 MB"),
+        (
+            "scheme.name=ps-bsp,r2sp",
+            "scheme.chunk=12500 B",
+            "workload.model=60 kB,250 kB,500 kB,1 MB",
+        ),
         "rounds",
     ),
     "13": Figure(
