@@ -48,6 +48,7 @@ def test_racks_that_help_each_other_beat_the_bound_of_those_that_do_not_on_a_sha
     assert compute_forward_end(PAIR, helped, cluster) == 1.5
     assert find_optimum(PAIR, cluster, across=True)[0] == 1.5
     assert find_optimum(PAIR, cluster)[0] == 2.0
+    assert find_optimum(PAIR, cluster, in_order=False)[0] == 2.0  # of one base
     assert baselines.compute_bound(PAIR, cluster, across=True) == 1.0
 
 
