@@ -79,7 +79,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=60, metavar="N")
     parser.add_argument("--any-order", action="store_true", help="also without an order of bases")
     arguments = parser.parse_args()
-    rows, titles = [], TITLES
+    rows: list[list[str]] = []
+    titles: tuple[str, ...] = TITLES
     for name, across in (("one rack", False), ("two racks of one, shared uplink", True)):
         seeds = range(arguments.cases)
         found = [compare(make_case(seed, across=across), across=across) for seed in seeds]
