@@ -1,13 +1,16 @@
 """The fastest hand-out of whole branches, by trying all of them; for small cases only (pure).
 
-OOS (`baselines.compute_bound`) is a bound. This is the optimum: no other hand-out of the model of
-`step.py` that sends one branch in each message ends earlier.
+OOS (`baselines.compute_bound`) is a bound. This is the optimum of the model of `step.py`: no other
+hand-out ends earlier that sends one branch in each message, and brings each worker the branches of
+a base before those of the next one, as the paper's program does (constraint 11). Without that order
+(`in_order`), some hand-outs are faster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from trunkline.agents.distribution import owl
 from trunkline.agents.distribution.grouping import group_evenly
@@ -22,12 +25,13 @@ ROUNDING_S = 1e-12
 
 
 def find_optimum(
-    model: LayeredModel, cluster: Cluster, *, across: bool = False
+    model: LayeredModel, cluster: Cluster, *, across: bool = False, in_order: bool = True
 ) -> tuple[float, Handout]:
     """When the last worker ends its forward computation, in seconds, and the hand-out.
 
     It is of one rack, whose workers receive from the server and from each other. With `across`, it
-    is of the workers of all racks, which help each other.
+    is of the workers of all racks, which help each other. Workers receive bases `in_order`, or in
+    any order.
 
     Raises:
         ValueError: the case is too large.
@@ -36,7 +40,7 @@ def find_optimum(
     if workers * len(model.branches) > MOST_TRANSFERS:
         text = f"{workers} workers, {len(model.branches)} branches"
         raise ValueError(f"{text}: expected {MOST_TRANSFERS} transfers or fewer")
-    search = _Search(model, cluster, workers, across and cluster.racks > 1)
+    search = _Search(model, cluster, workers, across and cluster.racks > 1, in_order)
     search.begin_with_owl()
     search.extend(_State({SERVER: dict.fromkeys(range(len(model.branches)), 0.0)}, {}), 0.0, ())
     return search.best_s, Handout(workers, search.best)
@@ -68,6 +72,7 @@ class _Search:
     cluster: Cluster
     workers: int
     across: bool
+    in_order: bool
     best_s: float = float("inf")
     best: tuple[Transfer, ...] = ()
     seen: dict[object, list[tuple[float, ...]]] = field(default_factory=dict)
@@ -103,7 +108,7 @@ class _Search:
             self.extend(state.send(transfer, start_s, ends_s), start_s, (*done, transfer))
 
     def _list_next(self, state: _State) -> Iterator[Transfer]:
-        """All transfers that bring a worker a branch of the first base that it lacks.
+        """All transfers that bring a worker a branch that it lacks, `in_order` of the first base.
 
         Of workers without any branch, which are alike, one is enough; so it is of racks.
         """
@@ -118,11 +123,9 @@ class _Search:
             ):
                 continue
             held = state.arrived_s.get(target, {})
-            missing = next(
-                (left for of in self.model.numbers if (left := [b for b in of if b not in held])),
-                [],
-            )
-            for branch in missing:
+            lacking = ([b for b in of if b not in held] for of in self.model.numbers)
+            left = [branches for branches in lacking if branches]
+            for branch in chain.from_iterable(left[:1] if self.in_order else left):
                 for source, has in state.arrived_s.items():
                     if branch in has and source != target:
                         yield Transfer(source, target, (branch,))

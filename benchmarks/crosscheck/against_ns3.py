@@ -5,8 +5,9 @@
         --tcp ns3 --attribute ns3::TcpCubic::HyStart=false
 
 It prints the time of each task in seconds. `ns3_description.py` says what is simulated. Senders of
-TCP are like those of Linux (`ns3_linux_tcp.h`), or those of ns-3 with `--tcp ns3`. It needs
-Debian's libns3-dev and g++; `ns3_flows.cc` is compiled once.
+TCP are like those of Linux (`ns3_linux_tcp.h`), or with `--tcp ns3` those of ns-3, of which one
+rule is repaired (`ns3_own_tcp.h`). It needs Debian's libns3-dev and g++; `ns3_flows.cc` is compiled
+once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 
 SOURCE = Path(__file__).with_name("ns3_flows.cc")
-TCP_SOURCE = SOURCE.with_name("ns3_linux_tcp.h")
+TCP_SOURCES = SOURCE.with_name("ns3_linux_tcp.h"), SOURCE.with_name("ns3_own_tcp.h")
 HEADER = Path("/usr/include/ns3/core-module.h")
 LIBRARIES = [f"-lns3-{name}" for name in ("core", "network", "internet", "point-to-point")]
 LIMIT_S = 900.0
@@ -71,7 +72,8 @@ def build(cache: Path) -> Path:
 
 def hash_source() -> str:
     """A name for what the simulator is made of."""
-    return hashlib.sha256(SOURCE.read_bytes() + TCP_SOURCE.read_bytes()).hexdigest()[:12]
+    sources = (path.read_bytes() for path in (SOURCE, *TCP_SOURCES))
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:12]
 
 
 def simulate(

@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import against_kernel
-from crosscheck import FOLDER, KERNEL, OURS, ROOT, Case, read_cases, seeds_of
+from crosscheck_results import FOLDER, KERNEL, OURS, ROOT, Case, read_cases, seeds_of
+from crosscheck_tables import Difference, make_difference
 
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.loading import load
@@ -90,16 +91,30 @@ def _keep(run: Path, path: Path) -> None:
     sys.stderr.write(f"{path.parent.name} {path.stem}: {reading}\n")
 
 
+def _read_pairs(case: Case, folder: Path) -> list[list[Reading]]:
+    """What both kernels measured, of each seed that both have measured."""
+    paths = [
+        [_path(folder, case, n, side) for side in (OURS, KERNEL)] for n in seeds_of(case, KERNEL)
+    ]
+    return [
+        [Reading(**json.loads(path.read_text())) for path in pair]
+        for pair in paths
+        if all(path.exists() for path in pair)
+    ]
+
+
+def list_goodputs() -> Iterator[Difference]:
+    """How goodputs differ, for a table with the differences of tasks."""
+    for case in read_cases(CASES.read_text(), CASES.parent):
+        if pairs := _read_pairs(case, FOLDER / "iperf3"):
+            values = [(ours.mbps, theirs.mbps) for ours, theirs in pairs]
+            yield make_difference(case, KERNEL, "goodput, Mbit/s", values, "")
+
+
 def draw(cases: Sequence[Case], folder: Path) -> Iterator[list[str]]:
     """The rows of the table: means of the seeds, and the mean of their differences."""
     for case in cases:
-        sides, seeds = (OURS, KERNEL), seeds_of(case, KERNEL)
-        paths = [[_path(folder, case, n, side) for side in sides] for n in seeds]
-        pairs = [
-            [Reading(**json.loads(path.read_text())) for path in pair]
-            for pair in paths
-            if all(path.exists() for path in pair)
-        ]
+        pairs = _read_pairs(case, folder)
         for what, value in QUANTITIES.items() if pairs else ():
             ours, theirs = ([value(each) for each in side] for side in zip(*pairs, strict=True))
             means = [statistics.fmean(each) for each in (ours, theirs)]

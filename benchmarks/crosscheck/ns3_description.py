@@ -73,7 +73,14 @@ HELLO_BYTES, GREETING_BYTES, READY_BYTES = 66 + 249, 66 + 127, 66 + 207
 """An acknowledgement, and then the first message of a site that calls, the controller's answer, or
 the message that a site is ready."""
 
-UNKNOWN = ("jitter_ms", "reorder_percent", "duplicate_percent", "corrupt_percent")
+UNKNOWN = {
+    "jitter_ms": "jitter",
+    "reorder_percent": "reordering",
+    "duplicate_percent": "duplicates",
+    "corrupt_percent": "corruption",
+}
+"""What links may have that ns-3's have not here."""
+
 STOP_S = 3600
 
 
@@ -313,8 +320,11 @@ def list_losses(seed: int, percent: float, count: int) -> Iterator[int]:
 
 
 def _refuse_impairments(link: Link) -> None:
-    if link.has_bursts or any(getattr(link, name) for name in UNKNOWN):
-        raise CannotDescribeError(f"link {link.src} -> {link.dst}: expected independent losses")
+    found = [what for name, what in UNKNOWN.items() if getattr(link, name)]
+    found += ["losses in bursts"] * link.has_bursts
+    if found:
+        text = f"link {link.src} -> {link.dst}: {', '.join(found)}: has no words"
+        raise CannotDescribeError(f"{text}; expected rates, delays, queues and independent losses")
 
 
 def _describe_task(made: Description, started: TaskStarted, task: Task, gap_s: float) -> None:

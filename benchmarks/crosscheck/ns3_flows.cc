@@ -3,7 +3,8 @@
 // The description on the standard input has a line for each thing. Nodes, connections, messages and
 // moments are numbers from 0 on, each in its own order; a message or a moment is a *step*.
 //
-//   sockets ns3|linux                 whose senders the next connections have (see ns3_linux_tcp.h)
+//   sockets ns3|linux                 whose senders the next connections have (see ns3_own_tcp.h and
+//                                     ns3_linux_tcp.h)
 //   set ATTRIBUTE VALUE               an attribute of ns-3, such as ns3::TcpSocket::InitialCwnd 10
 //   node NAME                         the next node
 //   link A B  DELAY_NS RATE QUEUE  DELAY_NS RATE QUEUE
@@ -25,6 +26,7 @@
 // OVERFLOWS LOSSES` for each direction of a link.
 
 #include "ns3_linux_tcp.h"
+#include "ns3_own_tcp.h"
 
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
@@ -57,7 +59,8 @@ struct Way
   bool IsSending () const
   {
     auto linux = DynamicCast<SocketOfLinux> (socket);
-    return !writes.empty () || (linux && linux->HasUnsent ());
+    auto own = DynamicCast<SocketOfNs3> (socket);
+    return !writes.empty () || (linux && linux->HasUnsent ()) || (own && own->HasUnsent ());
   }
 
   void Write (uint64_t bytes)
@@ -335,11 +338,11 @@ Attach (int number, int back, Ptr<Socket> socket)
 Ptr<Socket>
 MakeSocket (Ptr<Node> node)
 {
-  if (!g_linux)
-    return Socket::CreateSocket (node, TcpSocketFactory::GetTypeId ());
-  TypeIdValue control;
+  TypeIdValue control, recovery;
   node->GetObject<TcpL4Protocol> ()->GetAttribute ("SocketType", control);
-  return SocketOfLinux::Make (node, control.Get ());
+  node->GetObject<TcpL4Protocol> ()->GetAttribute ("RecoveryType", recovery);
+  return g_linux ? SocketOfLinux::Make (node, control.Get ())
+                 : SocketOfNs3::Make (node, control.Get (), recovery.Get ());
 }
 
 void

@@ -51,6 +51,16 @@ def test_racks_that_help_each_other_beat_the_bound_of_those_that_do_not_on_a_sha
     assert baselines.compute_bound(PAIR, cluster, across=True) == 1.0
 
 
+def test_a_hand_out_that_does_not_keep_the_order_of_bases_may_be_faster():
+    """A large last branch that is sent first leaves time for the workers to pass it on."""
+    sizes = (85_496, 0.0369), (54_452, 0.0029), (759_548, 0.0151)
+    bases = (Base(str(n), (Branch("b", size, s, 0),)) for n, (size, s) in enumerate(sizes))
+    model, cluster = LayeredModel(tuple(bases)), Cluster(1, 2, 99.4, 49.7)
+    in_order_s, _ = find_optimum(model, cluster)
+    any_order_s, _ = find_optimum(model, cluster, in_order=False)
+    assert (in_order_s, any_order_s) == pytest.approx((0.221, 0.198), abs=0.001)
+
+
 def test_between_racks_a_transfer_takes_the_rate_between_racks_and_within_them_that_within():
     """Equation (7): 1 s from the server to rack 0, 1 s to rack 1, and 0.25 s in each."""
     model = LayeredModel((Base("x", (Branch("a", 1_250_000, 0, 0),)),))

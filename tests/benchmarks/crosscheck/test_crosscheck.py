@@ -4,25 +4,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import crosscheck
+import crosscheck_results
 import pytest
-from crosscheck import (
+from crosscheck_results import (
     HALF_SPEED,
     KERNEL,
     NS3,
     OURS,
+    OWN_TCP,
     UNPACED,
     Case,
     Result,
     Store,
-    compare,
-    count_versions,
-    draw,
-    draw_losses,
+    hash_code,
     list_missing,
     read_all,
     read_cases,
     seeds_of,
 )
+from crosscheck_tables import compare, count_versions, draw, draw_losses, draw_versions
 from ns3_description import describe
 
 from trunkline.harness.record.history import History
@@ -39,19 +39,19 @@ def make(*tasks_s: float) -> Result:
 def test_a_line_is_a_scenario_with_changes():
     text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
     changes = ("topology.rates=20 Mbit/s", "seed=1")
-    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, KERNEL), changes)
+    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, OWN_TCP, KERNEL), changes)
     assert read_cases(text, Path("f")) == [expected]
 
 
 def test_a_case_can_have_fewer_seeds_on_the_slow_kernel():
     (case,) = read_cases("fast pair.yaml 3/1 both\n", Path("f"))
-    found = [[*seeds_of(case, side)] for side in (NS3, UNPACED, KERNEL, OURS)]
-    assert found == [[1, 2, 3], [1, 2, 3], [1], [1]]
+    found = [[*seeds_of(case, side)] for side in (NS3, OWN_TCP, UNPACED, KERNEL, OURS)]
+    assert found == [[1, 2, 3], [1, 2, 3], [1, 2, 3], [1], [1]]
 
 
 def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
     (case,) = read_cases("fast pair.yaml 3/2 speeds\n", Path("f"))
-    assert case.sides == (NS3, KERNEL, HALF_SPEED)
+    assert case.sides == (NS3, OWN_TCP, KERNEL, HALF_SPEED)
     assert [*seeds_of(case, HALF_SPEED)] == [1, 2]
 
 
@@ -73,14 +73,35 @@ def test_a_wrong_argument_is_refused(words, why, monkeypatch, capsys):
 def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path):
     Store(tmp_path, "0.1 old").write(PAIR, 1, KERNEL, make(2.0))
     new = Store(tmp_path, "0.1 new")
-    assert new.read(PAIR, 1, KERNEL) == replace(make(2.0), version="0.1 old")
+    code = hash_code(KERNEL)
+    assert new.read(PAIR, 1, KERNEL) == replace(make(2.0), version="0.1 old", code=code)
     results = (result for *_, result in read_all([PAIR], new, [KERNEL, OURS]))
-    assert count_versions(results) == {"0.1 old": 1}
-    strict = replace(new, is_strict=True)
+    assert count_versions(results) == {("0.1 old", code): 1}
+    assert draw_versions([PAIR], new, [KERNEL])[1] == [["kernel", "1", "old", "", "yes"]]
+    strict = replace(new, reads="version")
     assert [*list_missing([PAIR], new, [KERNEL])] == []
     assert [*list_missing([PAIR], strict, [KERNEL])] == [(PAIR, 1, KERNEL)]
     strict.write(PAIR, 1, KERNEL, make(2.0))
     assert [*list_missing([PAIR], strict, [KERNEL])] == []
+
+
+def test_what_other_code_made_is_measured_again_and_shown_until_then(tmp_path, monkeypatch):
+    store, careful = Store(tmp_path), Store(tmp_path, reads="code")
+    store.write(PAIR, 1, OURS, make(2.0))
+    assert [*list_missing([PAIR], careful, [OURS])] == []
+    monkeypatch.setattr(crosscheck_results, "hash_code", lambda side: "other")
+    assert [*list_missing([PAIR], careful, [OURS])] == [(PAIR, 1, OURS)]
+    assert [*list_missing([PAIR], store, [OURS])] == []
+
+
+def test_comments_and_docstrings_are_no_code(tmp_path):
+    texts = 'def f():\n    """What it does."""\n    return 1\n', "def f():  # why\n  return 1", "x"
+    files = [tmp_path / f"{number}.py" for number in range(3)]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    first, second, third = map(crosscheck_results._strip, files)
+    assert first == second != third
+    assert hash_code(OURS) != hash_code(KERNEL) != hash_code(NS3)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +133,7 @@ def test_all_cases_can_be_run_and_described():
 def test_a_result_of_another_scenario_does_not_count(tmp_path):
     store = Store(tmp_path)
     store.write(PAIR, 1, OURS, make(2.0, 1.0))
-    assert store.read(PAIR, 1, OURS) == make(2.0, 1.0)
+    assert store.read(PAIR, 1, OURS) == replace(make(2.0, 1.0), code=hash_code(OURS))
     other = Case("pair", PAIR.file, 1, 1, (NS3,), ("topology.rates=30 Mbit/s",))
     assert store.read(other, 1, OURS) is None
 
@@ -149,7 +170,7 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
         store.write(case, 1, NS3, make(1.0 + number / 100))
     found = [*compare(cases, store, (NS3,))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
-    summary = ["first task", "20", "10.5", "19.0", "20.0", "10.5", "19.0", "20.0"]
+    summary = ["first task", "20", *["10.5", "19.0", "20.0"] * 2, "19.0", "20.0"]
     rows = draw("summary", found)[1]
     assert (rows[0], rows[2]) == (["ns-3", *summary], ["both", *summary])
 
@@ -158,7 +179,7 @@ def test_a_failed_run_is_not_compared_and_an_unknown_one_is_marked(tmp_path):
     store = Store(tmp_path)
     twice = replace(PAIR, seeds=2)
     for seed, verdict in ((1, "unknown"), (2, "fail")):
-        store.write(twice, seed, crosscheck.UNPACED, make(2.0, 1.0))
+        store.write(twice, seed, UNPACED, make(2.0, 1.0))
         store.write(twice, seed, NS3, replace(make(2.2, 1.0), verdict=verdict))
     first, _ = compare([twice], store, (NS3,))
     assert (first.other, len(first.singles)) == ("2.200 (unknown)", 1)
@@ -175,15 +196,18 @@ def test_what_is_wrong_with_cases_is_said_before_anything_is_measured(tmp_path):
     for line in ("a pair.yaml 0 ns3", "a pair.yaml one ns3", "a pair.yaml 1 ns3 'x", "a pair.yaml"):
         with pytest.raises(ValueError, match=r"a pair\.yaml"):
             read_cases(line, tmp_path)
-    assert [*crosscheck.list_missing([good], Store(tmp_path), (NS3,))] == [(good, 1, NS3)]
+    assert [*list_missing([good], Store(tmp_path), (NS3,))] == [(good, 1, NS3)]
 
 
-def test_lost_packets_are_shares_of_all_that_were_sent(tmp_path):
+def test_lost_packets_are_shown_beside_those_of_the_other_kernel(tmp_path):
     store = Store(tmp_path)
     case = Case("lossy", PAIR.file, 1, 1, (KERNEL,), ("topology.loss=1 %",))
     store.write(case, 1, OURS, Result("pass", (2.0,), packets=990, drops=10))
-    store.write(case, 1, KERNEL, Result("pass", (2.0,), packets=490, drops=10))
-    assert draw_losses([PAIR, case], store)[1] == [["`lossy`", "1", "1.00", "2.00"]]
+    store.write(case, 1, KERNEL, Result("pass", (2.0,), packets=990, drops=12))
+    store.write(PAIR, 1, OURS, make(2.0))
+    store.write(PAIR, 1, KERNEL, make(2.0))  # nothing is lost
+    row = ["`lossy`", "1", "1000", "10", "12", "+2", "10"]
+    assert draw_losses([PAIR, case], store)[1] == [row]
 
 
 def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
@@ -196,8 +220,8 @@ def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
 
 def test_moving_times_leave_out_what_processors_take():
     history = History.of(predict_events(PAIR.load(1, OURS)))
-    moving = crosscheck.read_history(history, "pass", moving=True)
-    whole = crosscheck.read_history(history, "pass", moving=False)
+    moving = crosscheck_results.read_history(history, "pass", moving=True)
+    whole = crosscheck_results.read_history(history, "pass", moving=False)
     # n1, the controller's site, sends at once, and n2 when the message is there, after 10 ms.
     differences = [a - b for a, b in zip(whole.tasks_s, moving.tasks_s, strict=True)]
     assert differences[:2] == pytest.approx([0.0, 0.010], abs=1e-6)

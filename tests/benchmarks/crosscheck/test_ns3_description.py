@@ -107,7 +107,7 @@ def test_senders_are_like_those_of_linux_or_those_of_ns3():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("topology.jitter=1 ms", "n1 -> n2: expected independent losses"),
+        ("topology.jitter=1 ms", "n1 -> n2: jitter: has no words; expected"),
         ("timeline=[{at: 1 s, do: kill n1}]", "expected an outage"),
         ("background=[{src: n1, dst: n2, rate: 4 Mbit/s, kind: tcp}]", "expected constant"),
     ],

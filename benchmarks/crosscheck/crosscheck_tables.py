@@ -1,0 +1,181 @@
+"""The tables of the cross-checks (pure, but for what is read from the store)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from crosscheck_results import (
+    BASELINES,
+    KERNEL,
+    NS3,
+    OURS,
+    OWN_TCP,
+    ROOT,
+    Case,
+    Result,
+    Store,
+    hash_code,
+    read_all,
+)
+
+from trunkline.harness.study.comparison import confidence_interval
+
+WORST = 12
+COMPARED = NS3, OWN_TCP, KERNEL
+"""The sides of the summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A case on another side beside Trunkline: both means, and the difference in percent.
+
+    `singles` are the differences of its seeds. Their mean is `percent`, in which seeds that differ
+    in opposite directions cancel out. The mean of their sizes is `size`.
+    """
+
+    case: Case
+    side: str
+    what: str
+    ours: str
+    other: str
+    percent: float
+    half: float
+    singles: tuple[float, ...]
+
+    @property
+    def size(self) -> float:
+        """The mean size of the seeds' differences."""
+        return statistics.fmean(map(abs, self.singles))
+
+    def write(self) -> list[str]:
+        """A row of a table."""
+        text = f"{self.percent:+.1f}" + (f" ± {self.half:.1f}" if self.half >= 0.05 else "")
+        return [f"`{self.case.name}`", self.side, self.what, self.ours, self.other, text]
+
+
+QUANTITIES: Mapping[str, Callable[[Result], float]] = {
+    "first task": lambda result: result.cold_s,
+    "later tasks": lambda result: result.warm_s,
+}
+
+
+def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
+    """Compare all that both sides have measured, seed by seed."""
+    for case in cases:
+        for side in (each for each in sides if each in case.sides):
+            ours, others = store.results(case, BASELINES[side]), store.results(case, side)
+            if pairs := [(ours[seed], others[seed]) for seed in ours if seed in others]:
+                count = min(len(each.tasks_s) for pair in pairs for each in pair)
+                firsts = [(first.first(count), second.first(count)) for first, second in pairs]
+                doubt = "" if all(each.verdict == "pass" for _, each in pairs) else " (unknown)"
+                for what, value in QUANTITIES.items():
+                    values = [(value(first), value(second)) for first, second in firsts]
+                    yield make_difference(case, side, what, values, doubt)
+
+
+def make_difference(
+    case: Case, side: str, what: str, values: Sequence[tuple[float, float]], doubt: str
+) -> Difference:
+    """The difference of what seeds have, Trunkline first; `doubt` follows the other's mean."""
+    singles = tuple(100 * (other / ours - 1) for ours, other in values)
+    percents = confidence_interval(singles)
+    half = 0.0 if math.isnan(percents.high) else percents.high - percents.mean
+    mine, theirs = (f"{statistics.fmean(each):.3f}" for each in zip(*values, strict=True))
+    return Difference(case, side, what, mine, theirs + doubt, percents.mean, half, singles)
+
+
+TITLES = ("case", "side", "what", "Trunkline, s", "the other, s", "difference, %")
+
+
+def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[list[str]]]:
+    """The titles and the rows of a table."""
+    if name == "summary":
+        titles = (
+            "side", "what", "cases",
+            "mean differences: median, %", "95th percentile, %", "largest, %",
+            "mean sizes: median, %", "95th percentile, %", "largest, %",
+            "single seeds: 95th percentile, %", "largest, %",
+        )  # fmt: skip
+        groups: dict[tuple[str, str], list[Difference]] = {}
+        for name, sides in {**{x: (x,) for x in COMPARED}, "both": (NS3, KERNEL)}.items():
+            for each in found:
+                if each.side in sides:
+                    groups.setdefault((name, each.what), []).append(each)
+        return titles, [[*key, *_summarize(those)] for key, those in groups.items()]
+    if name == "worst":
+        chosen = sorted(found, key=lambda each: -each.size)[:WORST]
+        columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
+        return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
+    return TITLES, [each.write() for each in found if each.side == name]
+
+
+def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:
+    """The packets that were lost on Debian's kernel and beside it, in the same tasks.
+
+    `at random` is the share that links lose, of all packets on Trunkline's; the rest did not fit.
+    """
+    rows = []
+    for case in (each for each in cases if KERNEL in each.sides):
+        ours, others = store.results(case, OURS), store.results(case, KERNEL)
+        seeds = [seed for seed in ours if seed in others]
+        if not any(side[seed].drops for side in (ours, others) for seed in seeds):
+            continue
+        means = [statistics.fmean(x[seed].drops for seed in seeds) for x in (ours, others)]
+        found = confidence_interval([others[seed].drops - ours[seed].drops for seed in seeds])
+        half = "" if math.isnan(found.high) else f" ± {found.high - found.mean:.0f}"
+        percent = max(link.loss_percent for link in case.load(1, OURS).topology.links)
+        sent = statistics.fmean(ours[seed].packets + ours[seed].drops for seed in seeds)
+        texts = f"{sent:.0f}", *(f"{mean:.0f}" for mean in means), f"{found.mean:+.0f}{half}"
+        at_random = f"{sent * percent / 100:.0f}"
+        rows.append([f"`{case.name}`", str(len(seeds)), *texts, at_random])
+    titles = "case", "seeds", "packets", "lost in Trunkline", "on Debian's kernel", "difference"
+    return (*titles, "at random"), rows
+
+
+def draw_versions(
+    cases: Iterable[Case], store: Store, sides: Iterable[str]
+) -> tuple[Sequence[str], list[list[str]]]:
+    """How many results of each side which version has made, the oldest first."""
+    rows = []
+    for side in sides:
+        results = [x for *_, x in read_all(cases, store, (side,)) if x]
+        for (version, code), count in count_versions(results).items():
+            commit = version.rpartition(" ")[2]
+            shown = f"{commit[:9]}{'-dirty' * commit.endswith('-dirty')}" if commit else "not kept"
+            is_present = "yes" if code == hash_code(side) else "no"
+            rows.append([side, str(count), shown, _date(commit), is_present])
+    rows.sort(key=lambda row: row[3])
+    return ("side", "results", "commit", "of", "the present code"), rows
+
+
+def count_versions(results: Iterable[Result | None]) -> Mapping[tuple[str, str], int]:
+    """How many results each version and code of Trunkline made."""
+    return Counter((result.version, result.code) for result in results if result is not None)
+
+
+def _date(commit: str) -> str:
+    """When a commit was made; nothing if that is not known."""
+    name = commit.removesuffix("-dirty")
+    command = ["git", "log", "-1", "--date=format:%Y-%m-%d %H:%M", "--format=%cd", name, "--"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if name else ""
+
+
+def _summarize(found: Sequence[Difference]) -> list[str]:
+    means = [abs(each.percent) for each in found]
+    sizes = [each.size for each in found]
+    singles = [abs(percent) for each in found for percent in each.singles]
+    numbers = *_rank(means), max(means), *_rank(sizes), max(sizes), _rank(singles)[1], max(singles)
+    return [str(len(means)), *(f"{each:.1f}" for each in numbers)]
+
+
+def _rank(values: Sequence[float]) -> tuple[float, float]:
+    """The median and the 95th percentile."""
+    ranked = sorted(values)
+    high = ranked[min(len(ranked) - 1, math.ceil(0.95 * len(ranked)) - 1)]
+    return statistics.median(ranked), high
