@@ -54,7 +54,7 @@ machines: system kernel $(DEVELOPMENT) ## boot the guest on emulated processors,
 	.venv/bin/python -m pytest -m machines $(if $(ONLY),-k $(ONLY))
 
 .PHONY: crosscheck
-crosscheck: system kernel $(DEVELOPMENT) ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour
+crosscheck: system kernel $(DEVELOPMENT) ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour or more
 	@distribution/system.sh g++ libns3-dev qemu-system-x86 busybox-static cpio kmod
 	.venv/bin/python benchmarks/crosscheck/crosscheck.py
 	.venv/bin/python benchmarks/crosscheck/iperf_meter.py
