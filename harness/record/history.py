@@ -38,6 +38,7 @@ from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
     TaskFinished,
+    TaskHalted,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
@@ -200,6 +201,28 @@ class Task(EventsByKind):
             "unfinished": (),
         }
         return max((event.t_ns for event in ends[self.outcome]), default=None)
+
+    @cached_property
+    def until_end(self) -> Task:
+        """A completed task without the repairs that did not concern its last member to finish.
+
+        A member that has finished has the result. So later halts and plans, and those that are for
+        others alone, did not delay `end_ns`. A task that was not completed stays as it is.
+        """
+        if self.outcome != "completed" or not self.all(TaskFinished):
+            return self
+        last = max(self.all(TaskFinished), key=lambda event: event.t_ns)
+        planned_ns = max(
+            event.t_ns if last.site in self.plan_of(event).receivers else 0
+            for event in (self.started, *self.all(TaskReplanned))
+            if event.t_ns <= last.t_ns
+        )
+        until_ns = {TaskHalted: planned_ns, TaskReplanned: planned_ns, TaskRearranged: last.t_ns}
+        by_kind = {
+            kind: [event for event in events if event.t_ns <= until_ns.get(kind, event.t_ns)]
+            for kind, events in self._by_kind.items()
+        }
+        return replace(self, _by_kind=_freeze(by_kind))
 
     @property
     def duration_s(self) -> float | None:

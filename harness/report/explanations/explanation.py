@@ -226,13 +226,14 @@ def explain(
 ) -> Explanation:
     """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
     assert task.duration_s is not None
+    whole, task = task, task.until_end
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
     is_repaired = bool(steps) and steps[0].kind == "repair"
     if is_repaired:
         steps, parts = divide_repaired(run, task, steps, expected_s)
     else:
         parts = merge_parts(part for step in steps for part in run.divide(task, step))
-    failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
+    failures, is_abandoned = tuple(_list_failures(run, whole)), bool(task.all(TaskAbandoned))
     planned_s = expected_s
     if is_abandoned:
         parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
@@ -243,7 +244,7 @@ def explain(
         detour = None
     wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
-        task,
+        whole,
         task.duration_s,
         expected_s,
         steps,
