@@ -212,11 +212,10 @@ class Task(EventsByKind):
         if self.outcome != "completed" or not self.all(TaskFinished):
             return self
         last = max(self.all(TaskFinished), key=lambda event: event.t_ns)
-        planned_ns = max(
-            event.t_ns if last.site in self.plan_of(event).receivers else 0
-            for event in (self.started, *self.all(TaskReplanned))
-            if event.t_ns <= last.t_ns
-        )
+        replans = (e for e in self.all(TaskReplanned) if e.t_ns <= last.t_ns)
+        own = (event.t_ns for event in replans if last.site in self.plan_of(event).receivers)
+        planned_ns = max(own, default=0)
+        until_ns: dict[type[Event], int]
         until_ns = {TaskHalted: planned_ns, TaskReplanned: planned_ns, TaskRearranged: last.t_ns}
         by_kind = {
             kind: [event for event in events if event.t_ns <= until_ns.get(kind, event.t_ns)]
