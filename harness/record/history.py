@@ -216,7 +216,7 @@ class Task(EventsByKind):
         own = (event.t_ns for event in replans if last.site in self.plan_of(event).receivers)
         planned_ns = max(own, default=0)
         until_ns: dict[type[Event], int]
-        until_ns = {TaskHalted: planned_ns, TaskReplanned: planned_ns, TaskRearranged: last.t_ns}
+        until_ns = {TaskHalted: last.t_ns, TaskReplanned: planned_ns, TaskRearranged: last.t_ns}
         by_kind = {
             kind: [event for event in events if event.t_ns <= until_ns.get(kind, event.t_ns)]
             for kind, events in self._by_kind.items()
