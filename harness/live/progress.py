@@ -287,8 +287,8 @@ def _describe_steps(rows: Sequence[Mapping[str, str]], is_unknown: bool) -> str:
     sites = len({row["site"] for row in rows})
     programs = {row["program"] for row in rows}
     names = {"computing_s": "computing", "waiting_s": "waiting for the last",
-             "moving_s": "moving bytes or held up by faults" if is_unknown else "moving bytes",
-             "held_s": "held up by faults",
+             "moving_s": "moving bytes or perhaps held up" if is_unknown else "moving bytes",
+             "held_s": "surely held up by faults" if is_unknown else "held up by faults",
              "stopped_s": "stopped", "rest_s": "the rest"}  # fmt: skip
     means_s = {column: sum(_numbers(rows, column)) / len(programs) for column in names}
     parts = (

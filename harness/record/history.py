@@ -38,6 +38,7 @@ from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
     TaskFinished,
+    TaskHalted,
     TaskRearranged,
     TaskReplanned,
     TaskStarted,
@@ -200,6 +201,27 @@ class Task(EventsByKind):
             "unfinished": (),
         }
         return max((event.t_ns for event in ends[self.outcome]), default=None)
+
+    @cached_property
+    def until_end(self) -> Task:
+        """A completed task without the repairs that did not concern its last member to finish.
+
+        A member that has finished has the result. So later halts and plans, and those that are for
+        others alone, did not delay `end_ns`. A task that was not completed stays as it is.
+        """
+        if self.outcome != "completed" or not self.all(TaskFinished):
+            return self
+        last = max(self.all(TaskFinished), key=lambda event: event.t_ns)
+        replans = (e for e in self.all(TaskReplanned) if e.t_ns <= last.t_ns)
+        own = (event.t_ns for event in replans if last.site in self.plan_of(event).receivers)
+        planned_ns = max(own, default=0)
+        until_ns: dict[type[Event], int]
+        until_ns = {TaskHalted: last.t_ns, TaskReplanned: planned_ns, TaskRearranged: last.t_ns}
+        by_kind = {
+            kind: [event for event in events if event.t_ns <= until_ns.get(kind, event.t_ns)]
+            for kind, events in self._by_kind.items()
+        }
+        return replace(self, _by_kind=_freeze(by_kind))
 
     @property
     def duration_s(self) -> float | None:

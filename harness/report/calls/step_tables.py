@@ -108,7 +108,7 @@ LEAST_PERCENT = 0.5
 """A part that is a smaller share is not named."""
 
 
-UNKNOWN = "moving bytes or held up by faults in calls"
+UNKNOWN = "moving bytes, or held up in calls that cannot be compared with others"
 """What is known of this time if some calls during faults cannot be compared with others."""
 
 
@@ -116,7 +116,7 @@ def describe_means(history: History, programs: Iterable[str], sums: pd.DataFrame
     """A sentence on where the time of a program went on average, the longest part first."""
     names = dict(NAMES)
     if find_fault_times(history, programs).unknown:
-        names["moving_s"] = UNKNOWN
+        names |= {"moving_s": UNKNOWN, "held_s": "surely held up by faults in calls"}
     total_s, means = sums["duration_s"].mean(), sums[list(PARTS)].mean()
     if total_s > 0:
         shares = [(100 * means[part] / total_s, part) for part in PARTS]

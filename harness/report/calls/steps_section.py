@@ -54,7 +54,7 @@ def describe_stragglers(stragglers: Sequence[tuple[str, float]], programs: int) 
         means = [(who, time_s / programs) for who, time_s in stragglers]
         named = [f"{mean_s:.3f} s for {who}" for who, mean_s in means[:SHOWN]]
         if left := means[SHOWN:]:
-            whom = f"{len(left)} others" if len(left) > 1 else "another one"
+            whom = f"{len(left)} others" if len(left) > 1 else left[0][0]
             named.append(f"{sum(mean_s for _, mean_s in left):.3f} s for {whom}")
         total_s = sum(mean_s for _, mean_s in means)
         yield f"A program waited {total_s:.3f} s on average: {', '.join(named)}."

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from trunkline.agents.events.causes import SiteLost
+from trunkline.agents.events.causes import Dropping, SiteLost
 from trunkline.agents.events.connection_events import WorkerLost
 from trunkline.agents.events.task_events import (
     TaskAbandoned,
     TaskCompleted,
     TaskDropped,
     TaskHalted,
+    TaskRearranged,
 )
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_received
@@ -68,24 +70,80 @@ class Missing:
 class Late:
     """How long after a task's end for others members gave it up: `seconds`, in all.
 
-    Of them, `fault_s` passed after the fault behind it had begun. What was before the task's end is
-    divided among the parts of its time.
+    Of them, `took_s` has what each fault took, by number. What was before the task's end is divided
+    among the parts of its time.
     """
 
     seconds: float = 0.0
-    fault_s: float = 0.0
+    took_s: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def faults_s(self) -> float:
+        """What all faults took of it."""
+        return sum(seconds for _, seconds in self.took_s)
 
     @classmethod
-    def of(cls, run: Run, fault: int | None, span: Interval) -> Late:
-        """What members lost in a span of time from the task's end until they gave it up."""
-        if fault is None:
-            return cls((span[1] - span[0]) / 1e9)
-        begun_ns = run.faults.find_begin_ns(fault, span)
-        return cls((span[1] - span[0]) / 1e9, (span[1] - begun_ns) / 1e9)
+    def of(cls, run: Run, task: Task, fault: int | None, span: Interval) -> Late:
+        """What members lost in a span of time from the task's end until they gave it up.
+
+        The task waited for repairs meanwhile: each fault behind one took the time from when it
+        began until the next one did, and that behind the end the rest.
+        """
+        repairs = task.all(TaskHalted, TaskRearranged)
+        inside = sorted((e for e in repairs if span[0] < e.t_ns <= span[1]), key=lambda e: e.t_ns)
+        started_ns = task.started.t_ns
+        behind = [run.faults.find_behind(e.cause, (), (started_ns, e.t_ns)) for e in inside]
+        known = [each for each in (*behind, fault) if each is not None]
+        begun_ns = [run.faults.find_begin_ns(each, span) for each in known]
+        turns_ns = [*accumulate(begun_ns, max), span[1]]
+        took_s: defaultdict[int, float] = defaultdict(float)
+        for each, (since_ns, until_ns) in zip(known, pairwise(turns_ns), strict=True):
+            took_s[each] += (until_ns - since_ns) / 1e9
+        return cls((span[1] - span[0]) / 1e9, tuple((n, s) for n, s in took_s.items() if s))
 
 
 IN_TIME = Late()
 """Nothing was lost after a task's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why members of a task got no result, and the number of the fault behind it, if any.
+
+    Without `members`, the task was abandoned, and `missing` is what it still waited for, unless the
+    reason names the fault. `late` tells how long after its end for others members gave it up.
+    """
+
+    members: tuple[str, ...]
+    reason: str
+    fault: int | None
+    missing: Missing | None = None
+    late: Late = IN_TIME
+
+
+def list_failures(run: Run, task: Task) -> Iterator[Failure]:
+    """Why the task was abandoned, or why members gave it up that others completed; by cause."""
+    if task.all(TaskAbandoned):
+        last = task.all(TaskAbandoned)[-1]
+        fault = _find_fault(run, task, last)
+        missing = find_missing(run, task) if fault is None else None
+        yield Failure((), run.faults.describe(last.cause, fault, task), fault, missing)
+    by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
+    for event in list_given_up(task):
+        by_cause[event.cause].append(event)
+    since_ns = task.end_ns or 0
+    for cause, events in by_cause.items():
+        sites = tuple(event.site for event in events)
+        fault = _find_fault(run, task, events[0])
+        until_ns = max(since_ns, *(event.t_ns for event in events))
+        late = Late.of(run, task, fault, (since_ns, until_ns))
+        yield Failure(sites, run.faults.describe(cause, fault, task), fault, late=late)
+        since_ns = until_ns
+
+
+def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
+    """The fault behind the end of a task for a member or for all."""
+    return run.faults.find_behind(event.cause, {event.site}, (task.started.t_ns, event.t_ns))
 
 
 def list_given_up(task: Task) -> list[TaskDropped]:

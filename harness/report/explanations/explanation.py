@@ -10,10 +10,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from trunkline.agents.events.causes import Dropping
 from trunkline.agents.events.task_events import (
     TaskAbandoned,
-    TaskDropped,
     TaskHalted,
     TaskRearranged,
 )
@@ -25,12 +23,10 @@ from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.abandonment import (
-    IN_TIME,
-    Late,
-    Missing,
+    Failure,
     Stay,
     divide_abandoned,
-    find_missing,
+    list_failures,
     list_given_up,
     list_stays,
 )
@@ -72,18 +68,25 @@ EXPECTED = (*PLANNED, "before the fault")
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why members of a task got no result, and the number of the fault behind it, if any.
+class Cost:
+    """What a fault cost a task: it began so much later, took longer, and was given up later."""
 
-    Without `members`, the task was abandoned, and `missing` is what it still waited for, unless the
-    reason names the fault. `late` tells how long after its end for others members gave it up.
-    """
+    later_s: float = 0.0
+    longer_s: float = 0.0
+    given_up_s: float = 0.0
 
-    members: tuple[str, ...]
-    reason: str
-    fault: int | None
-    missing: Missing | None = None
-    late: Late = IN_TIME
+    @property
+    def seconds(self) -> float:
+        """The sum."""
+        return self.later_s + self.longer_s + self.given_up_s
+
+    def __add__(self, other: Cost) -> Cost:
+        given_up_s = self.given_up_s + other.given_up_s
+        return Cost(self.later_s + other.later_s, self.longer_s + other.longer_s, given_up_s)
+
+    def scale(self, share: float) -> Cost:
+        """A share of it."""
+        return Cost(self.later_s * share, self.longer_s * share, self.given_up_s * share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,40 +135,47 @@ class Explanation:
         return bool(self.task.all(TaskAbandoned))
 
     @property
-    def costs_s(self) -> dict[int, float]:
-        """The time that each fault cost the task, in seconds, by the number of the fault.
+    def costs(self) -> dict[int, Cost]:
+        """What each fault cost the task, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
         other faults. One that members gave up after its end lost the time until they did. All
         faults together cost a task no more than it lost: it may make up for some of their time.
         """
-        found = self._took_s
-        sum_s = sum(found.values())
+        found = self._took
+        sum_s = sum(each.seconds for each in found.values())
         share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
-        return {fault: seconds * share for fault, seconds in found.items()}
+        return {fault: each.scale(share) for fault, each in found.items()}
+
+    @property
+    def costs_s(self) -> dict[int, float]:
+        """The time that each fault cost the task, in seconds, by the number of the fault."""
+        return {fault: each.seconds for fault, each in self.costs.items()}
 
     @property
     def made_up_s(self) -> float:
         """How much of what faults took the task made up for, in seconds."""
-        return sum(self._took_s.values()) - sum(self.costs_s.values())
+        return sum(each.seconds for each in self._took.values()) - sum(self.costs_s.values())
 
     @property
-    def _took_s(self) -> dict[int, float]:
+    def _took(self) -> dict[int, Cost]:
         """The time that each fault took, even if the task made up for it."""
-        found: defaultdict[int, float] = defaultdict(float)
+        found: defaultdict[int, Cost] = defaultdict(Cost)
         for part in self.parts:
             if part.fault is not None:
-                found[part.fault] += part.seconds
+                found[part.fault] += Cost(longer_s=part.seconds)
         for failure in self.failures:
-            if failure.fault is not None:
-                ended_s = self.duration_s - sum(found.values())
-                found[failure.fault] += ended_s if self.is_abandoned else failure.late.fault_s
+            if self.is_abandoned and failure.fault is not None:
+                ended_s = self.duration_s - sum(each.seconds for each in found.values())
+                found[failure.fault] += Cost(longer_s=ended_s)
+            for fault, seconds in failure.late.took_s:
+                found[fault] += Cost(given_up_s=seconds)
         if self.wait is not None:
             if self.wait.fault is not None:
-                found[self.wait.fault] += self.wait.decide_s
+                found[self.wait.fault] += Cost(later_s=self.wait.decide_s)
             if self.wait.held is not None and self.wait.held.stop.fault is not None:
-                found[self.wait.held.stop.fault] += self.wait.held.lost_s
-        return found
+                found[self.wait.held.stop.fault] += Cost(later_s=self.wait.held.lost_s)
+        return dict(found)
 
     @property
     def is_disturbed(self) -> bool:
@@ -225,6 +235,7 @@ def explain(
     run: Run, task: Task, expected_s: float, wait: Wait | None, detour: Detour | None = None
 ) -> Explanation:
     """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
+    whole, task = task, task.until_end
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
     is_repaired = bool(steps) and steps[0].kind == "repair"
@@ -232,7 +243,7 @@ def explain(
         steps, parts = divide_repaired(run, task, steps, expected_s)
     else:
         parts = merge_parts(part for step in steps for part in run.divide(task, step))
-    failures, is_abandoned = tuple(_list_failures(run, task)), bool(task.all(TaskAbandoned))
+    failures, is_abandoned = tuple(list_failures(run, whole)), bool(task.all(TaskAbandoned))
     planned_s = expected_s
     if is_abandoned:
         parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
@@ -243,7 +254,7 @@ def explain(
         detour = None
     wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
-        task,
+        whole,
         task.duration_s,
         expected_s,
         steps,
@@ -314,31 +325,6 @@ def _add_fault(run: Run, task: Task, wait: Wait) -> Wait:
         "stop": f"the controller was stopped for {cause.seconds:.3f} s",
     }[cause.cause]
     return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)
-
-
-def _list_failures(run: Run, task: Task) -> Iterator[Failure]:
-    """Why the task was abandoned, or why members gave it up that others completed; by cause."""
-    if task.all(TaskAbandoned):
-        last = task.all(TaskAbandoned)[-1]
-        fault = _find_fault(run, task, last)
-        missing = find_missing(run, task) if fault is None else None
-        yield Failure((), run.faults.describe(last.cause, fault, task), fault, missing)
-    by_cause: defaultdict[Dropping | None, list[TaskDropped]] = defaultdict(list)
-    for event in list_given_up(task):
-        by_cause[event.cause].append(event)
-    since_ns = task.end_ns or 0
-    for cause, events in by_cause.items():
-        sites = tuple(event.site for event in events)
-        fault = _find_fault(run, task, events[0])
-        until_ns = max(since_ns, *(event.t_ns for event in events))
-        late = Late.of(run, fault, (since_ns, until_ns))
-        yield Failure(sites, run.faults.describe(cause, fault, task), fault, late=late)
-        since_ns = until_ns
-
-
-def _find_fault(run: Run, task: Task, event: TaskAbandoned | TaskDropped) -> int | None:
-    """The fault behind the end of a task for a member or for all."""
-    return run.faults.find_behind(event.cause, {event.site}, (task.started.t_ns, event.t_ns))
 
 
 def _charge_detour(

@@ -9,9 +9,9 @@ from rich.table import Table
 
 from trunkline.harness.config.units import count_of, short_size
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.abandonment import Missing
+from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
-from trunkline.harness.report.explanations.explanation import Explanation, Failure
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
@@ -245,7 +245,10 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
         return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
     text = f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
     late_s = failure.late.seconds
-    more = f" Until they gave it up, another {late_s:.3f} s were lost."
+    shares = [f"{seconds:.3f} s to fault {n}" for n, seconds in failure.late.took_s]
+    left_s = late_s - failure.late.faults_s
+    shares += [f"{left_s:.3f} s to other causes"] * (left_s >= LEAST_S)
+    more = f" Until then, another {late_s:.3f} s were lost: {', '.join(shares)}."
     return text + more * (late_s >= LEAST_S)
 
 

@@ -15,6 +15,7 @@ from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
+from trunkline.harness.report.explanations.costs.shorter_run import measure_earlier_s
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
@@ -102,15 +103,17 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
     for part in () if found.is_abandoned else found.parts:
         if part.fault is None and part.cause not in EXPECTED:
             yield CAUSES.get(part.cause, OTHERS), part.seconds
-    yield OTHERS, sum(each.late.seconds - each.late.fault_s for each in found.failures)
+    yield OTHERS, sum(each.late.seconds - each.late.faults_s for each in found.failures)
     if found.wait is not None and found.wait.fault is None:
         reason = found.wait.reason
         kind = TASKS if " until task " in reason else WAITS if reason else STARTS
         yield kind, found.wait.decide_s
 
 
-def describe_delay(found: Sequence[Explanation], workers: int, stop: Stop) -> Iterator[str]:
-    """How much longer faults made the run, as far as tasks tell; none if they cost nothing.
+def describe_delay(
+    found: Sequence[Explanation], history: History, workers: int, stop: Stop
+) -> Iterator[str]:
+    """What faults cost a site, and by how much they made the run longer; none if nothing.
 
     `workers` sites do rounds. A task takes the time of its members alone.
     """
@@ -119,14 +122,25 @@ def describe_delay(found: Sequence[Explanation], workers: int, stop: Stop) -> It
     )
     if lost_s < TOLD_S:
         return
-    how = (
-        f"a member of a task loses what faults cost the task, and this is the mean of "
-        f"{count_of(workers, 'site')}. Rounds that a lost site did not do are not in it"
+    yield (
+        f"In tasks and before them, faults cost a site {lost_s:.3f} s on average: a member of a "
+        f"task loses what faults cost the task, and this is the mean of "
+        f"{count_of(workers, 'site')}. Neither waits for members of delayed tasks are in it, nor "
+        "rounds that a lost site did not do."
     )
     if stop.tasks is None and stop.rounds is None:
-        yield f"Faults cost a site {lost_s:.3f} s of the run on average: {how}."
         return
-    yield f"Without faults the run would have ended about {lost_s:.3f} s earlier: {how}."
+    earlier_s = measure_earlier_s(found, history)
+    when = f"about {earlier_s:.3f} s earlier" if earlier_s >= TOLD_S else "no earlier"
+    whole = all(len(task.started.group) >= workers for task in history.tasks)
+    if whole:
+        yield f"Without faults the run would have ended {when}."
+    else:
+        yield (
+            f"With the same groups, its last task would have ended {when} without faults. "
+            "But tasks have some of the sites, so other groups would have formed: "
+            "only a run without the faults tells how much earlier it ends."
+        )
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:
@@ -157,7 +171,6 @@ def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | 
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
     failed = [each for each in costs_s if any(f.fault == number for f in each.failures)]
     others = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
-    late = [each for each in others if not each.is_abandoned]
     words = []
     if abandoned := [each for each in failed if each.is_abandoned]:
         words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
@@ -169,12 +182,42 @@ def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | 
             ended[_describe_delay(each, number)].append(each)
     for how, some in ended.items():
         words.append(f"{_name(some, number)}, which another fault ended, {_were(some)} {how}")
-    if late:
-        words.append(f"{_name(late, number)} took longer or began later")
+    words += _list_delayed([each for each in others if not each.is_abandoned], number)
     if not words:
         return f"{name}, {span}, cost no task any time that the log shows."
     cost_s = sum(costs_s.values())
-    return f"{name}, {span}, cost tasks {cost_s:.3f} s: {', and '.join(words)}."
+    return f"{name}, {span}, cost tasks {cost_s:.3f} s: {'; '.join(words)}."
+
+
+def _list_delayed(found: Sequence[Explanation], fault: int) -> Iterator[str]:
+    """What a fault did to tasks that it did not end; tasks with several effects one by one."""
+    by_how: defaultdict[tuple[str, ...], list[Explanation]] = defaultdict(list)
+    for each in found:
+        by_how[tuple(how for how, _ in _list_effects(each, fault))].append(each)
+    for hows, some in by_how.items():
+        if len(hows) == 1 or len(some) > NAMED:
+            yield f"{_name(some, fault)} {join_words(hows)}"
+            continue
+        for each in some:
+            effects = [
+                how.replace(" later", f" {seconds:.3f} s later").replace(
+                    " longer", f" {seconds:.3f} s longer"
+                )
+                for how, seconds in _list_effects(each, fault)
+            ]
+            yield f"{_name([each], fault)} {join_words(effects)}"
+
+
+def _list_effects(found: Explanation, fault: int) -> list[tuple[str, float]]:
+    """How a fault delayed a task: all that took a while, else what took longest."""
+    cost = found.costs[fault]
+    effects = [
+        ("began later", cost.later_s),
+        ("took longer", cost.longer_s),
+        ("was given up later by some members", cost.given_up_s),
+    ]
+    told = [effect for effect in effects if effect[1] >= TOLD_S]
+    return told or [max(effects, key=lambda effect: effect[1])]
 
 
 def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> str:

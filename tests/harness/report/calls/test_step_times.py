@@ -83,7 +83,7 @@ def test_an_all_reduce_waits_for_its_last_member_and_then_moves_bytes() -> None:
 
 @pytest.mark.parametrize(
     ("waited", "all_s", "rest"),
-    [(3, 24, ""), (4, 30, ", 3.000 s for another one"), (5, 35, ", 5.500 s for 2 others")],
+    [(3, 24, ""), (4, 30, ", 3.000 s for n3"), (5, 35, ", 5.500 s for 2 others")],
 )
 def test_waits_are_means_of_a_program_that_add_up(waited: int, all_s: float, rest: str) -> None:
     found = [(f"n{number}", 9.0 - number) for number in range(waited)]

@@ -11,8 +11,8 @@ from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.abandonment import Late
-from trunkline.harness.report.explanations.explanation import Explanation, Failure
+from trunkline.harness.report.explanations.abandonment import Failure, Late
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import (
     MEANING,
@@ -43,7 +43,7 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         for each in numbered
     ]
     given_up = replace(
-        slow[0], failures=(Failure(("rome",), "oslo is lost", 0, late=Late(0.5, 0.5)),)
+        slow[0], failures=(Failure(("rome",), "oslo is lost", 0, late=Late(0.5, ((0, 0.5),))),)
     )
     untouched = replace(slow[1], parts=(Part("outage", 0.001, "a -> b", fault=0),))
 
@@ -57,11 +57,11 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
     nothing = "cost no task any time that the log shows."
     assert describe() == describe(untouched) == nothing
     assert describe(slow[2], slow[1]) == (
-        "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer or began later."
+        "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
     )
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.500 s: task 0 (1.000 s) was given up by some members, and task 3 (0.500 s) "
-        "took longer or began later."
+        "cost tasks 1.500 s: task 0 (1.000 s) was given up by some members; task 3 (0.500 s) "
+        "took longer."
     )
     # Faults cost a task no more than it lost.
     assert describe(replace(slow[2], lost_s=0.2)).startswith(
@@ -69,7 +69,7 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
     )
     assert describe(*slow) == (
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
-        "and 4 others (2.000 s) took longer or began later."
+        "and 4 others (2.000 s) took longer."
     )
 
 
@@ -94,11 +94,14 @@ def test_a_run_is_longer_by_what_a_site_lost_on_average() -> None:
     assert len(task.started.group) == 2
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    (longer,) = describe_delay(found, 4, Stop(tasks=10))
-    assert longer.startswith("Without faults the run would have ended about 1.000 s earlier: ")
-    (as_long,) = describe_delay(found, 4, Stop(time_s=10.0))
-    assert as_long.startswith("Faults cost a site 1.000 s of the run on average: ")
-    assert list(describe_delay([], 6, Stop(tasks=10))) == []
+    history = three_sites.history()
+    cost, longer = describe_delay(found, history, 4, Stop(tasks=10))
+    assert cost.startswith("In tasks and before them, faults cost a site 1.000 s on average: ")
+    assert longer.startswith("With the same groups, its last task would have ended ")
+    assert list(describe_delay(found, history, 4, Stop(time_s=10.0))) == [cost]
+    *_, longer = describe_delay(found, history, 2, Stop(tasks=10))
+    assert longer.startswith("Without faults the run would have ended ")
+    assert list(describe_delay([], history, 6, Stop(tasks=10))) == []
 
 
 def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:

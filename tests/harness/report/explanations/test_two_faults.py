@@ -147,7 +147,7 @@ def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     assert found[1].costs_s[0] == pytest.approx(paused, abs=0.001)
     assert found[1].costs_s[1] == pytest.approx(found[1].duration_s - paused, abs=0.001)
     text, _ = describe_fault_costs([*found.values()], history)
-    assert "), which another fault ended, was slower before and given up later, and task 3" in text
+    assert "), which another fault ended, was slower before and given up later; task 3" in text
 
 
 def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:

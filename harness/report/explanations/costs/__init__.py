@@ -1,0 +1,1 @@
+"""What faults cost a whole run."""
