@@ -146,6 +146,7 @@ def draw(
                 loc="outside upper left",
                 ncols=max(1, int(width_in / 1.6)),
                 title=describe_key(first[0]) if second else None,
+                alignment="left",
                 handler_map={tuple: HandlerTuple(ndivide=None, pad=0.3)},
                 handlelength=2 + max(0, 0.8 * (_count_colours(series) - 2)),
             )
