@@ -291,6 +291,8 @@ def describe_reference(cells: pd.DataFrame, keys: Sequence[str]) -> str:
         place: [names[n] for n, other in enumerate(places) if other == place and n != place]
         for place in firsts
     }
+    if list(keys) == [VARIANT]:  # a user's words may have commas
+        names = [f'"{name}"' for name in names]
     return "; ".join(
         f"{names[n]} for {join_words(others)}" for n, others in of_each.items() if others
     )
