@@ -89,6 +89,8 @@ def write_section(
         return []
     which = "predictions" if predicted else "trials that passed"
     with_interval = ", with its 95 % interval" * has_intervals(metrics)
+    if not with_interval:
+        with_interval = " (no intervals: they need two trials)"
     keys = [
         ("stroke-blue", f"mean of the {which}{with_interval}"),
         ("small stroke-grey", "a prediction" if predicted else "a trial"),
