@@ -135,7 +135,7 @@ class ControlSocket:
             return
         if "answer" in message:
             number = message.pop("answer")
-            self._faults = message.pop("faults", "")
+            self._faults = message.pop("faults", self._faults)
             self._last = self._asked.get(number)
             self._send(self._last, message)
             if "done" in message:
