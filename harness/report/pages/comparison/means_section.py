@@ -120,7 +120,7 @@ def draw_means(metric: Metric) -> Html:
     marked = [v for each in shown for v in (each.estimate, each.bound)]
     texts = [_format(each, metric.label) for each in shown]
     names = [
-        charts.truncate(each.name, (LETTERS - 4 - len(text)) * LETTER)
+        charts.truncate(each.name, (LETTERS - 6 - len(text)) * LETTER)
         for each, text in zip(shown, texts, strict=True)
     ]
     to_mean = (MARK if any(map(isfinite, marked)) else TEXT) + MEAN
