@@ -83,13 +83,25 @@ class Channel:
                 return said
             elif "ending" in said:
                 show(f"the run is ending: {said['ending']}\n")
-            elif "typed" in said:
-                show(announce(said))
+            elif text := announce(said):
+                show(text)
 
 
-def announce(typed: Message) -> str:
-    """A line on a fault that was typed at another prompt, or given to `inject`."""
-    return f"typed elsewhere at {typed['t_s']:.3f} s: {typed['typed']}\n"
+def announce(news: Message) -> str:
+    """A line on what was done at another prompt, or by `inject`: a fault, or a step of the clock.
+
+    It is empty for other messages. After a step, the faults that began or ended in it follow.
+    """
+    if "typed" in news:
+        return f"typed elsewhere at {news['t_s']:.3f} s: {news['typed']}\n"
+    if "stepped" in news:
+        return (
+            "; ".join(
+                [f"stepped elsewhere to {news['stepped']:.3f} s", *news["faults"].splitlines()]
+            )
+            + "\n"
+        )
+    return ""
 
 
 def session_scenario(scenario: Scenario, name: str, session: Message) -> str:

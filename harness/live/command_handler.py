@@ -429,7 +429,7 @@ class CommandHandler:
         busy, self._busy = self._busy, None
         if busy is not None:
             if faults := self._describe_faults(busy.faults):
-                self.send({"answer": busy.number, "output": faults})
+                self.send({"answer": busy.number, "output": faults, "faults": faults})
             self._answer(busy.number, done, text)
         if self.hold and not self._ending:
             self._hold_clock(at_s)

@@ -70,6 +70,9 @@ class ControlSocket:
     _waiting: list[tuple[Client | None, Message]] = field(default_factory=list)
     _open: bool = False
     _paused: bool = False
+    _last: Client | None = None
+    _held_s: float = 0.0
+    _faults: str = ""
     _ways: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _listener: socket.socket = field(default_factory=lambda: socket.socket(socket.AF_UNIX))
     _requests: RequestQueue = field(init=False)
@@ -121,8 +124,10 @@ class ControlSocket:
     def relay(self, message: Message) -> None:
         """Send a message of the session to the client that it answers, others to the front end.
 
-        A fault that one client typed is news for all others.
+        A fault that one client typed is news for all others, and so is a step of a held clock.
         """
+        if "prompt" in message:
+            self._tell_step(message["prompt"])
         if "typed" in message:
             typist = self._asked.get(message.pop("request"))
             for other in [each for each in self._clients if each is not typist]:
@@ -130,7 +135,9 @@ class ControlSocket:
             return
         if "answer" in message:
             number = message.pop("answer")
-            self._send(self._asked.get(number), message)
+            self._faults = message.pop("faults", self._faults)
+            self._last = self._asked.get(number)
+            self._send(self._last, message)
             if "done" in message:
                 self._asked.pop(number, None)
             return
@@ -143,6 +150,14 @@ class ControlSocket:
             self._paused = True  # at its prompt, and no request is under way
             self._program.pause()
         self._send(next((each for each in self._clients if each.sock is self.front), None), message)
+
+    def _tell_step(self, held_s: float) -> None:
+        """Tell all but the last client that was answered that the clock is held at another time."""
+        before_s, self._held_s = self._held_s, held_s
+        if held_s > before_s:
+            for other in [each for each in self._clients if each is not self._last]:
+                self._send(other, {"stepped": held_s, "faults": self._faults})
+        self._faults = ""
 
     # -- clients --------------------------------------------------------------------------------
 

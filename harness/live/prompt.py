@@ -261,8 +261,8 @@ class Shell(cmd.Cmd):
             if "ending" in said:
                 self._show(f"\nthe run is ending: {said['ending']}\n")
                 raise RunOverError
-            if "typed" in said:
-                self._show(f"{CLEAR}{announce(said)}" if self.interactive else announce(said))
+            if text := self._hear(said):
+                self._show(f"{CLEAR}{text}" if self.interactive else text)
                 if self.interactive:  # the line so far, which the text has replaced
                     self._show(f"{self.prompt}{readline.get_line_buffer()}")
 
@@ -271,9 +271,16 @@ class Shell(cmd.Cmd):
         said = self.channel.receive()
         if "ending" in said:
             self._show(f"the run is ending: {said['ending']}\n")
-        elif "typed" in said:
-            self._show(announce(said))
+        self._show(self._hear(said))
         return said
+
+    def _hear(self, said: Message) -> str:
+        """What is to be shown of news; the prompt has the time to which the clock was stepped."""
+        if self.holds and (at_s := said.get("stepped", said.get("prompt"))) is not None:
+            self.prompt = f"{round(at_s, 3):.10g} s> "
+            if self.glance is not None:
+                self.glance.at_s = at_s
+        return announce(said)
 
     def _ask(self, line: str) -> Message:
         waited = False
@@ -295,17 +302,14 @@ class Shell(cmd.Cmd):
         if said["done"]:
             self._show(fit_terminal(said["text"]))
         elif said["text"]:
-            self._complain(said["text"])
+            is_told = self.interactive or said["text"].startswith(line)
+            self._complain(said["text"] if is_told else f"{line}: {said['text']}")
         return said
 
     def _wait_for_prompt(self) -> None:
         """Wait until the clock is held again, if it is held at the prompt."""
         while self.holds:
-            said = self._receive()
-            if "prompt" in said:
-                self.prompt = f"{round(said['prompt'], 3):.10g} s> "
-                if self.glance is not None:
-                    self.glance.at_s = said["prompt"]
+            if "prompt" in self._receive():
                 return
         self.prompt = "trunkline> "
 

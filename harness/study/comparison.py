@@ -287,6 +287,8 @@ def describe_reference(cells: pd.DataFrame, keys: Sequence[str]) -> str:
         others = [key for n, key in enumerate(keys) if n != at and cells[key].nunique() > 1]
         same = join_words([describe_key(key) for key in others])
         return f"{describe_key(keys[at])} {texts[firsts[0]][at]} with the same {same}"
+    if list(keys) == [VARIANT]:  # a user's words may have commas
+        names = [f'"{name}"' for name in names]
     of_each = {
         place: [names[n] for n, other in enumerate(places) if other == place and n != place]
         for place in firsts

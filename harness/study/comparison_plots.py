@@ -1,6 +1,7 @@
 """The figures of a comparison: every trial as a dot, and means with intervals (pure).
 
-The dots of a cell stand beside its mean, in the order of the trials, so that equal values are seen.
+A single trial is its mean, and has no dot. The dots of a cell stand beside its mean, in the order
+of the trials, so that equal values are seen.
 
 Every variant has the colour that it has on the page. The marker shows the first varied key, the
 horizontal axis shows the second, and every combination of the other keys has its own panel.
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 
 import matplotlib as mpl
@@ -18,12 +19,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.markers import CARETDOWN
 from numpy.typing import NDArray
 
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, STYLE
+from trunkline.harness.study.comparison import VARIANT as LABELS
 from trunkline.harness.study.comparison import describe_key, shorten
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, PINK, GREY, BLACK)
@@ -67,7 +70,10 @@ GROUP = 0.7
 FLUID = "predicted"
 
 TRIAL = "a trial"
-"""The dots."""
+"""The dots, where a variant has several trials."""
+
+MOST_COLOURS = 4
+"""The most variants whose colours a line of the legend has."""
 
 VARIANT = "_variant"
 """The column with the place of a row's variant among the cells."""
@@ -119,7 +125,7 @@ def draw(
                 cells[_format_keys(cells, others) == panel],
             )
             _draw_series(axes, *of_panel, (first, second or first), places, metric)
-            axes.set(title=panel, xlabel=", ".join(map(describe_key, second or first)))
+            axes.set(title=panel, xlabel=_name_axis(second or first))
             axes.set_xticks(range(len(places)), names)
             if turn:
                 axes.tick_params(axis="x", labelrotation=turn, labelrotation_mode="xtick")
@@ -128,19 +134,53 @@ def draw(
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         known = dict(zip(*reversed(grid[0].get_legend_handles_labels()), strict=True))
-        trial = Line2D([], [], marker="o", color=GREY, ms=2.5, ls="")
         marks = {name: known.pop(name) for name in (FLUID, EXPECTED, BOUND) if name in known}
-        marks = {TRIAL: trial, **marks}
-        known = {**known, **marks} if second else marks  # else the axis has the values' names
-        title = f"{describe_key(first[0])} (a colour for each variant)" if second else None
-        figure.legend(
-            known.values(),
-            known,
-            loc="outside upper left",
-            ncols=max(1, int(width_in / 1.6)),
-            title=title,
-        )
+        if _has_several(trials):
+            trial = Line2D([], [], marker="o", color=GREY, ms=2.5, ls="")
+            marks = {TRIAL: trial, **marks}
+        series = _list_keys(cells, first) if second else {}  # else the axis has the values' names
+        if known := {**series, **marks}:
+            figure.legend(
+                known.values(),
+                known,
+                loc="outside upper left",
+                ncols=max(1, int(width_in / 1.6)),
+                title=describe_key(first[0]) if second else None,
+                alignment="left",
+                handler_map={tuple: HandlerTuple(ndivide=None, pad=0.3)},
+                handlelength=2 + max(0, 0.8 * (_count_colours(series) - 2)),
+            )
     return figure
+
+
+def _name_axis(keys: Sequence[str]) -> str:
+    """The title of the axis with these keys; labels say themselves what they are."""
+    return ", ".join(map(describe_key, keys)) if [*keys] != [LABELS] else ""
+
+
+def _has_several(trials: pd.DataFrame) -> bool:
+    """Whether some variant has several trials that passed: a single one equals its mean."""
+    passed = trials[trials["verdict"] == "pass"]
+    return bool(passed[VARIANT].duplicated().any())
+
+
+def _list_keys(cells: pd.DataFrame, first: Sequence[str]) -> dict[str, tuple[Line2D, ...]]:
+    """The series in the legend: the marker of each in the colours of its variants."""
+    texts, names = _format_keys(cells, first), _list_texts(cells, first)
+    found = {}
+    for number, (name, label) in enumerate(zip(names, shorten_names(names), strict=True)):
+        marker = MARKERS[number % len(MARKERS)]
+        found[label] = tuple(
+            Line2D([], [], marker=marker, color=colour, mfc=inside, ms=5, ls="")
+            for colour, inside in dict.fromkeys(
+                map(_choose_colours, map(int, cells[VARIANT][texts == name]))
+            )
+        )[:MOST_COLOURS]
+    return found
+
+
+def _count_colours(series: Mapping[str, Sequence[Line2D]]) -> int:
+    return max(map(len, series.values()), default=0)
 
 
 def _choose_grid(panels: int, panel_in: float, asked_in: float | None) -> tuple[int, float]:
@@ -168,7 +208,7 @@ def _draw_series(
 ) -> None:
     names = _list_texts(cells, keys[0])
     alone = keys[0] == keys[1]
-    for number, (name, label) in enumerate(zip(names, shorten_names(names), strict=True)):
+    for number, name in enumerate(names):
         offset = 0.0 if alone else GROUP * ((number + 0.5) / len(names) - 0.5)
         room = GROUP if alone else GROUP / len(names)
         marker = MARKERS[number % len(MARKERS)]
@@ -180,10 +220,10 @@ def _draw_series(
         for place, (_, row), width in zip(at, means.iterrows(), half, strict=True):
             variant = int(row[VARIANT])
             own = passed[passed[VARIANT] == variant]
-            dots = place + _spread_dots(own, room), own[metric]
-            axes.plot(*dots, "o", color=choose_colour(variant), ms=2.5, alpha=0.5, mew=0)
+            if len(own) > 1:
+                dots = place + _spread_dots(own, room), own[metric]
+                axes.plot(*dots, "o", color=choose_colour(variant), ms=2.5, alpha=0.5, mew=0)
             _draw_mean(axes, (place, row[metric]), width, marker, variant)
-        axes.plot([], [], marker, color=BLACK, ms=5, ls="", label=label)
         beside = min(DOTS * room, MOST_DOTS)
         for label, values, shape, colour, size in _list_marks(means, metric):
             place = at + beside * (label == EXPECTED)  # it would cover a mean that is as expected
@@ -196,8 +236,7 @@ def _draw_mean(
     axes: Axes, mean: tuple[float, float], half: float, marker: str, variant: int
 ) -> None:
     """Draw a mean with its interval; it is hollow if other variants have had its colour."""
-    colour, (at, value) = choose_colour(variant), mean
-    inside = colour if variant < len(COLOURS) else "white"
+    (colour, inside), (at, value) = _choose_colours(variant), mean
     axes.errorbar(at, value, half, fmt=marker, color=colour, mfc=inside, ms=5, capsize=3, lw=1)
     if half > value:  # the axis begins at 0, or above
         foot = axes.get_xaxis_transform()
@@ -207,6 +246,12 @@ def _draw_mean(
 def choose_colour(variant: int) -> str:
     """The colour of the variant with this number, from 0."""
     return COLOURS[variant % len(COLOURS)]
+
+
+def _choose_colours(variant: int) -> tuple[str, str]:
+    """The colours of a variant's line and of the inside of its marker."""
+    colour = choose_colour(variant)
+    return colour, colour if variant < len(COLOURS) else "white"
 
 
 def _spread_dots(trials: pd.DataFrame, room: float) -> NDArray[np.float64]:

@@ -165,7 +165,8 @@ def run(arguments: argparse.Namespace) -> int:
         with finished_runs.lock(folder):
             pass
         terminal.print_error(
-            f"{folder}: the tables and figures of another comparison are replaced, its runs stay; "
+            f"{folder}: the tables and figures of a comparison with other variants or trials are "
+            "replaced, its runs stay; "
             "--out DIR keeps them"
         )
     if arguments.beside_prediction:

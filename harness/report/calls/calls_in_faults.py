@@ -3,8 +3,8 @@
 A call that a fault touched is compared with the median of those of the same kind and size that none
 touched: with those of the same member, if there are any. The fault cost the difference. This time
 lies at the end of the call; if several faults touched the call, each moment of it belongs to those
-that lasted then. If a program failed amid such a call, and with it the run, the fault is said to
-have ended the run.
+that lasted then. A cut lasts until its links carry data again. If a program failed amid such a
+call, and with it the run, the fault is said to have ended the run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.calls import Call, Key, find_meetings, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
+from trunkline.harness.report.calls.silent_links import find_silence
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.workloads.program_roles import site_of
@@ -66,6 +67,9 @@ class CallsInFault:
         cost_s: the time that it took of one program, on average.
         is_shared: whether some of the completed calls took longer than usual, and other faults
             touched them, too.
+        beside: the other faults with which it divides the lost time of calls.
+        silent_ns: until when the links that it had cut carried no data; None if it cut none, or if
+            they carried some at once.
         unknown: how many of the calls cannot be compared: none like them ended without a fault.
         ended: whether it ended the run: it stops programs or cuts links, and a program failed
             before calls that were under way were done. Several faults may have done so.
@@ -75,6 +79,8 @@ class CallsInFault:
     calls: tuple[Call, ...]
     cost_s: float = 0.0
     is_shared: bool = False
+    beside: tuple[int, ...] = ()
+    silent_ns: int | None = None
     unknown: int = 0
     ended: bool = False
 
@@ -106,10 +112,18 @@ class CallsInFault:
             return
         span, ends = describe_span(self.fault, begin_ns), self._describe_ends()
         yield f"{name}, {span}, {self._describe_cost()}. {self._describe_calls()}; {ends}."
+        if self.silent_ns is not None:
+            yield (
+                f"After fault {started.fault} its links carried no data until about "
+                f"{self.silent_ns / 1e9:.1f} s: TCP waited for its timer, so the fault still acted."
+            )
 
     def _describe_cost(self) -> str:
         is_costly = self.is_known and self.cost_s >= LEAST_S
         cost = f"cost a program {self.cost_s:.3f} s on average" if is_costly else ""
+        if cost and self.beside:
+            numbers = join_words(list(map(str, sorted((self.fault.started.fault, *self.beside)))))
+            cost += f" (divided by time between faults {numbers})"
         if self.ended:
             return " and ".join(filter(None, (cost, "ended the run")))
         if not self.is_known:
@@ -156,6 +170,8 @@ class CallsInFault:
             "calls": dict(Counter(call.started.name for call in self.calls)),
             "outcomes": dict(Counter(call.outcome for call in self.calls)),
             "last_ended_s": None if last_ns is None else last_ns / 1e9,
+            "silent_until_s": None if self.silent_ns is None else self.silent_ns / 1e9,
+            "divided_with": list(self.beside),
             "cost_s": self.cost_s if self.is_known or not self.calls else None,
             "ended_run": self.ended,
             "not_compared": self.unknown,
@@ -181,10 +197,26 @@ class FaultTimes:
     def divide_s(self, rows: int) -> dict[int, float]:
         """The same by fault: if several touched a call, moment by moment."""
         found = defaultdict[int, float](float)
-        for start_ns, end_ns, faults in self._list_late():
-            for fault, ns in _share(start_ns, end_ns, faults):
+        for shares in self._list_shares():
+            for fault, ns in shares.items():
                 found[fault] += ns / 1e9 / max(rows, 1)
         return dict(found)
+
+    def list_sharing(self) -> dict[int, set[int]]:
+        """The faults that share the late time of some call with each fault, and itself."""
+        found = defaultdict[int, set[int]](set)
+        for shares in self._list_shares():
+            for fault in shares:
+                found[fault] |= shares.keys()
+        return dict(found)
+
+    def _list_shares(self) -> Iterator[dict[int, float]]:
+        """For each time that calls were late, in ns, the shares of faults."""
+        for start_ns, end_ns, faults in self._list_late():
+            shares = defaultdict[int, float](float)
+            for fault, ns in _share(start_ns, end_ns, faults):
+                shares[fault] += ns
+            yield shares
 
     def _list_late(self) -> Iterator[tuple[int, int, Mapping[int, Interval]]]:
         """When calls were late, and the faults that touched them; no time of a process twice."""
@@ -215,14 +247,14 @@ def _share(
 
 def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
     """Compare calls that a fault touched with those of the same kind and size that none did."""
-    programs = tuple(programs)
+    programs, silent_ns = tuple(programs), find_silence(history)
     touched = defaultdict[Call, dict[int, Interval]](dict)
     for each in _find_touched(history):
         begin_ns, number = each.fault.started.t_ns, each.fault.started.fault
         for call in each.calls:
             end_ns = _find_end(call, history, programs)
-            until_ns = end_ns if each.fault.end_ns is None else min(end_ns, each.fault.end_ns)
-            touched[call][number] = begin_ns, until_ns
+            over_ns = silent_ns.get(number, each.fault.end_ns)
+            touched[call][number] = begin_ns, end_ns if over_ns is None else min(end_ns, over_ns)
     if not touched:
         return FaultTimes((), frozenset())
     usual = _Usual(history, touched)
@@ -300,18 +332,21 @@ def find_calls_in_faults(
 ) -> list[CallsInFault]:
     """The calls that were under way while each fault lasted, and its cost for one of the rows."""
     times = find_fault_times(history, programs)
-    costs_s = times.divide_s(rows)
+    costs_s, sharing, silent_ns = times.divide_s(rows), times.list_sharing(), find_silence(history)
     calls = (each.call for each in times.delayed if len(each.faults) > 1)
     shared = {call.key for call in calls if call.outcome == "completed"}
     return [
         replace(
             each,
-            cost_s=costs_s.get(each.fault.started.fault, 0.0),
+            cost_s=costs_s.get(number, 0.0),
             is_shared=any(call.key in shared for call in each.calls),
+            beside=tuple(sorted(sharing.get(number, {number}) - {number})),
+            silent_ns=silent_ns.get(number),
             unknown=sum(call.key in times.unknown for call in each.calls),
             ended=_has_ended(each, history),
         )
         for each in _find_touched(history)
+        for number in (each.fault.started.fault,)
     ]
 
 

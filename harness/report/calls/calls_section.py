@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from trunkline.agents.events.call_events import TimingStopped
-from trunkline.harness.config.units import SIZE_BYTES, short
+from trunkline.harness.config.units import SIZE_BYTES, join_words, short
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.call_tables import list_kinds, summarize
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.fault_strip import Strip
@@ -29,6 +30,9 @@ MAX_BARS = 12_000
 
 APART = 1.0
 """The space after a bar that has room for it, so that calls in a row can be told apart."""
+
+MAX_FAULTS = 5
+"""The most faults that are named for a call."""
 
 MAX_REASONS = 20
 """The most processes whose timing stopped that the page lists."""
@@ -73,9 +77,33 @@ def write_section(
     return [
         *reasons,
         _draw_timeline(calls, list_kinds(calls), sites, end_s, clock, faults),
-        tag("p", words),
+        tag("p", words, *_describe_longest(calls, faults)),
         make_table(heads, rows, "calls", range(1, len(heads))),
     ]
+
+
+def _describe_longest(calls: pd.DataFrame, faults: Sequence[Disturbance]) -> Iterator[str]:
+    """For some kinds of calls, the faults during which the longest one was under way."""
+    done = calls[calls["outcome"] == "completed"]
+    told = []
+    for kind in list_kinds(done):
+        of_kind = done[done["call"] == kind]
+        row = of_kind.nlargest(1, "duration_s").to_dict("records")[0]
+        begin_s, end_s = row["start_s"], row["start_s"] + row["duration_s"]
+        during = [
+            str(fault.started.fault)
+            for fault in faults
+            if fault.started.verb not in HARMLESS
+            and fault.started.t_ns < end_s * 1e9
+            and (fault.end_ns is None or fault.end_ns > begin_s * 1e9)
+        ]
+        if during:
+            which = f"fault{'s' * (len(during) > 1)} {join_words(during[:MAX_FAULTS])}"
+            more = len(during) - MAX_FAULTS
+            which += f" and {more} more" if more > 0 else ""
+            told.append(f"that of {kind} at {row['site']} during {which}")
+    if told:
+        yield f" Of the longest calls, some were under way during faults: {'; '.join(told)}."
 
 
 def _format_size(low: int, high: int) -> str:

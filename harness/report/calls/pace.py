@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
@@ -22,19 +23,40 @@ from trunkline.workloads.program_roles import site_of
 Rows = Sequence[Mapping[Any, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long steps took, or what passed between the ends of calls, in seconds."""
+
+    times_s: tuple[float, ...]
+    of_steps: bool
+
+    @property
+    def mean(self) -> str:
+        """The mean time, with its unit."""
+        return short(fmean(self.times_s), TIME_S)
+
+    @property
+    def most(self) -> str:
+        """The 95th percentile: the shortest of these times that 95 % of them do not exceed."""
+        return short(float(np.percentile(self.times_s, 95, method="inverted_cdf")), TIME_S)
+
+
+def find_pace(steps: Rows, calls: Rows) -> Pace | None:
+    """The times of steps, or between calls if there are no steps; None without any."""
+    of_steps, of_calls = tuple(_list_steps(steps, calls)), tuple(_list_calls(calls))
+    return Pace(of_steps or of_calls, bool(of_steps)) if of_steps or of_calls else None
+
+
 def describe_pace(steps: Rows, calls: Rows) -> Iterator[str]:
     """The mean and the 95th percentile of the times of steps, or between calls; none without."""
-    what, times_s = "step", list(_list_steps(steps, calls))
-    if not times_s:
-        what, times_s = "time between calls", list(_list_calls(calls))
-    if times_s:
+    if pace := find_pace(steps, calls):
         yield (
-            f"{short(fmean(times_s), TIME_S)} on average, 95th percentile "
-            f"{short(float(np.percentile(times_s, 95)), TIME_S)} ({count_of(len(times_s), what)}, "
-            "each from the end of the one before to its own)"
-            if what == "step"
-            else f"{short(fmean(times_s), TIME_S)} on average between the ends of two calls, 95th "
-            f"percentile {short(float(np.percentile(times_s, 95)), TIME_S)}"
+            f"{pace.mean} on average, 95th percentile {pace.most} "
+            f"({count_of(len(pace.times_s), 'step')}, each from the end of the one before to its "
+            "own)"
+            if pace.of_steps
+            else f"{pace.mean} on average between the ends of two calls, 95th percentile "
+            f"{pace.most}"
         )
 
 

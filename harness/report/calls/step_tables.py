@@ -112,19 +112,32 @@ UNKNOWN = "moving bytes, or held up in calls that cannot be compared with others
 """What is known of this time if some calls during faults cannot be compared with others."""
 
 
-def describe_means(history: History, programs: Iterable[str], sums: pd.DataFrame) -> Iterator[str]:
-    """A sentence on where the time of a program went on average, the longest part first."""
+def rank_parts(
+    history: History, programs: Iterable[str], sums: pd.DataFrame
+) -> list[tuple[float, float, str]]:
+    """The parts of a program's mean time, the longest first: share in %, seconds, and in words.
+
+    Parts that are a small share are left out.
+    """
     names = dict(NAMES)
     if find_fault_times(history, programs).unknown:
         names |= {"moving_s": UNKNOWN, "held_s": "surely held up by faults in calls"}
     total_s, means = sums["duration_s"].mean(), sums[list(PARTS)].mean()
-    if total_s > 0:
-        shares = [(100 * means[part] / total_s, part) for part in PARTS]
-        named = [
-            f"{means[part]:.3f} s ({share:.0f} %) {names[part]}"
-            for share, part in sorted(shares, reverse=True)
-            if share >= LEAST_PERCENT
-        ]
+    if not total_s > 0:
+        return []
+    shares = [(100 * means[part] / total_s, part) for part in PARTS]
+    return [
+        (share, means[part], names[part])
+        for share, part in sorted(shares, reverse=True)
+        if share >= LEAST_PERCENT
+    ]
+
+
+def describe_means(history: History, programs: Iterable[str], sums: pd.DataFrame) -> Iterator[str]:
+    """A sentence on where the time of a program went on average, the longest part first."""
+    if parts := rank_parts(history, programs, sums):
+        named = [f"{mean_s:.3f} s ({share:.0f} %) {name}" for share, mean_s, name in parts]
+        total_s = sums["duration_s"].mean()
         yield f"A program ran for {total_s:.3f} s on average: {', '.join(named)}."
 
 

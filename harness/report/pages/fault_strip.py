@@ -32,6 +32,9 @@ LANE_LETTER = 5.9
 
 HATCHES = {"kill": "url(#dead)", "pause": "url(#paused)"}
 
+UNDOING = ("heal", "mend", "resume")
+"""They undo faults, and are none."""
+
 PATTERNS = tag(
     "defs",
     *(
@@ -77,7 +80,9 @@ class Numbers:
         without = [
             fault.started.fault
             for fault in faults
-            if fault.started.targets and not find_rows_during(fault, tasks)
+            if fault.started.targets
+            and fault.started.verb not in UNDOING
+            and not find_rows_during(fault, tasks)
         ]
         return Numbers(x, shown, len(lanes) - len(shown), without)
 

@@ -14,6 +14,7 @@ from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
+from trunkline.harness.report.calls import pace_tiles
 from trunkline.harness.report.explanations import explanations_section, fault_costs
 from trunkline.harness.report.explanations.explanation import explain_latest
 from trunkline.harness.report.overlay import overlay_section
@@ -142,6 +143,7 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         yield "programs ended", f"{programs['end_s'].notna().sum()} of {len(programs)}", ended
         size = short(int(data.links["bytes"].sum()), SIZE_BYTES)
         yield "bytes on links", size, "over all links, headers included"
+        yield from pace_tiles.list_tiles(data)
     if programs is None or len(found):
         yield "tasks completed", f"{run['tasks']}", f"{others} not completed" if others else ""
     if pd.notna(run["task_s"]):
@@ -217,7 +219,8 @@ def _write_tasks(data: RunData) -> list[Child]:
         )
     if _changes_rates(data):
         words += (
-            " Links had other rates during the run. Estimate, latency and bound use the first ones."
+            " Links had other rates during the run. Estimate, latency and bound use the rates at "
+            "its start."
         )
     if _loses_packets(data) and not data.scenario.runs_programs:
         words += " Links lose packets at random. The estimate does not count these losses."

@@ -55,6 +55,7 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             *describe_means(data.history, programs, sums),
             *describe_fault_time(data.history, programs, sums),
             *describe_delay(data.history, programs, sums, data.scenario.stop),
+            *describe_calls_in_faults(data.history, programs, len(sums)),
             *(
                 f"{name.capitalize()}: {text}."
                 for name, text in tell_pace(
@@ -63,7 +64,6 @@ def _write_sections(data: RunData) -> Iterator[Section]:
                     data.tables["programs"].to_dict("records"),
                 )
             ),
-            *describe_calls_in_faults(data.history, programs, len(sums)),
             *describe_busiest(data.history, data.scenario, sums),
         )
         why = (describe_late_start(data.history, programs, who) for who, _ in stragglers[:1])

@@ -68,9 +68,16 @@ def test_each_prompt_hears_of_faults_that_were_typed_at_the_other(embedded, tmp_
             own.stdin.flush()
             assert own.stdout.readline() == "1 s> kill n3\n"
             assert other.stdout.readline() == "typed elsewhere at 1.000 s: kill n3\n"
-            out, err = other.communicate("outage n1 n2\n", timeout=120)
+            out, err = other.communicate(
+                "outage n1 n2 for 1 s\nstep 2 s\nsetlink n9 n1 rate=3\n", timeout=120
+            )
         assert "typed elsewhere" not in out + err  # its own fault is no news
-        said, _ = own.communicate("", timeout=120)
+        assert err.startswith("setlink n9 n1 rate=3: n9: expected one of ")
+        said, _ = own.communicate("links\n", timeout=120)
     assert said.splitlines()[:2] == [
-        "kill n3", "typed elsewhere at 1.000 s: outage n1 n2 both blackhole"
+        "kill n3", "typed elsewhere at 1.000 s: outage n1 n2 both blackhole for 1 s"
     ]  # fmt: skip
+    assert said.splitlines()[2] == (
+        "stepped elsewhere to 3.000 s; fault 1 ended: outage n1 n2 both blackhole for 1 s"
+    )
+    assert said.splitlines()[3] == "3 s> links"

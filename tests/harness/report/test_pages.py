@@ -834,9 +834,9 @@ def test_marks_of_expected_times_and_bounds_cover_no_mean_and_no_text() -> None:
     made = "".join(map(str, write_section([Metric("task time (s)", [mean])])))
     chart = made.rpartition("</ul>")[2]
     at = {float(y) for y in re.findall(r'<g transform="translate\([\d.]+ ([\d.]+)\)">', chart)}
-    (dot,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots stroke-blue"', chart)
+    dot, _ = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots stroke-blue"', chart)
     (trial,) = re.findall(r'd="M[\d.]+ ([\d.]+)h0" class="dots small', chart)
-    (text,) = re.findall(r'<text x="28" y="([\d.]+)">crew', chart)
+    (text,) = re.findall(r'<text x="48" y="([\d.]+)">crew', chart)
     (mark,) = at
     scale = 1.6
     assert ".fits .mark { transform: scale(1.6); }" in frame.STYLE
@@ -848,9 +848,9 @@ def test_marks_of_expected_times_and_bounds_cover_no_mean_and_no_text() -> None:
 def test_a_long_name_of_a_variant_leaves_room_for_its_numbers() -> None:
     mean = Mean("x" * 90, 1.0, 0.9, 1.1, (1.0, 1.0, 1.0), ratio="1")
     made = "".join(map(str, write_section([Metric("task time (s)", [mean])])))
-    name, numbers = re.findall(r'<text x="28"[^>]*>(x+…)<tspan[^>]*>([^<]*)<', made)[0]
+    name, numbers = re.findall(r'<text x="48"[^>]*>(x+…)<tspan[^>]*>([^<]*)<', made)[0]
     assert numbers == "1.00 ± 0.10; ratio 1"
-    assert (len(name) + len(numbers)) * charts.NARROW_LETTER + 24 + 28 < charts.WIDTH
+    assert (len(name) + len(numbers)) * charts.NARROW_LETTER + 24 + 48 < charts.WIDTH
 
 
 def test_a_matrix_of_links_is_as_wide_as_its_cells() -> None:

@@ -16,6 +16,9 @@ TEXT, MARK, MEAN, TRIALS, BELOW = 24.0, 40.0, 20.0, 11.0, 34.0
 the top; from there, or from the text without marks, to the mean; from there to the first trial, and
 to the end. In a narrow window marks are larger, and trials lower."""
 
+KEY, LABEL = 34.0, 48.0
+"""Where the dot of a cell is, and where its label begins."""
+
 SPREAD = 9.0
 """The height over which a cell's trials are spread, in their order: equal ones stay visible."""
 
@@ -86,6 +89,8 @@ def write_section(
         return []
     which = "predictions" if predicted else "trials that passed"
     with_interval = ", with its 95 % interval" * has_intervals(metrics)
+    if not with_interval:
+        with_interval = " (no intervals: they need two trials)"
     keys = [
         ("stroke-blue", f"mean of the {which}{with_interval}"),
         ("small stroke-grey", "a prediction" if predicted else "a trial"),
@@ -115,7 +120,7 @@ def draw_means(metric: Metric) -> Html:
     marked = [v for each in shown for v in (each.estimate, each.bound)]
     texts = [_format(each, metric.label) for each in shown]
     names = [
-        charts.truncate(each.name, (LETTERS - 4 - len(text)) * LETTER)
+        charts.truncate(each.name, (LETTERS - 6 - len(text)) * LETTER)
         for each, text in zip(shown, texts, strict=True)
     ]
     to_mean = (MARK if any(map(isfinite, marked)) else TEXT) + MEAN
@@ -125,7 +130,7 @@ def draw_means(metric: Metric) -> Html:
     x = charts.fit_scale([*values, *marked, *[0.0] * (not is_log)], 24, WIDTH - 24)
     y = [row * place + to_mean for place in range(len(shown))]
     words = [
-        tag("text", name, tag("tspan", text, dx=24), x=28, y=row * place + TEXT)
+        tag("text", name, tag("tspan", text, dx=24), x=LABEL, y=row * place + TEXT)
         for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
     dots = [
@@ -144,10 +149,12 @@ def draw_means(metric: Metric) -> Html:
         bottom + 46,
         f"Mean {metric.label} of {len(shown)} cells{intervals}: "
         + "; ".join(f"{each.name}: {text}" for each, text in zip(shown, texts, strict=True)),
+        _draw_bands(row, len(shown)),
         Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"mean {metric.label}"),
         charts.draw_dots(dots, "small stroke-grey trials"),
         marks,
         tag("g", *(_draw_mean(each, row, x, y[row]) for row, each in enumerate(shown))),
+        tag("g", *map(_draw_key, range(len(shown)), [row] * len(shown))),
         tag("g", *words, class_="means"),
         fits=True,
     )
@@ -156,6 +163,19 @@ def draw_means(metric: Metric) -> Html:
     if any(each.low < x.low for each in shown):
         notes.append("An arrow ends an interval that goes on below 0, where no value is possible.")
     return charts.make_figure(picture, " ".join(notes) or None)
+
+
+def _draw_bands(row: float, rows: int) -> Html:
+    """A pale band behind every other row: the marks between two edges belong to one label."""
+    places = range(0, rows, 2) if rows > 1 else ()
+    bands = [tag("rect", x=0, y=row * place + 4, width=WIDTH, height=row) for place in places]
+    return tag("g", *bands, class_="bands")
+
+
+def _draw_key(number: int, row: float) -> Html:
+    """A dot in the colour of a cell, before its label."""
+    class_, *_ = choose_class(number).split()
+    return charts.draw_dots([(KEY, row * number + TEXT - 5)], class_)
 
 
 def _draw_mean(each: Mean, row: int, x: Scale, at: float) -> list[Html]:

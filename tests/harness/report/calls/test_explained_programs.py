@@ -297,11 +297,13 @@ def test_each_moment_that_a_call_is_late_belongs_to_the_faults_of_that_moment(
     found = find_fault_times(history, ("n1",))
     assert found.divide_s(1) == pytest.approx(costs)
     assert found.measure_s(1) == pytest.approx(sum(costs.values())) == 1.185
+    numbers = {2: "0 and 1", 3: "0, 1 and 2"}.get(len(costs))
+    beside = f" (divided by time between faults {numbers})" if numbers else ""
     for each in find_calls_in_faults(history, ("n1",), 1):
         (said,) = each.describe()
         number = each.fault.started.fault
         assert (
-            f"cost a program {costs[number]:.3f} s on average. "
+            f"cost a program {costs[number]:.3f} s on average{beside}. "
             if number in costs
             else "cost no time that the log shows: calls took longer than usual only during other "
             "faults or after them. Meanwhile "

@@ -25,7 +25,7 @@ def test_a_step_takes_from_the_end_of_the_one_before_to_its_own() -> None:
              call(4.0, "2.0"), call(6.0, "")]  # fmt: skip
     told = dict(tell_pace(steps, calls, PROGRAMS))
     assert told["step time"] == (
-        "2 s on average, 95th percentile 2.9 s (2 steps, each from the end of the one before to "
+        "2 s on average, 95th percentile 3 s (2 steps, each from the end of the one before to "
         "its own)"
     )
     assert told["start-up"] == (
@@ -37,6 +37,6 @@ def test_programs_without_steps_have_the_times_between_ends_of_calls() -> None:
     calls = [call(1.0, "0.5"), call(2.0, "0.5"), call(1.0, "3.0", 8), call(5.0, "1.0", 8)]
     told = dict(tell_pace([step("", 0.5, 5.0)], calls, []))
     assert told == {
-        "step time": "1.5 s on average between the ends of two calls, 95th percentile 1.95 s"
+        "step time": "1.5 s on average between the ends of two calls, 95th percentile 2 s"
     }
     assert dict(tell_pace([], [], PROGRAMS)) == {}
