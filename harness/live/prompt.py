@@ -261,10 +261,10 @@ class Shell(cmd.Cmd):
             if "ending" in said:
                 self._show(f"\nthe run is ending: {said['ending']}\n")
                 raise RunOverError
-            if text := self._hear(said):
-                self._show(f"{CLEAR}{text}" if self.interactive else text)
-                if self.interactive:  # the line so far, which the text has replaced
-                    self._show(f"{self.prompt}{readline.get_line_buffer()}")
+            text = self._hear(said)
+            if text and self.interactive:  # it replaces the line so far
+                text = f"{CLEAR}{text}{self.prompt}{readline.get_line_buffer()}"
+            self._show(text)
 
     def _receive(self) -> Message:
         """The next message; the run's end is shown."""
@@ -303,7 +303,7 @@ class Shell(cmd.Cmd):
             self._show(fit_terminal(said["text"]))
         elif said["text"]:
             is_told = self.interactive or said["text"].startswith(line)
-            self._complain(said["text"] if is_told else f"{line}: {said['text']}")
+            self._complain(said["text"] if is_told else f"{line[:60]}: {said['text']}")
         return said
 
     def _wait_for_prompt(self) -> None:

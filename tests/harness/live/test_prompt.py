@@ -204,7 +204,7 @@ def test_a_site_whose_name_is_a_verb_can_be_reached(tmp_path):
         )
     assert "exit is a verb here; noecho exit COMMAND: a command at the site\n" in out
     assert "\nat 10.0.0.2\n" in out
-    assert err == "exit: expected exit alone\n"
+    assert err == "exit echo gone: exit: expected exit alone\n"
 
 
 # -- the control socket ------------------------------------------------------------------------

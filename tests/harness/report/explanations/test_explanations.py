@@ -333,10 +333,11 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert sum(first["faults_s"].values()) == pytest.approx(min(first["main_s"], first["lost_s"]))
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    sites, lost, earlier, fault, most, *_ = said.splitlines()
+    sites, lost, per_site, earlier, fault, most, *_ = said.splitlines()
     assert sites.startswith("On average, a site computed for ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
+    assert per_site.startswith("In tasks and before them, faults cost a site 1.0")
     assert earlier.startswith("Without faults the run would have ended about 1.0")
     assert fault.startswith("Fault 0 (")
     assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."
