@@ -95,12 +95,8 @@ def announce(news: Message) -> str:
     if "typed" in news:
         return f"typed elsewhere at {news['t_s']:.3f} s: {news['typed']}\n"
     if "stepped" in news:
-        return (
-            "; ".join(
-                [f"stepped elsewhere to {news['stepped']:.3f} s", *news["faults"].splitlines()]
-            )
-            + "\n"
-        )
+        step = f"stepped elsewhere to {news['stepped']:.3f} s"
+        return "; ".join([step, *news["faults"].splitlines()]) + "\n"
     return ""
 
 

@@ -165,6 +165,11 @@ class Lives:
         return {who: spans for who, spans in found.items() if spans}
 
 
+def overlap_ns(one: Interval, other: Interval) -> int:
+    """How long both lasted at once, in nanoseconds."""
+    return max(0, min(one[1], other[1]) - max(one[0], other[0]))
+
+
 def is_dead(moment: Moment) -> bool:
     """Whether a fault has killed the agent."""
     return moment.doing is Doing.DEAD

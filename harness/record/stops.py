@@ -7,7 +7,7 @@ from typing import Literal
 
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.lives import Interval, overlap_ns
 
 StopKind = Literal["kill", "pause"]
 _KINDS: dict[str, StopKind] = {"kill": "kill", "pause": "pause"}
@@ -25,7 +25,7 @@ class Standstill:
 
     def overlap_s(self, span: Interval) -> float:
         """How long the agent was stopped within a span of time, in seconds."""
-        return max(0, min(self.end_ns, span[1]) - max(self.start_ns, span[0])) / 1e9
+        return overlap_ns((self.start_ns, self.end_ns), span) / 1e9
 
 
 def list_stops(history: History) -> list[Standstill]:

@@ -19,7 +19,7 @@ from trunkline.harness.record.calls import (
     may_be_new,
 )
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.lives import overlap_ns
 from trunkline.workloads.program_roles import find_owner, site_of
 
 LEAST_S = 0.0005
@@ -184,7 +184,7 @@ class _Computing:
         computing_ns = 0
         for each in within:
             span = max(each.start_ns, ended_ns), min(each.end_ns, begun_ns)
-            computing_ns += span[1] - span[0] - sum(_overlap(span, pause) for pause in pauses)
+            computing_ns += span[1] - span[0] - sum(overlap_ns(span, pause) for pause in pauses)
         numbers = {each.number for each in within}
         is_step = (
             len(numbers) == 1
@@ -192,10 +192,6 @@ class _Computing:
             and len(within) == sum(self.parts[key][number] for number in numbers)
         )
         return _Between(begun_ns, ended_ns, computing_ns, is_step)
-
-
-def _overlap(one: Interval, other: Interval) -> int:
-    return max(0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
 def _list_meetings(history: History) -> Iterator[Sequence[Call]]:

@@ -196,25 +196,23 @@ def _list_delayed(found: Sequence[Explanation], fault: int) -> Iterator[str]:
         by_how[tuple(how for how, _ in _list_effects(each, fault))].append(each)
     for hows, some in by_how.items():
         if len(hows) == 1 or len(some) > NAMED:
-            yield f"{_name(some, fault)} {join_words(hows)}"
+            yield f"{_name(some, fault)} {join_words([how.format('') for how in hows])}"
             continue
         for each in some:
-            effects = [
-                how.replace(" later", f" {seconds:.3f} s later").replace(
-                    " longer", f" {seconds:.3f} s longer"
-                )
-                for how, seconds in _list_effects(each, fault)
-            ]
-            yield f"{_name([each], fault)} {join_words(effects)}"
+            told = [how.format(f" {took_s:.3f} s") for how, took_s in _list_effects(each, fault)]
+            yield f"{_name([each], fault)} {join_words(told)}"
 
 
 def _list_effects(found: Explanation, fault: int) -> list[tuple[str, float]]:
-    """How a fault delayed a task: all that took a while, else what took longest."""
+    """How a fault delayed a task, by how many seconds: what took a while, else what took longest.
+
+    The words have room for a time.
+    """
     cost = found.costs[fault]
     effects = [
-        ("began later", cost.later_s),
-        ("took longer", cost.longer_s),
-        ("was given up later by some members", cost.given_up_s),
+        ("began{} later", cost.later_s),
+        ("took{} longer", cost.longer_s),
+        ("was given up{} later by some members", cost.given_up_s),
     ]
     told = [effect for effect in effects if effect[1] >= TOLD_S]
     return told or [max(effects, key=lambda effect: effect[1])]

@@ -66,7 +66,7 @@ def predict_events(scenario: Scenario, delays: bool = True) -> list[Event]:
 
 
 def list_obstacles(scenario: Scenario) -> Iterator[str]:
-    """Why the fluid model cannot predict a run: a key, what it has, and what is possible."""
+    """Why the fluid model cannot predict a run: a key, its value, and what is possible."""
     if scenario.runs_programs:
         yield "workload.kind: program: the model knows no programs, only Trunkline's own agents"
     elif scenario.workload.kind in scenario.code:
