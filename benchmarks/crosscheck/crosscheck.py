@@ -1,10 +1,12 @@
 """Compare Trunkline's task times with those of ns-3 and of Debian's kernel in real time.
 
-    python benchmarks/crosscheck/crosscheck.py                   measure what is missing (an hour)
+    python benchmarks/crosscheck/crosscheck.py                   measure what is missing
+    python benchmarks/crosscheck/crosscheck.py --minutes 60      begin nothing after so long
     python benchmarks/crosscheck/crosscheck.py --only 'pair-*'   of these cases
     python benchmarks/crosscheck/crosscheck.py --table worst     print a table of what was measured
 
 `scenarios/crosscheck/cases.txt` has the cases. A case is a scenario with changes, and its seeds.
+The first seed of each case comes before the others, on all sides.
 Results are kept in `comparisons/crosscheck/`. One that belongs to other settings, or that other
 code made, is made again (`crosscheck_results.py`).
 """
@@ -13,12 +15,17 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import math
 import multiprocessing
 import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import against_kernel
@@ -46,6 +53,7 @@ from crosscheck_results import (
     read_history,
 )
 from crosscheck_tables import COMPARED, compare, count_versions, draw, draw_losses, draw_versions
+from guest_runs import COPIED
 
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.record.run_folder import describe_version
@@ -88,27 +96,58 @@ def carry_out(side: str, case: Case, seed: int) -> Result | str:
         return f"{type(error).__name__}: {error}"
 
 
-def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], jobs: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many runs, simulations or machines there are at once, and until when they begin.
+
+    Attributes:
+        until_s: by the clock `time.monotonic`. What is under way then ends, but for machines: they
+            are ended, and the runs that they have carried out count.
+    """
+
+    jobs: int = JOBS
+    until_s: float = math.inf
+
+    @property
+    def left_s(self) -> float:
+        """The seconds until then, at least 0."""
+        return max(0.0, self.until_s - time.monotonic())
+
+
+def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], limits: Limits) -> None:
     """Measure what is missing, and say what cannot be measured here."""
-    for side in sides:
-        found = ((case, seed) for case, seed, _ in list_missing(cases, store, (side,)))
-        missing = sorted(found, key=lambda job: job[1])
-        try:
-            if side in INSTRUCTION_NS:
-                _measure_in_machines(missing, store, side, jobs)
-            else:
-                _measure_each(missing, store, side, jobs)
-        except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
-            _say(f"{side}: not here: {error}")
+    jobs = [*list_missing(cases, store, sides)]
+    for are_first in (True, False):
+        for side in dict.fromkeys(side for *_, side in jobs):
+            found = [(case, seed) for case, seed, of in jobs if of == side]
+            missing = [
+                job for job in sorted(found, key=itemgetter(1)) if (job[1] == 1) == are_first
+            ]
+            if not missing or not limits.left_s:
+                continue
+            try:
+                if side in INSTRUCTION_NS:
+                    _measure_in_machines(missing, store, side, limits)
+                else:
+                    _measure_each(missing, store, side, limits)
+            except (against_ns3.NotHereError, emulated_machine.NotHereError) as error:
+                _say(f"{side}: not here: {error}")
 
 
-def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str, jobs: int) -> None:
+def _measure_each(
+    missing: Sequence[tuple[Case, int]], store: Store, side: str, limits: Limits
+) -> None:
     """Measure several at a time, each in a process, which handles the signals of its run."""
     if side in SENDERS:
         against_ns3.build(against_ns3.find_cache())
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(limits.jobs, multiprocessing.get_context("spawn")) as pool:
         begun = {pool.submit(carry_out, side, *each): each for each in missing}
         for job in as_completed(begun):
+            if not limits.left_s:
+                for other in begun:
+                    other.cancel()
+            if job.cancelled():
+                continue
             case, seed = begun[job]
             result = job.result()
             if isinstance(result, Result):
@@ -117,7 +156,7 @@ def _measure_each(missing: Sequence[tuple[Case, int]], store: Store, side: str, 
 
 
 def _measure_in_machines(
-    missing: Sequence[tuple[Case, int]], store: Store, side: str, machines: int
+    missing: Sequence[tuple[Case, int]], store: Store, side: str, limits: Limits
 ) -> None:
     """Run these in several machines at once, each with its share of them."""
 
@@ -126,11 +165,12 @@ def _measure_in_machines(
         shutil.rmtree(out, ignore_errors=True)
         named = {f"{case.name}_{seed}": case.load(seed, side) for case, seed in jobs}
         try:
-            against_kernel.run(named, out, MACHINE_S, INSTRUCTION_NS[side])
+            timeout_s = min(MACHINE_S, limits.left_s)
+            against_kernel.run(named, out, timeout_s, INSTRUCTION_NS[side])
         except RuntimeError as error:
             _say(f"{side}: {error}")
         for (case, seed), name in zip(jobs, named, strict=True):
-            if not (out / name / "events.jsonl").exists():
+            if not (out / name / COPIED).exists():
                 _say(f"{side} {name}: no result")
                 continue
             data = outputs.read(out / name)
@@ -139,10 +179,9 @@ def _measure_in_machines(
                 store.write(case, seed, side, result)
             _say(f"{side} {name}: {_write(result)}")
 
-    shares = [share for n in range(machines) if (share := missing[n::machines])]
-    if shares:
-        emulated_machine.prepare(against_ns3.find_cache())
-    with ThreadPoolExecutor(machines) as pool:
+    shares = [share for n in range(limits.jobs) if (share := missing[n :: limits.jobs])]
+    emulated_machine.prepare(against_ns3.find_cache())
+    with ThreadPoolExecutor(limits.jobs) as pool:
         list(pool.map(one, shares, range(len(shares))))
 
 
@@ -158,17 +197,24 @@ def _write(result: Result | str) -> str:
     return f"{result.verdict}, {result.drops} of {result.packets} packets lost, {times}"
 
 
-def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], jobs: int) -> bool:
-    """Measure what is missing, and say what is still missing; returns whether nothing is."""
-    measure(cases, store, sides, jobs)
+def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], limits: Limits) -> bool:
+    """Measure what is missing, and say what is still missing.
+
+    Returns whether nothing is, or the time was up.
+    """
+    measure(cases, store, sides, limits)
+    is_up = not limits.left_s
     found = [*read_all(cases, store, sides)]
     missing = [(case, seed, side) for case, seed, side, result in found if result is None]
-    for case, seed, side in missing:
+    for case, seed, side in () if is_up else missing:
         _say(f"{side} {case.name} {seed}: no result; the same command tries again")
+    if is_up:
+        for side, count in Counter(side for *_, side in missing).items():
+            _say(f"{side}: the time was up before {count} results; the same command goes on")
     counts = count_versions(result for *_, result in found)
     for (version, code), count in counts.items():
         _say(f"results by Trunkline {version or '(not kept)'}, code {code or 'not kept'}: {count}")
-    return not missing
+    return is_up or not missing
 
 
 def draw_any(
@@ -191,6 +237,7 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="of these cases")
     parser.add_argument("--sides", default=",".join(CHANGES), metavar=",".join(CHANGES))
     parser.add_argument("--jobs", type=int, default=JOBS, help="how many at once")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing later")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--again", action="store_true", help="also what another version of Trunkline measured"
@@ -214,13 +261,16 @@ def main() -> None:
         parser.error(f"--sides: {', '.join(sorted(unknown))}: expected {', '.join(CHANGES)}")
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: expected 1 or more")
+    if not arguments.minutes > 0:
+        parser.error(f"--minutes {arguments.minutes}: expected more than 0")
     version = " ".join(filter(None, describe_version().values()))
     if arguments.table is None:
         if problems := [*list_problems(chosen)]:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
         reads: Reads = "version" if arguments.again else "all" if arguments.keep else "code"
         store = Store(FOLDER, version, reads)
-        sys.exit(not measure_all(chosen, store, sides, arguments.jobs))
+        limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
+        sys.exit(not measure_all(chosen, store, sides, limits))
     titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))

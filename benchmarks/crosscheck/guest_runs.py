@@ -3,8 +3,8 @@
     python guest_runs.py RESULTS NAME NAME ...
 
 Each run has a folder in RESULTS with its `resolved.yaml`. It takes place in a folder in memory,
-and its log is copied to RESULTS when it has ended. Runs are forked from this process, which has
-imported all that they need.
+and its log is copied to RESULTS when it has ended. The file COPIED is then beside it. Runs are
+forked from this process, which has imported all that they need.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pathlib import Path
 from trunkline.harness.session import run_session
 
 MEMORY = Path("/dev/shm/runs")
+COPIED = "copied"
+"""A file of a run whose whole log is in RESULTS: the machine may be ended at any time."""
 
 
 def carry_out(results: Path, name: str) -> int:
@@ -42,6 +44,7 @@ def carry_out(results: Path, name: str) -> int:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     shutil.copytree(here, results / name, dirs_exist_ok=True)
+    (results / name / COPIED).touch()
     shutil.rmtree(here)
     return code
 

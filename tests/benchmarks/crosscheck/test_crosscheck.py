@@ -61,6 +61,8 @@ def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
         (("--only", "nosuch"), "--only nosuch: no case has such a name"),
         (("--sides", "kernl,ns-3"), "--sides: kernl: expected trunkline, "),
         (("--jobs", "0"), "--jobs 0: expected 1 or more"),
+        (("--minutes", "0"), "--minutes 0.0: expected more than 0"),
+        (("--minutes", "nan"), "--minutes nan: expected more than 0"),
     ],
 )
 def test_a_wrong_argument_is_refused(words, why, monkeypatch, capsys):
@@ -83,6 +85,33 @@ def test_results_say_whose_they_are_and_those_of_others_can_be_missing(tmp_path)
     assert [*list_missing([PAIR], strict, [KERNEL])] == [(PAIR, 1, KERNEL)]
     strict.write(PAIR, 1, KERNEL, make(2.0))
     assert [*list_missing([PAIR], strict, [KERNEL])] == []
+
+
+def test_the_first_seeds_come_first_on_all_sides_until_the_time_is_up(
+    tmp_path, monkeypatch, capsys
+):
+    cases = [replace(PAIR, name=name, seeds=2) for name in ("one", "two")]
+    done, up = [], []
+
+    def measure_each(missing, store, side, limits):
+        done.append((side, [(case.name, seed) for case, seed in missing]))
+        for case, seed in missing:
+            store.write(case, seed, side, make(2.0))
+        if len(done) == 3:
+            up.append(side)
+
+    monkeypatch.setattr(crosscheck, "_measure_each", measure_each)
+    monkeypatch.setattr(crosscheck.Limits, "left_s", property(lambda self: float(not up)))
+    store = Store(tmp_path, reads="code")
+    assert crosscheck.measure_all(cases, store, [UNPACED, NS3], crosscheck.Limits())
+    firsts, seconds = ([(name, seed) for name in ("one", "two")] for seed in (1, 2))
+    assert done == [(UNPACED, firsts), (NS3, firsts), (UNPACED, seconds)]
+    assert "ns-3: the time was up before 2 results; the same command goes on" in (
+        capsys.readouterr().err
+    )
+    up.clear()
+    assert crosscheck.measure_all(cases, store, [UNPACED, NS3], crosscheck.Limits())
+    assert done[3:] == [(NS3, seconds)]
 
 
 def test_what_other_code_made_is_measured_again_and_shown_until_then(tmp_path, monkeypatch):
