@@ -19,7 +19,9 @@ from trunkline.harness.record.calls import (
     may_be_new,
 )
 from trunkline.harness.record.history import History
-from trunkline.harness.record.lives import overlap_ns
+from trunkline.harness.record.lives import Interval, overlap_ns
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS
+from trunkline.harness.report.calls.silent_links import find_silence
 from trunkline.workloads.program_roles import find_owner, site_of
 
 LEAST_S = 0.0005
@@ -28,8 +30,8 @@ LEAST_S = 0.0005
 MOST_SHARE = 0.8
 """Computing is the reason if it is at least this share of the time between calls."""
 
-Ends = Mapping[tuple[str, int], Sequence[int]]
-"""When the calls of each site's process ended, in order of time."""
+Spans = Mapping[tuple[str, int], Sequence[Interval]]
+"""When the calls of each site's process ended and began, in order of their ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,15 @@ class _Between:
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A call that one process began last, and what the others had done before."""
+    """A call that one process began last, and what the others had done before.
+
+    Attributes:
+        in_fault: whether a fault acted between the first call before and this one.
+    """
 
     own: _Between
     others: Sequence[_Between]
+    in_fault: bool
 
     @property
     def late_ns(self) -> float:
@@ -85,10 +92,12 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
     """A sentence on why a program began calls after the others; none if the log does not tell.
 
     Its calls before had ended later than those of the others, or it computed longer, or it took
-    longer from there to the next call for another reason. Calls before which no member computed,
-    such as those of the start, do not count if those after computing were most of the wait.
+    longer from there to the next call for another reason. Calls beside faults do not count if there
+    are others. Calls before which no member computed, such as those of the start, do not count if
+    those after computing were most of the wait.
     """
     late = list(_list_late(history, programs, who))
+    late = [each for each in late if not each.in_fault] or late
     after = [each for each in late if each.is_after_computing]
     if 2 * sum(each.late_ns for each in after) >= sum(each.late_ns for each in late):
         late = after or late
@@ -116,24 +125,36 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
 
 def _list_late(history: History, programs: Iterable[str], who: str) -> Iterator[_Late]:
     """The calls that this program began last."""
-    ends = defaultdict[tuple[str, int], list[int]](list)
+    spans = defaultdict[tuple[str, int], list[Interval]](list)
     for call in list_calls(history):
         if call.finished is not None:
-            ends[call.key[:2]].append(call.finished.t_ns)
-    for times in ends.values():
-        times.sort()
+            spans[call.key[:2]].append((call.finished.t_ns, call.started.t_ns))
+    for own_spans in spans.values():
+        own_spans.sort()
+    acted = list(_list_acted(history))
     computing = _Computing(history, programs)
     for same in _list_meetings(history):
         last = max(same, key=lambda call: call.started.t_ns)
         if computing.find_program(last) != who:
             continue
-        own, *others = (
-            computing.measure(call, _find_end_before(call, ends))
-            for call in sorted(same, key=lambda call: call is not last)
-        )
-        known = [each for each in others if each is not None]
-        if own is not None and len(known) == len(others):
-            yield _Late(own, known)
+        ordered = sorted(same, key=lambda call: call is not last)
+        before = [span for call in ordered if (span := _find_before(call, spans)) is not None]
+        if len(before) == len(ordered):
+            own, *others = (
+                computing.measure(call, ended_ns)
+                for call, (ended_ns, _) in zip(ordered, before, strict=True)
+            )
+            span = min(begun_ns for _, begun_ns in before), last.started.t_ns
+            yield _Late(own, others, any(overlap_ns(span, each) for each in acted))
+
+
+def _list_acted(history: History) -> Iterator[Interval]:
+    """When faults acted: a cut until its links carried data again."""
+    silent_ns = find_silence(history)
+    for fault in history.faults:
+        if fault.started.verb not in HARMLESS:
+            end_ns = silent_ns.get(fault.started.fault, fault.end_ns)
+            yield fault.started.t_ns, history.end_ns if end_ns is None else end_ns
 
 
 class _Phase(NamedTuple):
@@ -169,10 +190,8 @@ class _Computing:
         site = call.started.site
         return find_owner(self.names.get(site, [site]), call.started.process)
 
-    def measure(self, call: Call, ended_ns: int | None) -> _Between | None:
-        """What the process did before this call; None if that was its first call."""
-        if ended_ns is None:
-            return None
+    def measure(self, call: Call, ended_ns: int) -> _Between:
+        """What the process did before this call; its call before had ended at `ended_ns`."""
         begun_ns, (site, process, _) = call.started.t_ns, call.key
         key = (site, process) if (site, process) in self.phases else (site, None)
         own, within = self.phases.get(key, []), []
@@ -202,8 +221,8 @@ def _list_meetings(history: History) -> Iterator[Sequence[Call]]:
                 yield tuple(same.values())
 
 
-def _find_end_before(call: Call, ends: Ends) -> int | None:
-    """When the process had ended its last call before it began this one; None if it had none."""
-    times = ends.get(call.key[:2], ())
-    place = bisect_right(times, call.started.t_ns)
-    return times[place - 1] if place else None
+def _find_before(call: Call, spans: Spans) -> Interval | None:
+    """When the process had ended its call before this one, and begun it; None if it had none."""
+    own = spans.get(call.key[:2], ())
+    place = bisect_right(own, (call.started.t_ns, call.started.t_ns))
+    return own[place - 1] if place else None

@@ -125,8 +125,8 @@ def describe_delay(
     yield (
         f"In tasks and before them, faults cost a site {lost_s:.3f} s on average: a member of a "
         f"task loses what faults cost the task, and this is the mean of "
-        f"{count_of(workers, 'site')}. Neither waits for members of delayed tasks are in it, nor "
-        "rounds that a lost site did not do."
+        f"{count_of(workers, 'site')}. It leaves out waits for members of delayed "
+        "tasks, and rounds that a lost site did not do."
     )
     if stop.tasks is None and stop.rounds is None:
         return

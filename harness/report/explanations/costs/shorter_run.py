@@ -2,12 +2,14 @@
 
 Every task keeps its members, and its place among the tasks of each of them. It begins as long after
 its last member is ready as it did, and takes as long as it did, both without the time that faults
-took. A member is ready as long after its task before as it was. So a site that waited for members
-that a fault held up waits no longer for them. Other groups might have formed; this is not known.
+took. One that a fault ended takes its expected time. A member is ready as long after its task
+before as it was. So a site that waited for members that a fault held up waits no longer for them.
+Other groups might have formed; this is not known.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -51,7 +53,7 @@ def measure_earlier_s(found: Iterable[Explanation], history: History) -> float:
         elif isinstance(event, TaskStarted) and event.task in tasks:
             ends_s[event.task] = _move(tasks[event.task], explained.get(event.task), times)
     ended_s = max(((task.end_ns or 0) / 1e9 for task in tasks.values()), default=0.0)
-    return ended_s - max(ends_s.values(), default=0.0)
+    return max(0.0, ended_s - max(ends_s.values(), default=0.0))
 
 
 def _move(task: Task, found: Explanation | None, times: _Times) -> float:
@@ -66,10 +68,15 @@ def _move(task: Task, found: Explanation | None, times: _Times) -> float:
             held_s = found.wait.held.lost_s
         waited_s = found.wait.decide_s if found.wait.fault is not None else 0.0
     start_s = times.start(started, held, held_s, waited_s)
-    took_s = (task.duration_s or 0.0) - longer_s
+    is_ended = found is not None and found.is_abandoned and longer_s > 0.0
+    expected_s = math.nan if found is None else found.expected_s
+    took_s = expected_s if is_ended else (task.duration_s or 0.0) - longer_s
     for event in (*task.all(TaskFinished), *task.all(TaskDropped)):
         own_s = event.t_ns / 1e9 - begun_s
         is_late = task.end_ns is not None and event.t_ns > task.end_ns
-        left_s = max(took_s, own_s - longer_s - given_up_s) if is_late else min(own_s, took_s)
+        if is_late and not is_ended:
+            left_s = max(took_s, own_s - longer_s - given_up_s)
+        else:
+            left_s = took_s if is_ended else min(own_s, took_s)
         times.earlier_s[event.site] = max(0.0, begun_s + own_s - start_s - left_s)
     return start_s + took_s

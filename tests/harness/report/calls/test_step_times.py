@@ -9,7 +9,7 @@ import pytest
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
 from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.event import Event
-from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.run_events import (
     AgentExited,
@@ -367,6 +367,21 @@ def test_a_program_that_computes_longer_is_said_to_per_step() -> None:
     ]  # fmt: skip
     (split,) = describe_late_start(make_history(*start, parts), SITES, "n3")
     assert split.endswith("it computed 0.290 s longer between calls (0.400 s against 0.110 s).")
+
+
+def test_a_step_beside_a_fault_does_not_say_why_a_program_began_last() -> None:
+    """n3 begins its calls 0.1 s later, and once 2 s later, beside a fault."""
+    log = [
+        *(call(site, 0, S, 2 * S) for site in SITES),
+        *(call(site, 1, 3 * S + S // 10 * (site == "n3"), 4 * S) for site in SITES),
+        *(call(site, 2, 5 * S + 2 * S * (site == "n3"), 8 * S) for site in SITES),
+    ]
+    fault = [FaultStarted(5 * S, "runner", 0, "pause", "pause n3", ("n3",)),
+             FaultEnded(7 * S, "runner", 0)]  # fmt: skip
+    (said,) = describe_late_start(make_history(*log, fault), SITES, "n3")
+    assert said.startswith("n3 began 0.100 s after")
+    (said,) = describe_late_start(make_history(*log), SITES, "n3")
+    assert not said.startswith("n3 began 0.100 s after")
 
 
 def test_a_pause_before_a_call_is_not_computing() -> None:

@@ -40,6 +40,18 @@ def test_steps_parts_and_costs_of_recorded_tasks_add_up(log: Path) -> None:
     assert 0 <= measure_earlier_s(found, history) < last_s
 
 
+@pytest.mark.parametrize(
+    ("name", "is_later"), [("partitioned_then_killed", False), ("slowed_then_killed", True)]
+)
+def test_without_its_fault_an_abandoned_task_takes_its_expected_time(name, is_later) -> None:
+    """The last task of the log; the second log ends before such a task would have been done."""
+    found, history = explain_all(DATA / "two_faults" / f"{name}.jsonl")
+    (ended,) = (each for each in found if each.is_abandoned)
+    assert (ended.expected_s > ended.duration_s) == is_later
+    earlier_s = max(0.0, ended.duration_s - ended.expected_s)
+    assert measure_earlier_s(found, history) == pytest.approx(earlier_s)
+
+
 def test_steps_parts_and_costs_of_a_made_up_run_add_up(tmp_path) -> None:
     data = outputs.read(make_agents_run(tmp_path / "run"))
     numbers = [task.number for task in data.history.tasks]
