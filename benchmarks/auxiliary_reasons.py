@@ -34,8 +34,8 @@ from trunkline.agents.planning.auxiliary_paths import PathQueue
 from trunkline.agents.planning.fluid.fluid_links import FluidLinks
 from trunkline.agents.planning.fluid.fluid_tasks import FluidChunk
 from trunkline.agents.planning.plan import Directed, Edge
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.study.prediction import fluid_run
 
 TITLES = ("change", "queue of 1", "queue of 5", "last chunk by an auxiliary path, %: 1", "5")
 CHANGES = {

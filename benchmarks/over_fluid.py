@@ -16,10 +16,10 @@ from pathlib import Path
 import cells
 import pandas as pd
 
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.study import comparison
-from trunkline.harness.study.prediction import fluid_run
 
 FOLDER = Path("comparisons/over_fluid")
 

@@ -30,9 +30,9 @@ from trunkline.agents.distribution.handout_plan import measure_cluster
 from trunkline.agents.distribution.step import compute_forward_end
 from trunkline.agents.plans import owl as owl_plan
 from trunkline.agents.plans.ps import find_shards
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.study.prediction import fluid_run
 
 TITLES = ("choice by the model of", "wrong", "mean loss, %", "worst loss, %")
 WRONG = 1.001

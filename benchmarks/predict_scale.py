@@ -19,8 +19,9 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.study.prediction import fluid_run, predictions
+from trunkline.harness.study.prediction import predictions
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 STAR, MESH = SCENARIOS / "paper" / "r2sp" / "federated.yaml", SCENARIOS / "partial_reduce.yaml"

@@ -23,11 +23,11 @@ from trunkline.agents.planning.plan import Directed, Edge, Plan
 from trunkline.agents.wire.framing import HEADER
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.faults.fault_types import Outage
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.network.interface import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
 from trunkline.harness.network.shaping import link_seed, threshold
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study.prediction import fluid_run
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
 

@@ -36,7 +36,7 @@ from trunkline.topologies.model import Topology
 from trunkline.topologies.rates.access import ORIGINS
 
 if TYPE_CHECKING:
-    from trunkline.harness.study.prediction.fluid_counts import Expectation
+    from trunkline.harness.fluid.fluid_counts import Expectation
 
 LINE_CHARACTERS = 100
 """The longest text of a program or of a timeline's entry: a trace may have thousands of letters."""

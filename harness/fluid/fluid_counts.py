@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trunkline.harness.report import mixing
-from trunkline.harness.report.updates import update_tables
+from trunkline.harness.fluid import mixing
+
+ZERO_SHARE = 0.1
+"""A gap counts as zero if it is shorter than this share of the mean gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class Expectation:
 
     The window ends when the run is told to stop; only rounds in it count. `update_s` is the window
     over the number of updates (`harness.record.history.Task.updates`). `rho` says how slowly the
-    groups mix models (`harness.report.mixing`). `push_s` and `pull_s` are the mean times of workers
+    groups mix models (`harness.fluid.mixing`). `push_s` and `pull_s` are the mean times of workers
     until all servers have their update, and until they have the servers' model; `zero_gaps_percent`
     is the share of gaps of zero between updates, as in `tables/run.csv`. `step_s` and
     `stall_percent` are those of iterations that are computed while their parameters arrive, as in
@@ -115,7 +118,7 @@ class Counts:
             rho=mixing.compute_rho(self.groups, workers),
             push_s=_mean(self.push_s),
             pull_s=_mean(self.pull_s),
-            zero_gaps_percent=update_tables.compute_zero_share(np.diff(self.pushed_s)),
+            zero_gaps_percent=compute_zero_share(np.diff(self.pushed_s)),
             step_s=_mean(self.steps_s),
             stall_percent=100 * stalled_s / stepped_s if self.steps_s else math.nan,
             samples_per_s=self.samples / window_s if self.samples_of and window_s else math.nan,
@@ -124,3 +127,8 @@ class Counts:
 
 def _mean(values: list[float]) -> float:
     return fmean(values) if values else math.nan
+
+
+def compute_zero_share(gaps_s: NDArray[np.float64]) -> float:
+    """The share of gaps that count as zero, in percent; NaN without gaps."""
+    return 100.0 * float((gaps_s < ZERO_SHARE * gaps_s.mean()).mean()) if gaps_s.size else np.nan

@@ -19,9 +19,9 @@ from trunkline.agents.planning.fluid.agenda import Agenda
 from trunkline.agents.planning.fluid.fluid_tasks import FluidChunk, Offer
 from trunkline.agents.planning.plan import Directed
 from trunkline.agents.wire.agent_settings import ControllerSettings
+from trunkline.harness.fluid.fluid_steps import HandOut
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study.prediction.fluid_steps import HandOut
 
 MODEL = "fluid model"
 

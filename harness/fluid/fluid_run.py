@@ -37,13 +37,13 @@ from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Ended, Exclude, Left, Proceed, Ready, Start
 from trunkline.harness.faults.fault_types import Redraw, SetLink
 from trunkline.harness.faults.recorded.recorded_faults import Trace
+from trunkline.harness.fluid.fluid_counts import Counts, Expectation, Window
+from trunkline.harness.fluid.fluid_log import FluidLog
+from trunkline.harness.fluid.fluid_network import ChangingLinks, Messages
+from trunkline.harness.fluid.fluid_state import Model, StartedTask, Worker
+from trunkline.harness.fluid.fluid_steps import HandOut
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study.prediction.fluid_counts import Counts, Expectation, Window
-from trunkline.harness.study.prediction.fluid_log import FluidLog
-from trunkline.harness.study.prediction.fluid_network import ChangingLinks, Messages
-from trunkline.harness.study.prediction.fluid_state import Model, StartedTask, Worker
-from trunkline.harness.study.prediction.fluid_steps import HandOut
 
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:

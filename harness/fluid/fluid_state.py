@@ -9,8 +9,8 @@ from trunkline.agents.control.driver import NewTask
 from trunkline.agents.planning.chunks import cut_tensors
 from trunkline.agents.planning.fluid.fluid_tasks import FluidTask, Offer
 from trunkline.agents.planning.plan import Plan
+from trunkline.harness.fluid.fluid_steps import HandOut
 from trunkline.harness.scenario.settings import Scenario
-from trunkline.harness.study.prediction.fluid_steps import HandOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from trunkline.harness.fluid import fluid_counts, fluid_run
 from trunkline.harness.processes.worker_processes import worker_processes
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.study import comparison, comparison_plots, comparison_tables
 from trunkline.harness.study.comparison_runs import Comparison, Trial
-from trunkline.harness.study.prediction import fluid_counts, fluid_run
 
 Model = Callable[[Scenario], Mapping[str, float]]
 """The values of a trial by an analytic model, by the names of columns."""

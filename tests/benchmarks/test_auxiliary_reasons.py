@@ -4,8 +4,8 @@ from pathlib import Path
 
 from auxiliary_reasons import Changed, Doubled
 
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.study.prediction import fluid_run
 
 SCENARIO = """
 topology: {builder: internet2, rate_factor: 0.01}

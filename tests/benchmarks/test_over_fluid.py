@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from over_fluid import read_run
 
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load
-from trunkline.harness.study.prediction import fluid_run
 
 SCENARIO = """
 topology: {builder: full_mesh, sites: 3, rates: 80 Mbit/s, delays: 10 ms}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from trunkline.harness.commands import terminal
 
 if TYPE_CHECKING:
+    from trunkline.harness.fluid.fluid_counts import Expectation
     from trunkline.harness.scenario.settings import Scenario
-    from trunkline.harness.study.prediction.fluid_counts import Expectation
 
 EPILOG = """\
 examples:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _predict(scenario: Scenario) -> Expectation:
-    from trunkline.harness.study.prediction import fluid_run
+    from trunkline.harness.fluid import fluid_run
 
     found = fluid_run.predict(scenario, delays=True)
     if found is None:

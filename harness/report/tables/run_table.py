@@ -11,10 +11,11 @@ from trunkline.agents.events.evaluation_events import ModelEvaluated
 from trunkline.agents.events.lifecycle import Doing
 from trunkline.agents.events.round_events import ComputeStarted, RoundFinished
 from trunkline.agents.events.task_events import Evaluated
+from trunkline.harness.fluid import mixing
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import NO_TARGET
 from trunkline.harness.record.warm_up import WHOLE, Counted
-from trunkline.harness.report import manual_actions, mixing
+from trunkline.harness.report import manual_actions
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
 from trunkline.harness.report.tables.evaluation_columns import ConvergenceOfRun, TargetOfRun

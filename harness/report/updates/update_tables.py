@@ -12,11 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from trunkline.agents.events.task_events import ModelMerged, TaskFinished
+from trunkline.harness.fluid.fluid_counts import compute_zero_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.tables.row import Columns, Row, column
-
-ZERO_SHARE = 0.1
-"""A gap counts as zero if it is shorter than this share of the mean gap."""
 
 MEASURES: Mapping[str, str] = {
     "gap_s": "gap between updates (s)",
@@ -110,11 +108,6 @@ def summarize(updates: pd.DataFrame | None) -> UpdatesOfRun | None:
         push_s=float(updates["push_s"].mean()),
         pull_s=float(updates["pull_s"].mean()),
     )
-
-
-def compute_zero_share(gaps_s: NDArray[np.float64]) -> float:
-    """The share of gaps that count as zero, in percent; NaN without gaps."""
-    return 100.0 * float((gaps_s < ZERO_SHARE * gaps_s.mean()).mean()) if gaps_s.size else np.nan
 
 
 def distribute(values: pd.Series) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

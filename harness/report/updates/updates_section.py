@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
+from trunkline.harness.fluid.fluid_counts import ZERO_SHARE
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 from trunkline.harness.report.updates.update_tables import (
     MEASURES,
-    ZERO_SHARE,
     distribute,
     summarize,
 )

@@ -18,6 +18,8 @@ import pandas as pd
 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.harness.checks.verdict import PREDICTION
+from trunkline.harness.fluid import fluid_run
+from trunkline.harness.fluid.fluid_log import MODEL
 from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.processes.worker_processes import worker_processes
 from trunkline.harness.record.history import History
@@ -33,8 +35,6 @@ from trunkline.harness.scenario.loading import resolve
 from trunkline.harness.scenario.settings import Outputs, Scenario
 from trunkline.harness.study.comparison import METRICS
 from trunkline.harness.study.comparison_runs import Comparison, Kind, Trial
-from trunkline.harness.study.prediction import fluid_run
-from trunkline.harness.study.prediction.fluid_log import MODEL
 
 
 def list_obstacles(scenario: Scenario) -> Iterator[str]:
@@ -88,7 +88,7 @@ def predict_beside(
 
 def identify(scenario: Scenario) -> str:
     """A hash of all that determines a prediction; never that of a run."""
-    return provenance.identify_run(scenario, ("trunkline.harness.study.prediction.fluid_run",))
+    return provenance.identify_run(scenario, ("trunkline.harness.fluid.fluid_run",))
 
 
 def carry_out(

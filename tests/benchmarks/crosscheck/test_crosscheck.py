@@ -25,8 +25,8 @@ from crosscheck_results import (
 from crosscheck_tables import compare, count_versions, draw, draw_losses, draw_versions
 from ns3_description import describe
 
+from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.record.history import History
-from trunkline.harness.study.prediction.fluid_run import predict_events
 
 FOLDER = crosscheck.CASES.parent
 PAIR = Case("pair", FOLDER / "pair.yaml", 1, 1, (NS3, KERNEL), ("topology.rates=20 Mbit/s",))

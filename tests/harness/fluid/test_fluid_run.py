@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from wan import Wan, mesh
 
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load, parse
-from trunkline.harness.study.prediction import fluid_run
 from trunkline.workloads.layered.model import load as load_table
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 PAIR = """
 topology: {builder: full_mesh, sites: 2, rates: 8 Mbit/s, delays: 100 ms}

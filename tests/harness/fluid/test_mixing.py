@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from trunkline.harness.report import mixing
+from trunkline.harness.fluid import mixing
 
 ABC = ("a", "b", "c")
 

@@ -12,13 +12,13 @@ from trunkline.agents.policies.policy import Ready, average, is_timed
 from trunkline.harness.commands import overview
 from trunkline.harness.config import document
 from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.runs import provenance
 from trunkline.harness.runs.remote import client
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.json_schema import json_schema
 from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.scenario.user_results import UserCodeError
-from trunkline.harness.study.prediction import fluid_run
 from trunkline.workloads.base import gives_changes, takes_batch
 from trunkline.workloads.layered.model import WorkloadInLayers, WorkloadWithHooks
 

@@ -10,6 +10,7 @@ import pytest
 
 from trunkline.harness.commands import main
 from trunkline.harness.commands.verbs import compare as comparing
+from trunkline.harness.fluid import fluid_run
 from trunkline.harness.report.tables.run_table import RunRow
 from trunkline.harness.runs import provenance
 from trunkline.harness.scenario.loading import parse
@@ -22,7 +23,6 @@ from trunkline.harness.study import (
     rack_step,
     reproduction,
 )
-from trunkline.harness.study.prediction import fluid_run
 from trunkline.workloads.layered.model import find_names
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"

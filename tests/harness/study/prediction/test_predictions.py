@@ -14,9 +14,9 @@ import pytest
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.planning.fluid.completion_times import estimate
 from trunkline.harness.commands import main
+from trunkline.harness.fluid import fluid_run, mixing
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder
-from trunkline.harness.report import mixing
 from trunkline.harness.report.parts.report_parts import make_tables
 from trunkline.harness.runs.run_pool import Finished
 from trunkline.harness.runs.run_process import RECORD, hash_log, make_record
@@ -24,7 +24,7 @@ from trunkline.harness.scenario import failover_timeouts
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.harness.study import comparison_runs
 from trunkline.harness.study.grid import read_axes
-from trunkline.harness.study.prediction import fluid_run, predictions
+from trunkline.harness.study.prediction import predictions
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 

@@ -1,0 +1,1 @@
+"""The fluid model of a whole run: policy, plans and compute times of the run, and no packets."""
