@@ -39,6 +39,9 @@ TOOLS = {
 }
 """Programs, and the Debian packages that have them."""
 
+ENDED_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+"""A machine does not outlive the process that started it, even if that one is killed."""
+
 KERNEL_PACKAGE = "linux-image-amd64"
 MODULES = (
     *("virtio_pci", "9pnet_virtio", "9p", "overlay"),
@@ -122,7 +125,15 @@ def run(
     """
     (results / "command").write_text(command)
     shares = [("host", "/", "on"), ("results", str(results), "off")]
-    words = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    words = [
+        *ENDED_WITH_US,
+        QEMU,
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+    ]
     words += ["-serial", f"file:{results / CONSOLE}", "-m", str(MEMORY_MB), "-smp", "1"]
     words += ["-accel", "tcg", "-cpu", processor]
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]
