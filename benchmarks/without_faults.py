@@ -11,6 +11,7 @@ the means over the seeds and half of their 95 % intervals, and the largest diffe
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import cells
 import yaml
 
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.costs.shorter_run import measure_earlier_s
+from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
 from trunkline.harness.report.explanations.explanation import explain_latest
 from trunkline.harness.study import comparison
 
@@ -33,7 +34,8 @@ def measure(run_dir: Path) -> tuple[float, float]:
     data = outputs.read(run_dir)
     ends_ns = [task.end_ns for task in data.history.tasks if task.end_ns is not None]
     found = explain_latest(data.scenario, data.history, data.tables["tasks"])
-    return max(ends_ns) / 1e9, measure_earlier_s(found, data.history)
+    shorter = predict_shorter(data, found)
+    return max(ends_ns) / 1e9, math.nan if shorter is None else shorter.earlier_s
 
 
 def summarize(faulty: Sequence[Path], whole: Sequence[Path]) -> list[str]:

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         for said in (
             *describe_sites(data.tables["workers"]),
             *describe_losses(found, data.history),
-            *describe_delay(found, data.history, data.scenario.parties, data.scenario.stop),
+            *describe_delay(found, data),
             *describe_fault_costs(found, data.history),
             *name_late_entries(data.history, data.scenario),
             explanation_text.list_lost(chosen),

@@ -8,24 +8,29 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
-from trunkline.harness.report.explanations.costs.shorter_run import measure_earlier_s
+from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
-from trunkline.harness.scenario.settings import Stop
+from trunkline.harness.report.run_data import RunData
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
 
 TOLD_S = 0.0005
 """A cause that took less from all tasks is none."""
+
+LEAST_EARLIER_S = 0.05
+"""A run that ends earlier by less does not end earlier."""
 
 NAMED = 6
 """The most tasks that a sentence names."""
@@ -110,37 +115,40 @@ def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
         yield kind, found.wait.decide_s
 
 
-def describe_delay(
-    found: Sequence[Explanation], history: History, workers: int, stop: Stop
-) -> Iterator[str]:
+def describe_delay(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
     """What faults cost a site, and by how much they made the run longer; none if nothing.
 
-    `workers` sites do rounds. A task takes the time of its members alone.
+    A task takes the time of its members alone.
     """
-    lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found) / max(
-        workers, 1
-    )
-    if lost_s < TOLD_S:
+    sites = max(data.scenario.parties, 1)
+    lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found)
+    if lost_s / sites < TOLD_S:
         return
     yield (
-        f"In tasks and before them, faults cost a site {lost_s:.3f} s on average: a member of a "
-        f"task loses what faults cost the task, and this is the mean of "
-        f"{count_of(workers, 'site')}. It leaves out waits for members of delayed "
-        "tasks, and rounds that a lost site did not do."
+        f"In tasks and before them, faults cost a site {lost_s / sites:.3f} s on average: a member "
+        f"of a task loses what faults cost the task, and this is the mean of "
+        f"{count_of(sites, 'site')}. It leaves out waits for members of delayed tasks, and rounds "
+        "that a lost site did not do."
     )
-    if stop.tasks is None and stop.rounds is None:
-        return
-    earlier_s = measure_earlier_s(found, history)
-    when = f"about {earlier_s:.3f} s earlier" if earlier_s >= TOLD_S else "no earlier"
-    whole = all(len(task.started.group) >= workers for task in history.tasks)
-    if whole:
-        yield f"Without faults the run would have ended {when}."
-    else:
-        yield (
-            f"With the same groups, its last task would have ended {when} without faults. "
-            "But tasks have some of the sites, so other groups would have formed: "
-            "only a run without the faults tells how much earlier it ends."
+    ends = data.history.all(Stopping)
+    if ends and isinstance(ends[-1].cause, Enough | RoundsDone):
+        yield _describe_shorter(predict_shorter(data, found))
+
+
+def _describe_shorter(shorter: Shorter | None) -> str:
+    """By how much faults made the run longer, if it ended by its tasks or rounds."""
+    if shorter is None:
+        return (
+            "The fluid model cannot say how much earlier the last task would have ended without "
+            "faults: a run without them tells (`--set timeline=[]`)."
         )
+    earlier = shorter.earlier_s >= LEAST_EARLIER_S
+    when = f"about {shorter.earlier_s:.1f} s earlier" if earlier else "no earlier"
+    return (
+        f"Without faults, the last task would have ended {when}, as the fluid model predicts: it "
+        f"repeats the run, with links that carry {100 * shorter.share:.0f} % of their rates, as "
+        f"they did in {count_of(shorter.tasks, 'task')} without faults."
+    )
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:

@@ -190,8 +190,7 @@ def _explain_lost_time(data: RunData) -> list[Child]:
     if data.scenario.runs_programs or data.history.is_predicted:
         return []
     found = explain_latest(data.scenario, data.history, data.tables["tasks"])
-    where = data.history, data.scenario.parties, data.scenario.stop
-    delay = fault_costs.describe_delay(found, *where)
+    delay = fault_costs.describe_delay(found, data)
     return explanations_section.explain_lost_time(found, data.history, delay)
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import three_sites
 from finished_runs import make_agents_run
 
 from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.agents.events.round_events import RoundAlone
+from trunkline.agents.events.task_events import TaskCompleted, TaskFinished
+from trunkline.harness.checks.verdict import Verdict
+from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
+from trunkline.harness.report.explanations.costs import shorter_run
+from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import (
@@ -24,7 +30,9 @@ from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.explanations.waits import Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
-from trunkline.harness.scenario.settings import Stop
+from trunkline.harness.report.parts import report_parts
+from trunkline.harness.report.run_data import RunData
+from trunkline.harness.scenario.loading import parse
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -88,20 +96,81 @@ def test_a_cost_has_both_times_of_the_fault() -> None:
     assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), cost no ")
 
 
-def test_a_run_is_longer_by_what_a_site_lost_on_average() -> None:
-    """The task has two members; of four sites each lost half of its two seconds."""
-    task = three_sites.history().tasks[0]
-    assert len(task.started.group) == 2
+def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
+    """Each member of the task lost two seconds."""
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    task = data.history.completed[0]
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    history = three_sites.history()
-    cost, longer = describe_delay(found, history, 4, Stop(tasks=10))
-    assert cost.startswith("In tasks and before them, faults cost a site 1.000 s on average: ")
-    assert longer.startswith("With the same groups, its last task would have ended ")
-    assert list(describe_delay(found, history, 4, Stop(time_s=10.0))) == [cost]
-    *_, longer = describe_delay(found, history, 2, Stop(tasks=10))
-    assert longer.startswith("Without faults the run would have ended ")
-    assert list(describe_delay([], history, 6, Stop(tasks=10))) == []
+    (cost,) = describe_delay(found, data)  # the run ended by its time
+    each_s = 2.0 * len(task.started.group) / data.scenario.parties
+    assert cost.startswith(f"In tasks and before them, faults cost a site {each_s:.3f} s on ")
+    assert list(describe_delay([], data)) == []
+
+
+SCENARIO = """
+topology: {builder: full_mesh, sites: 3, rates: 20 Mbit/s, delays: 10 ms}
+workload: {kind: synthetic, model: 2 MB, compute: [0.2 s, 0.7 s]}
+scheme: {policy: preduce, plan: ps, p: 2}
+stop: {tasks: 6}
+seed: 3
+"""
+
+
+def predicted(*changes: str, slower: float = 1.0, later_ns: int = 0) -> RunData:
+    """A run by the fluid model, with slower links, and whose last task ends later."""
+    scenario = parse(SCENARIO, "run.yaml", changes)
+    rate = f"topology.rates={20 / slower} Mbit/s"
+    history = History.of(predict_events(parse(SCENARIO, "run.yaml", (*changes, rate))))
+    last = history.tasks[-1].started.task
+    events = [
+        replace(event, t_ns=event.t_ns + later_ns)
+        if isinstance(event, TaskCompleted | TaskFinished) and event.task == last
+        else event
+        for event in history.events
+    ]
+    history = History.of(sorted(events, key=lambda event: event.t_ns))
+    tables = report_parts.make_tables(scenario, history)
+    return RunData(scenario, Verdict("pass", ()), history, tables, {}, SCENARIO, SCENARIO)
+
+
+def explain_as_late(data: RunData) -> Explanation:
+    task = data.history.tasks[-1]
+    part = Part("outage", 2.0, "a -> b", fault=0)
+    return replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)
+
+
+def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
+    data = predicted(later_ns=2 * 10**9)
+    *_, said = describe_delay([explain_as_late(data)], data)
+    assert said == (
+        "Without faults, the last task would have ended about 2.0 s earlier, as the fluid model "
+        "predicts: it repeats the run, with links that carry 100 % of their rates, as they did in "
+        "5 tasks without faults."
+    )
+    *_, said = describe_delay([explain_as_late(data)], predicted())
+    assert said.startswith("Without faults, the last task would have ended no earlier, as ")
+
+
+def test_its_links_are_as_slow_as_in_tasks_without_faults() -> None:
+    shorter = predict_shorter(
+        data := predicted("topology.delays=0", slower=1.25), [explain_as_late(data)]
+    )
+    assert shorter is not None
+    assert shorter.share == pytest.approx(0.8, abs=0.05)
+    assert shorter.earlier_s < 0.3
+
+
+def test_a_run_that_the_model_does_not_know_is_not_predicted(monkeypatch) -> None:
+    data = predicted(later_ns=2 * 10**9)
+    monkeypatch.setattr(shorter_run, "MOST_CHUNKS", 10)
+    *_, said = describe_delay([explain_as_late(data)], data)
+    assert said.startswith("The fluid model cannot say how much earlier the last task would ")
+
+
+def test_a_run_that_ends_by_its_time_is_no_longer_for_its_faults() -> None:
+    data = predicted("stop={time: 4 s}")
+    assert len([*describe_delay([explain_as_late(data)], data)]) == 1
 
 
 def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:
