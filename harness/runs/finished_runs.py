@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -20,6 +20,9 @@ from trunkline.harness.runs.run_record import RECORD
 
 TRIES = "tries.json"
 """How often runs were started: identity -> number."""
+
+MARK = 8
+"""So many characters of what identifies a run end the name of its folder."""
 
 
 @contextlib.contextmanager
@@ -72,6 +75,15 @@ def clear(folder: Path) -> None:
             path.unlink()
         elif (said := run_record.read(path)) is None or not run_record.is_whole(path, said):
             shutil.rmtree(path)
+
+
+def count_outdated(runs: Path, names: Iterable[str]) -> int:
+    """How many of these missing jobs have a finished run, but one of other code or settings.
+
+    A name ends with `MARK` characters of what identifies the run.
+    """
+    like = (f"{name[:-MARK]}{'?' * MARK}/*" for name in names)
+    return sum(any(map(run_record.read, runs.glob(each))) for each in like)
 
 
 @dataclass(slots=True)

@@ -325,7 +325,7 @@ def _make_job(
     draw: bool,
     identity: str,
 ) -> Job:
-    end = f"-seed{scenario.seed}-{identity[:8]}"
+    end = f"-seed{scenario.seed}-{identity[: finished_runs.MARK]}"
     words = "-".join(value for _, value in cell.values) or scenario.name
     start = re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.") or "cell"
     name = start[: MAX_NAME - len(end)] + end

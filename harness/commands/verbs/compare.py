@@ -48,6 +48,11 @@ IDENTICAL = (
     "the seed (docs/compare.md, What depends on the seed)."
 )
 
+OUTDATED = (
+    "their finished runs have other settings, files or logs, or are of another Trunkline, its "
+    "kernel, Python or a package"
+)
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, what to vary, and the number of trials."""
@@ -236,17 +241,21 @@ def _predict(spec: Comparison, arguments: argparse.Namespace) -> Mapping[str, Ma
 def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     """Run the missing trials, `--jobs` at once, and show progress unless `--quiet`."""
     from trunkline.harness.live import sweep_view
+    from trunkline.harness.runs import finished_runs
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
-    before = len(comparison_runs.find_finished(spec, folder))
+    there = comparison_runs.find_finished(spec, folder)
     if arguments.on_cluster is None:
-        terminal.tell_jobs(total - before, arguments.jobs, arguments.quiet)
+        terminal.tell_jobs(total - len(there), arguments.jobs, arguments.quiet)
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
 
     def tell(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    missing = {t.job.identity: t.job.name for t in spec.trials if t.job.identity not in there}
+    if outdated := finished_runs.count_outdated(folder / "runs", missing.values()):
+        tell(f"{outdated} of {total} trials are carried out again: {OUTDATED}")
     cluster = sweeps.find_cluster(arguments, folder, tell)
     try:
         with sweep_view.show(console) as show:

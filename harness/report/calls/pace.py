@@ -22,6 +22,12 @@ from trunkline.workloads.program_roles import site_of
 
 Rows = Sequence[Mapping[Any, Any]]
 
+PLACES = 6
+"""The decimal places of seconds in CSV files."""
+
+TINY_S = 2e-6
+"""The sums of two rounded starts and durations that end together differ by less."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -65,11 +71,11 @@ def describe_start(calls: Rows, programs: Rows) -> Iterator[str]:
     started = defaultdict[str, list[float]](list)
     for row in programs:
         if _is_known(row["start_s"]):
-            started[site_of(str(row["program"]))].append(float(row["start_s"]))
+            started[site_of(str(row["program"]))].append(_read(row, "start_s"))
     first = dict[str, float]()
     for row in calls:
         site = str(row["site"])
-        first[site] = min(float(row["start_s"]), first.get(site, float("inf")))
+        first[site] = min(_read(row, "start_s"), first.get(site, float("inf")))
     took_s = [first[site] - min(started[site]) for site in first if started[site]]
     if took_s:
         yield (
@@ -92,10 +98,10 @@ def _list_steps(steps: Rows, calls: Rows) -> Iterator[float]:
 
 def _find_end(row: Mapping[Any, Any], ends: Mapping[Any, Sequence[float]]) -> float | None:
     """When the last call ended in a step; None if none did."""
-    start_s = float(row["start_s"])
+    start_s = _read(row, "start_s")
     process = int(float(row["process"])) if _is_known(row["process"]) else None
     times = ends.get((row["site"], process), ())
-    place = bisect_left(times, start_s + float(row["duration_s"]) + 1e-9) - 1
+    place = bisect_left(times, start_s + _read(row, "duration_s") + TINY_S) - 1
     return times[place] if place >= 0 and times[place] > start_s else None
 
 
@@ -111,10 +117,15 @@ def _list_ends(calls: Rows) -> Mapping[tuple[str, int | None], Sequence[float]]:
     ends = defaultdict[tuple[str, int | None], list[float]](list)
     for row in calls:
         if _is_known(row["duration_s"]):
-            end_s = float(row["start_s"]) + float(row["duration_s"])
+            end_s = _read(row, "start_s") + _read(row, "duration_s")
             for process in (int(float(row["process"])), None):
                 ends[str(row["site"]), process].append(end_s)
     return {key: sorted(times) for key, times in ends.items()}
+
+
+def _read(row: Mapping[Any, Any], column: str) -> float:
+    """A time in seconds, rounded as in the CSV: the terminal reads these, and the page no file."""
+    return round(float(row[column]), PLACES)
 
 
 def _is_known(value: Any) -> bool:

@@ -394,6 +394,18 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
     ]
 
 
+def test_a_comparison_says_that_and_why_it_does_not_use_its_finished_runs(
+    scenario, started, capsys, monkeypatch, tmp_path
+):
+    arguments = [scenario, "--vary", "scheme.plan=crew,opr", "--trials", 2, "--out", tmp_path / "o"]
+    said = " trials are carried out again: their finished runs have other settings, files or logs,"
+    assert said not in command(*arguments, capsys=capsys)[2]
+    assert said not in command(*arguments, capsys=capsys)[2]
+    monkeypatch.setattr(provenance, "hash_code", lambda entries: "another")
+    assert f"4 of 4{said}" in command(*arguments, capsys=capsys)[2]
+    assert len(started()) == 8
+
+
 def test_the_share_that_is_done_includes_trials_that_were_done_before(
     scenario, started, capsys, monkeypatch, tmp_path
 ):
