@@ -175,7 +175,8 @@ def make_cells(
 
 def _format_verdicts(row: Mapping[Any, Any]) -> str:
     """`10` if all trials passed, otherwise `10: 8 pass, 2 fail`."""
-    if _count_passed(row) == row["trials"]:
+    passed, trials = _count_trials(row)
+    if passed == trials:
         return str(row["trials"])
     return f"{row['trials']}: " + ", ".join(f"{row[v]} {v}" for v in VERDICTS if row[v])
 
@@ -240,7 +241,7 @@ def make_mean_formatter(column: str) -> Writer:
     def text(row: Mapping[Any, Any]) -> str:
         mean = row[column]
         half = row[f"{column}_high"] - mean
-        trials = _count_passed(row), int(row.get("trials", 1))
+        trials = _count_trials(row)
         return "-" if np.isnan(mean) else format_interval(mean, half, *trials)
 
     return text
@@ -251,16 +252,16 @@ def make_ratio_formatter(column: str, kind: str = "_ratio") -> Writer:
 
     def text(row: Mapping[Any, Any]) -> str:
         mean, low, high = (row[f"{column}{kind}{end}"] for end in ("", "_low", "_high"))
-        shown = "-" if np.isnan(mean) else format_ratio(mean, low, high, _count_passed(row))
+        shown = "-" if np.isnan(mean) else format_ratio(mean, low, high, *_count_trials(row))
         is_reference = kind == "_ratio" and row.get(PLACE, -1) == row.get(REFERENCE)
         return f"{shown} (ref)" if is_reference and shown == "1" else shown
 
     return text
 
 
-def _count_passed(row: Mapping[Any, Any]) -> int:
-    """The number of trials of a cell that are averaged."""
-    return sum(int(row.get(verdict, 0)) for verdict in COUNTED)
+def _count_trials(row: Mapping[Any, Any]) -> tuple[int, int]:
+    """How many trials of a cell are averaged, of how many."""
+    return sum(int(row.get(verdict, 0)) for verdict in COUNTED), int(row.get("trials", 1))
 
 
 def _format_target(row: Mapping[Any, Any]) -> str:
@@ -276,7 +277,7 @@ def _format_some(row: Mapping[Any, Any], column: str, share: float, none: str) -
 
     The mean says nothing of the others.
     """
-    passed = _count_passed(row)
+    passed, _ = _count_trials(row)
     reached = 0.0 if np.isnan(share) else share
     text = make_mean_formatter(column)(row) if reached else none
     some = f" in {round(reached * passed)} of {passed}" if 0 < reached < 1 else ""

@@ -767,7 +767,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     assert made.texts["li"].count(legend) == 1
     names = ["CREW", "ring", "torch", "later", "cut"]
     assert [text for text in made.texts["text"] if text in names] == names * 2
-    words = ["1.50 ± 0.10 (2 trials)", "no trial passed", "no task time", "no trial has ended"]
+    words = ["1.50 ± 0.10", "no trial passed", "no task time", "no trial has ended"]
     assert made.texts["tspan"] == [*words, "2 (1 trial)"] * 2
     assert "mean task time (s)" in made.texts["text"]
     assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf, isfinite, log10, nan
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.accuracy_section import choose_class
 from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
@@ -27,9 +28,6 @@ LETTERS = 64
 
 MAX_ROWS = 60
 """The most cells of a chart; the table has all."""
-
-FEW = 3
-"""An interval of fewer trials has their number beside it: it is wide, whatever they say."""
 
 
 MARKS: Mapping[str, tuple[str, str]] = {
@@ -204,32 +202,31 @@ def _format(each: Mean, label: str) -> str:
     return format_interval(each.mean, half, len(each.trials), each.planned) + ratio
 
 
-def format_interval(mean: float, half: float, trials: int = FEW, planned: int = 1) -> str:
+def format_interval(mean: float, half: float, trials: int = 1, planned: int = 1) -> str:
     """A mean and half of its interval, with equally many decimals: `0.23392 ± 0.00071`.
 
     The interval has two digits. The mean has at most five, and an interval below the fifth, or that
-    is NaN, is left out. Fewer trials than FEW are counted beside it: `8 ± 32 (2 trials)`. So is a
-    single one of several that are `planned`: `8 (1 trial)`.
+    is NaN, is left out. Fewer trials than were `planned` are counted beside it: `8 ± 3 (2 trials)`.
     """
+    count = f" ({count_of(trials, 'trial')})" if 0 < trials < planned else ""
     if not isfinite(half):
-        return format_number(mean) + " (1 trial)" * (trials == 1 < planned)
+        return format_number(mean) + count
     places = max(0, min(1 - _find_exponent(half), 4 - _find_exponent(mean)))
     if round(half, places) == 0:
-        return format_number(mean)
-    count = f" ({trials} trials)" if 0 < trials < FEW else ""
+        return format_number(mean) + count
     return f"{mean:.{places}f} ± {half:.{places}f}{count}"
 
 
-def format_ratio(ratio: float, low: float, high: float, trials: int = FEW) -> str:
+def format_ratio(ratio: float, low: float, high: float, trials: int = 1, planned: int = 1) -> str:
     """A ratio and its interval, with equally many decimals: `1.27 (1.24 to 1.30)`.
 
     The largest has three digits. An interval of one value, or that is NaN, is left out. Fewer
-    trials than FEW are counted beside it: `1.3 (0.2 to 9.1; 2 trials)`.
+    trials than were `planned` are counted beside it: `1.3 (0.2 to 9.1; 2 trials)`.
     """
     if not isfinite(low) or format_number(low) == format_number(high):
         return format_number(ratio)
     places = max(0, 2 - _find_exponent(high))
-    count = f"; {trials} trials" if 0 < trials < FEW else ""
+    count = f"; {count_of(trials, 'trial')}" if 0 < trials < planned else ""
     return f"{ratio:.{places}f} ({low:.{places}f} to {high:.{places}f}{count})"
 
 
