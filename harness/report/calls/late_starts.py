@@ -122,8 +122,7 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
             between = "from the end of a call to the start of the next one"
             why = f"it took {late_s - ended_s:.3f} s longer {between}"
         how = "typically began" if is_typical else "began"
-        after = f"{late_s:.3f} s after those that waited for it"
-        yield f"{who} {how} {after}, mostly because {why}."
+        yield (f"{who} {how} {late_s:.3f} s after those that waited for it, mostly because {why}.")
 
 
 def _list_late(history: History, programs: Iterable[str], who: str) -> Iterator[_Late]:

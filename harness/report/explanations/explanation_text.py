@@ -70,9 +70,6 @@ WHERE_ONLY = ("cold start", "queueing", "unexplained", "contribution", "installa
 TOLD = 3
 """The most causes, parts of one of them, or shared links, that a summary tells."""
 
-LEAST_S = 0.0005
-"""A part of a cause that took less is not told."""
-
 NAMED = 6
 """The most members of a task that a summary names."""
 
