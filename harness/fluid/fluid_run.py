@@ -180,19 +180,15 @@ class _Run:
             worker.computed = iteration
             return
         self._log.add(ReadyLogged, site, iteration=iteration)
-        if not self._window.has_stopped and site in self._waiting:
-            self._messages.call(site, partial(self._invite, site))
-            return
-        default = self._driver.planner.default
-        if not self._window.has_stopped and default is not None:
+        default, is_awaited = self._driver.planner.default, site in self._waiting
+        if not (self._window.has_stopped or is_awaited) and default is not None:
             worker.offer = self._overlay.offer(self._model.make_task(default), site)
         self._decide(Ready(site, iteration), self._messages.find_arrival_s(site))
 
     def _invite(self, site: str) -> None:
         """Tell a site that has become ready of the task that waits for it."""
-        if not self._window.has_stopped:
-            self._messages.call(site, self._waiting.pop(site))
-            self._end_if_enough()
+        self._messages.call(site, self._waiting.pop(site))
+        self._end_if_enough()
 
     def _leave(self, site: str) -> None:
         """Let a site do no more rounds."""
@@ -208,7 +204,11 @@ class _Run:
             self._window.heard_s = self._agenda.now_s
             if isinstance(event, Ended):
                 self._log.add(TaskCompleted, CONTROLLER, task=event.task)
-            if not self._window.has_stopped:
+            if self._window.has_stopped:
+                return
+            if isinstance(event, Ready) and event.site in self._waiting:
+                self._invite(event.site)
+            else:
                 self._perform(self._driver.step(event, self._agenda.now_s))
 
         self._messages.call_at(heard_s, heard)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from wan import Wan, mesh
 
+from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.fluid import fluid_run
 from trunkline.harness.scenario.loading import load, parse
 from trunkline.workloads.layered.model import load as load_table
@@ -89,6 +90,19 @@ def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window
         "stop={rounds: 1}",
     )
     assert (found.task_s, found.window_s) == pytest.approx((task_s, window_s))
+
+
+def test_without_a_barrier_a_site_joins_a_task_that_began_while_its_message_was_under_way():
+    """Both sites are ready after 1 s, and n2's message takes 0.1 s to the controller at n1."""
+    text = (*predict_pair("scheme.barrier=false"),)
+    started = [event for event in text if isinstance(event, TaskStarted)]
+    ended = [event for event in text if isinstance(event, TaskFinished)]
+    assert len(started) == 3 and len(ended) == 6
+    assert len({(event.site, event.task) for event in ended}) == 6
+
+
+def predict_pair(*overrides):
+    return fluid_run.predict_events(parse(PAIR, "pair.yaml", overrides, 1))
 
 
 def test_without_a_barrier_a_task_starts_with_its_first_member_and_waits_for_the_others():

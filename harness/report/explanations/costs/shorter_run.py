@@ -8,11 +8,14 @@ the log that began later and that no fault touched tell if more was missing.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.round_events import Ready
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.harness.fluid import fluid_run
 from trunkline.harness.network.interface import payload_share
@@ -23,6 +26,9 @@ from trunkline.harness.report.run_data import RunData
 MOST_CHUNKS = 200_000
 """A run that sent more is not predicted: the model takes some 30 µs for each."""
 
+
+MOST_TIMES = 3.0
+"""A run that is not done in the model after so many times as long is not predicted."""
 
 LEAST_TASKS = 5
 """So many tasks without faults tell how much less than their rates links carried."""
@@ -46,7 +52,9 @@ def predict_shorter(data: RunData, found: Iterable[Explanation]) -> Shorter | No
 
     `found` are explanations of the tasks that lost most time.
     """
-    history, plain = data.history, replace(data.scenario, timeline=())
+    history, stop = data.history, data.scenario.stop
+    limit_s = min(stop.time_s or math.inf, MOST_TIMES * history.end_ns / 1e9)
+    plain = replace(data.scenario, timeline=(), stop=replace(stop, time_s=limit_s))
     chunks = sum(sent.chunks for sent in history.all(Sent))
     if chunks > MOST_CHUNKS or any(fluid_run.list_obstacles(plain)):
         return None
@@ -54,8 +62,12 @@ def predict_shorter(data: RunData, found: Iterable[Explanation]) -> Shorter | No
     share, topology = _find_share(data, found, fault_ns), plain.topology
     links = tuple(replace(link, rate_mbps=share * link.rate_mbps) for link in topology.links)
     events = fluid_run.predict_events(replace(plain, topology=replace(topology, links=links)))
-    measured_s, predicted_s = _list_ends(history), _list_ends(History.of(events))
+    predicted = History.of(events)
+    measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
     before = bisect_right(measured_s, fault_ns / 1e9 - _find_begin(history))
+    is_done = not any(isinstance(each.cause, TimeUp) for each in predicted.all(Stopping))
+    if not (is_done and measured_s and before <= len(predicted_s)):
+        return None
     later_s = measured_s[before - 1] - predicted_s[before - 1] if before else 0.0
     return Shorter(max(0.0, measured_s[-1] - predicted_s[-1] - later_s), share)
 
