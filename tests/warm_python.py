@@ -1,15 +1,15 @@
 """Python programs that are forked from a process which has imported what they need.
 
-`WarmPython` starts it, and stands for `subprocess.Popen` towards tests. A program that is started so
-saves its imports, which take most of the time of a short one.
+Imports take most of the time of a short program.
 """
 
 import contextlib
-import importlib
 import gc
+import importlib
 import json
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from trunkline.harness.processes.fork_server import ForkServer, ServedProcess, s
 
 @dataclass
 class WarmProcess:
-    """A program that was started so; as far as tests need it, it is a `subprocess.Popen`."""
+    """A program that was forked; what tests use of it is as in `subprocess.Popen`."""
 
     served: ServedProcess
     code: int | None = None
@@ -47,7 +47,7 @@ class WarmProcess:
             self.served.send(number)
 
     def kill(self) -> None:
-        self.send_signal(9)
+        self.send_signal(signal.SIGKILL)
 
 
 @dataclass
@@ -77,8 +77,9 @@ class WarmPython:
 def act() -> int:
     """Be the program that standard input asks for."""
     request = json.load(sys.stdin)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # scipy takes a while to load, and not every run has a plan
 _LARGEST_FLOW = 2**31 - 1
 """SciPy computes flows in 32-bit integers."""
 
+FEW = 16
+"""Up to so many sites, flows are found without scipy."""
+
 
 class SmallestCuts:
     """The smallest cuts of an overlay, which bound the completion times of plans.
@@ -38,10 +41,14 @@ class SmallestCuts:
         return (_LARGEST_FLOW - len(self._rates_mbps)) / sum(self._rates_mbps.values())
 
     @functools.cached_property
+    def _units(self) -> Mapping[Directed, int]:
+        return {link: math.ceil(rate * self._per_mbps) for link, rate in self._rates_mbps.items()}
+
+    @functools.cached_property
     def _capacity(self) -> csr_array:
         from scipy.sparse import csr_array
 
-        units = [math.ceil(rate * self._per_mbps) for rate in self._rates_mbps.values()]
+        units = [*self._units.values()]
         rows = [self._index[src] for src, _ in self._rates_mbps]
         columns = [self._index[dst] for _, dst in self._rates_mbps]
         size = len(self._index)
@@ -58,13 +65,55 @@ class SmallestCuts:
 
     def _find_most_mbps(self, pair: Directed) -> float:
         """The maximum flow from one site to another."""
-        from scipy.sparse.csgraph import maximum_flow
-
         if pair not in self._most_mbps:
-            src, dst = (self._index[site] for site in pair)
-            flow = int(maximum_flow(self._capacity, src, dst).flow_value)
+            few = len(self._index) <= FEW
+            flow = find_flow(self._units, *pair) if few else self._find_flow_of_many(*pair)
             self._most_mbps[pair] = flow / self._per_mbps
         return self._most_mbps[pair]
+
+    def _find_flow_of_many(self, src: str, dst: str) -> int:
+        from scipy.sparse.csgraph import maximum_flow
+
+        found = maximum_flow(self._capacity, self._index[src], self._index[dst])
+        return int(found.flow_value)
+
+
+def find_flow(units: Mapping[Directed, int], src: str, dst: str) -> int:
+    """The maximum flow over links of such capacities: by Edmonds and Karp, for few sites.
+
+    To import scipy would take longer.
+    """
+    left: dict[str, dict[str, int]] = {site: {} for link in units for site in link}
+    for (a, b), capacity in units.items():
+        left[a][b] = capacity
+        left[b].setdefault(a, 0)
+    flow = 0
+    while path := _find_shortest(left, src, dst):
+        least = min(left[a][b] for a, b in path)
+        for a, b in path:
+            left[a][b] -= least
+            left[b][a] += least
+        flow += least
+    return flow
+
+
+def _find_shortest(left: Mapping[str, Mapping[str, int]], src: str, dst: str) -> list[Directed]:
+    """A shortest path on which capacity is left; empty if there is none."""
+    before: dict[str, str] = {src: src}
+    reached = [src]
+    for site in reached:  # which grows meanwhile
+        for other, capacity in left[site].items():
+            if capacity and other not in before:
+                before[other] = site
+                reached.append(other)
+        if dst in before:
+            break
+    path = []
+    site = dst if dst in before else src
+    while site != src:
+        path.append((before[site], site))
+        site = before[site]
+    return path
 
 
 def _count_common(plan: Plan, src: str, dst: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +16,9 @@ from trunkline.harness.record.link_history import Conditions
 
 DELAY_SHARE, DELAY_SLACK_MS = 0.99, 0.1
 """A path takes at least this share of its delay, less this slack: timers are accurate to 0.1 ms."""
+
+FEW = 100
+"""Up to so many nodes, quickest paths are found without scipy."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,38 @@ class Paths:
     @cached_property
     def _quickest_ms(self) -> NDArray[np.float64]:
         """The quickest path between each two sites."""
-        from scipy.sparse import csr_array  # scipy takes a while to load, and runs end early
-        from scipy.sparse.csgraph import shortest_path
-
         ranks, delays_ms = self._ranks, self._least_ms
         ends = [ranks[src] for src, _ in delays_ms], [ranks[dst] for _, dst in delays_ms]
-        # A stored zero is a link without delay.
-        graph = csr_array(([*delays_ms.values()], ends), shape=(len(ranks), len(ranks)))
-        found: NDArray[np.float64] = shortest_path(graph, method="D")
-        return found
+        solve = find_quickest if len(ranks) <= FEW else find_quickest_of_many
+        return solve(np.array([*delays_ms.values()]), ends, len(ranks))
+
+
+def find_quickest(
+    delays_ms: NDArray[np.float64], ends: tuple[Sequence[int], Sequence[int]], nodes: int
+) -> NDArray[np.float64]:
+    """The delay of the quickest path from each node to each other, by Floyd and Warshall.
+
+    `ends` has the sources and the destinations of the links. To import scipy would take longer.
+    """
+    found = np.full((nodes, nodes), np.inf)
+    found[ends] = delays_ms
+    np.fill_diagonal(found, 0.0)
+    for node in range(nodes):
+        np.minimum(found, found[:, [node]] + found[node], out=found)
+    return found
+
+
+def find_quickest_of_many(
+    delays_ms: NDArray[np.float64], ends: tuple[Sequence[int], Sequence[int]], nodes: int
+) -> NDArray[np.float64]:
+    """The same for many nodes, of which few are neighbours, by Dijkstra."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
+    # A stored zero is a link without delay.
+    graph = csr_array((delays_ms, ends), shape=(nodes, nodes))
+    found: NDArray[np.float64] = shortest_path(graph, method="D")
+    return found
 
 
 def _with_slack_ns(delay_ms: float) -> int:

@@ -22,15 +22,14 @@ RUN = "trunkline.harness.runs.run_process"
 OWN = [sys.executable, "-m", RUN]
 """The command of a run that a fork of this process can carry out itself."""
 
-LATER = ("scipy.sparse.csgraph",)
-"""What the report of nearly every run imports, but only when it comes to it."""
-
 
 def main(command: Sequence[str], modules: Iterable[str], fd: int) -> None:
     """Start runs until the descriptor's socket is closed."""
+    gc.disable()  # nothing is garbage while modules are imported
     afresh = functools.partial(os.execv, command[0], list(command))
     begin = _import(modules, afresh) if list(command) == OWN else afresh
     gc.freeze()  # what is here now stays: a fork need not look at it, and so copies less
+    gc.enable()
     serve(fd, begin)
 
 
@@ -39,7 +38,7 @@ def _import(modules: Iterable[str], afresh: Callable[[], int]) -> Callable[[], i
     from trunkline.harness.runs import provenance
 
     entries = (RUN, *provenance.SESSION, *provenance.REPORT)
-    for name in (RUN, *provenance.REPORT, *LATER, *modules):
+    for name in (RUN, *provenance.REPORT, *modules):
         importlib.import_module(name)
     files = provenance.hash_code(entries)
 
