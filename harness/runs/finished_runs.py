@@ -77,13 +77,17 @@ def clear(folder: Path) -> None:
             shutil.rmtree(path)
 
 
-def count_outdated(runs: Path, names: Iterable[str]) -> int:
-    """How many of these missing jobs have a finished run, but one of other code or settings.
+def find_outdated(runs: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Of these missing jobs, a finished run of other code or settings, the latest, by name.
 
     A name ends with `MARK` characters of what identifies the run.
     """
-    like = (f"{name[:-MARK]}{'?' * MARK}/*" for name in names)
-    return sum(any(map(run_record.read, runs.glob(each))) for each in like)
+    found = {}
+    for name in names:
+        like = sorted(runs.glob(f"{name[:-MARK]}{'?' * MARK}/*"), key=lambda path: path.name)
+        if done := [path for path in like if run_record.read(path) is not None]:
+            found[name] = done[-1]
+    return found
 
 
 @dataclass(slots=True)

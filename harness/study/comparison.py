@@ -400,9 +400,14 @@ def list_identical(trials: pd.DataFrame, keys: Sequence[str]) -> Iterator[str]:
 
 
 def list_notes(trials: pd.DataFrame) -> Iterator[str]:
-    """A line if the trials are predictions."""
+    """A line if the trials are predictions, and one if tasks without a time were abandoned."""
     if (trials["verdict"] == PREDICTION).any():
         yield "These are predictions by the fluid model, not runs; nothing is judged."
+    counted = trials[trials["verdict"].isin(COUNTED)]
+    if lost := int(counted.get("abandoned", pd.Series(dtype=float)).fillna(0).sum()):
+        tasks = int(counted["tasks"].fillna(0).sum()) + lost
+        were = "was" if lost == 1 else "were"
+        yield f"Task times are those of completed tasks: {lost} of {tasks} tasks {were} abandoned."
 
 
 def _group_cells(

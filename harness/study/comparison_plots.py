@@ -227,7 +227,8 @@ def _draw_series(
         beside = min(DOTS * room, MOST_DOTS)
         for label, values, shape, colour, size in _list_marks(means, metric):
             place = at + beside * (label == EXPECTED)  # it would cover a mean that is as expected
-            (mark,) = axes.plot(place, values, shape, color=colour, ms=size, mew=1.5, zorder=3)
+            order = 1.5 if label == BOUND else 3.0  # a bound would cover the foot of an interval
+            (mark,) = axes.plot(place, values, shape, color=colour, ms=size, mew=1.5, zorder=order)
             mark.set_label("_" if number else label)
     axes.set_xlim(-0.6, len(places) - 0.4)
 

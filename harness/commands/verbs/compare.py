@@ -48,11 +48,6 @@ IDENTICAL = (
     "the seed (docs/compare.md, What depends on the seed)."
 )
 
-OUTDATED = (
-    "their finished runs have other settings, files or logs, or are of another Trunkline, its "
-    "kernel, Python or a package"
-)
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the scenario, what to vary, and the number of trials."""
@@ -159,6 +154,8 @@ def run(arguments: argparse.Namespace) -> int:
     labels = tuple(arguments.label)
     spec = replace(spec, labels=labels, command=command, width_in=arguments.width)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
+    if outdated := earlier_tables.explain_outdated(spec, folder):
+        terminal.print_error(outdated)
     if arguments.dry_run:
         return _list(spec, folder)
     if arguments.sbatch is not None:
@@ -170,9 +167,8 @@ def run(arguments: argparse.Namespace) -> int:
         with finished_runs.lock(folder):
             pass
         terminal.print_error(
-            f"{folder}: the tables and figures of a comparison with other variants or trials are "
-            "replaced, its runs stay; "
-            "--out DIR keeps them"
+            f"{folder}: its tables and figures are those of other variants, trials or settings and "
+            "are replaced, their runs stay; --out DIR keeps them"
         )
     if arguments.beside_prediction:
         spec = replace(spec, predicted=_predict(spec, arguments))
@@ -241,7 +237,6 @@ def _predict(spec: Comparison, arguments: argparse.Namespace) -> Mapping[str, Ma
 def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     """Run the missing trials, `--jobs` at once, and show progress unless `--quiet`."""
     from trunkline.harness.live import sweep_view
-    from trunkline.harness.runs import finished_runs
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
@@ -253,9 +248,6 @@ def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     def tell(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    missing = {t.job.identity: t.job.name for t in spec.trials if t.job.identity not in there}
-    if outdated := finished_runs.count_outdated(folder / "runs", missing.values()):
-        tell(f"{outdated} of {total} trials are carried out again: {OUTDATED}")
     cluster = sweeps.find_cluster(arguments, folder, tell)
     try:
         with sweep_view.show(console) as show:

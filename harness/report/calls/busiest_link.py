@@ -65,9 +65,9 @@ class Busiest:
                 f"{said}. Delays, and TCP on new or idle connections, took more time than the "
                 "bytes at these rates."
             )
-        return (
-            f"{said}: its rate was the limit." if self.moving_share >= LIMIT_SHARE else f"{said}."
-        )
+        if self.moving_share >= LIMIT_SHARE:
+            return f"{said}: its rate was the limit."
+        return f"{said}. Its rate and delays shared that time." if is_most else f"{said}."
 
 
 def describe_busiest(history: History, scenario: Scenario, sums: pd.DataFrame) -> Iterator[str]:

@@ -123,7 +123,7 @@ class CallsInFault:
         cost = f"cost a program {self.cost_s:.3f} s on average" if is_costly else ""
         if cost and self.beside:
             numbers = join_words(list(map(str, sorted((self.fault.started.fault, *self.beside)))))
-            cost += f" (divided by time between faults {numbers})"
+            cost += f" (each moment shared by faults {numbers})"
         if self.ended:
             return " and ".join(filter(None, (cost, "ended the run")))
         if not self.is_known:

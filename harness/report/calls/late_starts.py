@@ -94,7 +94,8 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
     Its calls before had ended later than those of the others, or it computed longer, or it took
     longer from there to the next call for another reason. Calls beside faults do not count if there
     are others. Calls before which no member computed, such as those of the start, do not count if
-    those after computing were most of the wait.
+    those after computing were most of the wait. Times are medians, and the sentence says
+    "typically", unless the median says too little of the wait: then they are means.
     """
     late = list(_list_late(history, programs, who))
     late = [each for each in late if not each.in_fault] or late
@@ -120,7 +121,8 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
         else:
             between = "from the end of a call to the start of the next one"
             why = f"it took {late_s - ended_s:.3f} s longer {between}"
-        yield f"{who} began {late_s:.3f} s after those that waited for it, mostly because {why}."
+        how = "typically began" if is_typical else "began"
+        yield (f"{who} {how} {late_s:.3f} s after those that waited for it, mostly because {why}.")
 
 
 def _list_late(history: History, programs: Iterable[str], who: str) -> Iterator[_Late]:

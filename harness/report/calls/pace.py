@@ -42,9 +42,12 @@ class Pace:
         return short(fmean(self.times_s), TIME_S)
 
     @property
-    def most(self) -> str:
-        """The 95th percentile: the shortest of these times that 95 % of them do not exceed."""
-        return short(float(np.percentile(self.times_s, 95, method="inverted_cdf")), TIME_S)
+    def spread(self) -> str:
+        """The 95th percentile, the shortest time that 95 % do not exceed, and the longest."""
+        most_s = float(np.percentile(self.times_s, 95, method="inverted_cdf"))
+        longest_s = max(self.times_s)
+        most = f"95th percentile {short(most_s, TIME_S)}"
+        return most if longest_s <= most_s else f"{most}, longest {short(longest_s, TIME_S)}"
 
 
 def find_pace(steps: Rows, calls: Rows) -> Pace | None:
@@ -57,12 +60,11 @@ def describe_pace(steps: Rows, calls: Rows) -> Iterator[str]:
     """The mean and the 95th percentile of the times of steps, or between calls; none without."""
     if pace := find_pace(steps, calls):
         yield (
-            f"{pace.mean} on average, 95th percentile {pace.most} "
+            f"{pace.mean} on average, {pace.spread} "
             f"({count_of(len(pace.times_s), 'step')}, each from the end of the one before to its "
             "own)"
             if pace.of_steps
-            else f"{pace.mean} on average between the ends of two calls, 95th percentile "
-            f"{pace.most}"
+            else f"{pace.mean} on average between the ends of two calls, {pace.spread}"
         )
 
 

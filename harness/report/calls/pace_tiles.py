@@ -23,7 +23,7 @@ def list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         what, count = "mean step time", count_of(len(pace.times_s), "step")
         if not pace.of_steps:
             what, count = "mean time between calls", count_of(len(pace.times_s), "time")
-        yield what, pace.mean, f"95th percentile {pace.most}; {count}"
+        yield what, pace.mean, f"{pace.spread}; {count}"
     sums, programs = sum_steps(steps), data.scenario.programs
     parts = rank_parts(data.history, programs, sums)
     for share, _, name in parts[:1]:

@@ -169,7 +169,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     reason = run.faults.describe(last.cause, fault, task)
     why = f"{'halted' if halts else 'abandoned'} the task: {reason}"
     if silent_s := run.faults.find_silence_s(last.cause, fault, (begun_ns, last.t_ns)):
-        why += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
+        why += f" ({silent_s:.3f} s of this were the wait for failover.timeout)"
     since = "from the fault until" if begun_ns > started_ns else "until"
     text = f"{since} the controller {why}"
     yield Part("end", (last.t_ns - begun_ns) / 1e9, "", fault, text=text)

@@ -215,13 +215,15 @@ def _describe_own(found: Explanation, least_s: float) -> str:
 
 def _describe_group(group: tuple[Part, ...], history: History) -> str:
     """What one fault or cause took in all, and its longest parts."""
+    took_s = _sum_s(group)
+    group = tuple(part for part in group if part.seconds >= LEAST_S) or group
     first = group[0]
     name = CAUSES[first.cause] if first.fault is None else _name_subject(first.fault, history)
     texts = [
         _name_where(part) if first.fault is None and part.cause in WHERE_ONLY else _describe(part)
         for part in group
     ]
-    took = f"{name} took {_sum_s(group):.3f} s"
+    took = f"{name} took {took_s:.3f} s"
     if len(group) == 1:
         is_where = first.fault is None and first.cause in WHERE_ONLY
         return f"{took}{' on ' if is_where else ': '}{texts[0]}."

@@ -13,6 +13,7 @@ from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
@@ -132,11 +133,12 @@ def describe_delay(found: Sequence[Explanation], data: RunData) -> Iterator[str]
     )
     ends = data.history.all(Stopping)
     if ends and isinstance(ends[-1].cause, Enough | RoundsDone):
-        yield _describe_shorter(predict_shorter(data, found))
+        lost = sum(bool(task.all(TaskAbandoned)) for task in data.history.tasks)
+        yield _describe_shorter(predict_shorter(data, found), lost)
 
 
-def _describe_shorter(shorter: Shorter | None) -> str:
-    """By how much faults made the run longer, if it ended by its tasks or rounds."""
+def _describe_shorter(shorter: Shorter | None, lost: int) -> str:
+    """By how much faults made a run longer that ended by its tasks, of which it `lost` some."""
     if shorter is None:
         return (
             "The fluid model cannot say how much earlier the last task would have ended without "
@@ -144,10 +146,11 @@ def _describe_shorter(shorter: Shorter | None) -> str:
         )
     earlier = shorter.earlier_s >= LEAST_EARLIER_S
     when = f"about {shorter.earlier_s:.1f} s earlier" if earlier else "no earlier"
+    whole = f", and {count_of(lost, 'more task')} would have been completed" if lost else ""
     return (
-        f"Without faults, the last task would have ended {when}, as the fluid model predicts: it "
-        f"repeats the run, with links that carry {100 * shorter.share:.0f} % of their rates, as "
-        f"they did in {count_of(shorter.tasks, 'task')} without faults."
+        f"Without faults, the last task would have ended {when}{whole}, as the fluid model "
+        f"predicts: from the first fault on, links carry {100 * shorter.share:.0f} % of their "
+        "rates in it."
     )
 
 

@@ -139,7 +139,7 @@ class Run:
         why = self.faults.describe(first.cause, fault, task)
         how = f"halted{times} and planned anew" if halts else "rearranged"
         if silent_s := self.faults.find_silence_s(first.cause, fault, (step.start_ns, first.t_ns)):
-            how += f" ({silent_s:.3g} s of this were the wait for failover.timeout)"
+            how += f" ({silent_s:.3f} s of this were the wait for failover.timeout)"
         return Part("repair", step.duration_s, step.site, fault, text=f"was {how}: {why}")
 
     def find_repair(

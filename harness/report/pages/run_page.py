@@ -39,6 +39,9 @@ MAX_LETTERS = 100_000
 MAX_PRINTED_ROWS, MAX_PRINTED_LETTERS = 30, 4_000
 """The longest folded parts that are printed; paper only names the file of longer ones."""
 
+SHORT_LINES = 30
+"""A file with fewer lines is printed on one page."""
+
 
 LOADED = ("tasks", "steps", "programs")
 """The first table of these that has rows is the one that the page loads as an example."""
@@ -349,7 +352,8 @@ def write_text(text: str) -> Html:
             f"Too long for this page ({len(text):,} characters): see the file in the run's folder."
         )
         return tag("p", words)
-    return tag("pre", text, tabindex="0")
+    short = "short" if text.count("\n") < SHORT_LINES else None
+    return tag("pre", text, tabindex="0", class_=short)
 
 
 def _write_files(data: RunData, files: Sequence[str]) -> list[Child]:

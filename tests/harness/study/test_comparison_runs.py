@@ -23,7 +23,7 @@ from trunkline.harness.live.sweep_progress import Running
 from trunkline.harness.record.run_folder import RunFolder, StoreError
 from trunkline.harness.runs import finished_runs, provenance, run_pool
 from trunkline.harness.runs.run_pool import Finished, Job
-from trunkline.harness.scenario.loading import parse
+from trunkline.harness.scenario.loading import load, parse, resolve
 from trunkline.harness.study import comparison, comparison_runs, comparison_shares, earlier_tables
 from trunkline.harness.study.grid import GridError, read_axes
 
@@ -397,13 +397,29 @@ def test_ctrl_c_says_what_is_kept_and_how_to_continue(
 def test_a_comparison_says_that_and_why_it_does_not_use_its_finished_runs(
     scenario, started, capsys, monkeypatch, tmp_path
 ):
-    arguments = [scenario, "--vary", "scheme.plan=crew,opr", "--trials", 2, "--out", tmp_path / "o"]
-    said = " trials are carried out again: their finished runs have other settings, files or logs,"
-    assert said not in command(*arguments, capsys=capsys)[2]
-    assert said not in command(*arguments, capsys=capsys)[2]
+    def compare(*more) -> str:
+        arguments = [scenario, "--vary", "scheme.plan=crew,opr", "--trials", 2, *more]
+        return command(*arguments, "--out", tmp_path / "o", capsys=capsys)[2]
+
+    again = "trunkline: 4 of 4 trials are carried out again: "
+    since = f" changed since their runs, which stay in {tmp_path}/o/runs"
+    replaced = "its tables and figures are those of other variants, trials or settings and are "
+    for _ in range(2):
+        assert not {"again", "replaced"} & {*compare().split()}
+    resolved = resolve(load(scenario, ["scheme.plan=crew"]))
+    for run_dir in (tmp_path / "o" / "runs").glob("*/*"):
+        (run_dir / "resolved.yaml").write_text(resolved)
+    old = scenario.read_text()
+    scenario.write_text(old.replace("0.1 s", "0.2 s"))
+    assert f"{again}workload{since}\n" in compare("--dry-run")
+    changed = compare()
+    assert f"{again}workload{since}\n" in changed and replaced in changed
+    assert "again" not in (same := compare()) and replaced not in same
+    scenario.write_text(old)
+    assert "again" not in (former := compare()) and replaced in former
     monkeypatch.setattr(provenance, "hash_code", lambda entries: "another")
-    assert f"4 of 4{said}" in command(*arguments, capsys=capsys)[2]
-    assert len(started()) == 8
+    assert f"{again}Trunkline, its kernel, Python, a package, a file that " in compare()
+    assert len(started()) == 12
 
 
 def test_the_share_that_is_done_includes_trials_that_were_done_before(

@@ -298,7 +298,7 @@ def test_each_moment_that_a_call_is_late_belongs_to_the_faults_of_that_moment(
     assert found.divide_s(1) == pytest.approx(costs)
     assert found.measure_s(1) == pytest.approx(sum(costs.values())) == 1.185
     numbers = {2: "0 and 1", 3: "0, 1 and 2"}.get(len(costs))
-    beside = f" (divided by time between faults {numbers})" if numbers else ""
+    beside = f" (each moment shared by faults {numbers})" if numbers else ""
     for each in find_calls_in_faults(history, ("n1",), 1):
         (said,) = each.describe()
         number = each.fault.started.fault

@@ -42,6 +42,14 @@ def test_programs_without_steps_have_the_times_between_ends_of_calls() -> None:
     assert dict(tell_pace([], [], PROGRAMS)) == {}
 
 
+def test_the_longest_time_is_told_if_it_is_beyond_the_percentile() -> None:
+    """Of 20 times, 19 are 1 s, so the mean may be above what 95 % of them do not exceed."""
+    calls = [call(float(number), "0.5") for number in range(20)] + [call(40.0, "0.5")]
+    (said,) = dict(tell_pace([], calls, [])).values()
+    assert said.endswith("2 s on average between the ends of two calls, 95th percentile 1 s, "
+                         "longest 21 s")  # fmt: skip
+
+
 def test_the_terminal_and_the_page_round_alike() -> None:
     """The mean of the exact times is on the other side of 1.1055 s than that of the CSV."""
     ends = (1.0, 2.1054996)

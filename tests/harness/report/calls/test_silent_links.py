@@ -70,9 +70,9 @@ def test_a_cut_shares_the_time_until_its_links_carry_data_again() -> None:
     found = find_fault_times(history, ("n1",))
     assert found.divide_s(1) == pytest.approx({0: 1.1 + 0.25, 1: 1.0 - 0.25})
     first, silent, second = describe_calls_in_faults(history, ("n1",), 1)
-    assert "cost a program 1.350 s on average (divided by time between faults 0 and 1). " in first
+    assert "cost a program 1.350 s on average (each moment shared by faults 0 and 1). " in first
     assert silent == (
         "After fault 0 its links carried no data until about 2.1 s: TCP waited for its timer, so "
         "the fault still acted."
     )
-    assert "cost a program 0.750 s on average (divided by time between faults 0 and 1). " in second
+    assert "cost a program 0.750 s on average (each moment shared by faults 0 and 1). " in second

@@ -339,7 +339,7 @@ def test_why_a_program_began_last_is_said(first_end: int, why: str) -> None:
         *(call(site, 1, 3 * S, 7 * S) for site in SITES[:2]),
         call("n3", 1, 6 * S, 7 * S),
     )
-    said = f"n3 began 3.000 s after those that waited for it, mostly because {why}."
+    said = f"n3 typically began 3.000 s after those that waited for it, mostly because {why}."
     assert [*describe_late_start(history, SITES, "n3")] == [said]
     assert not [*describe_late_start(history, SITES, "n1")]
 
@@ -359,7 +359,7 @@ def test_a_program_that_computes_longer_is_said_to_per_step() -> None:
     history = make_history(*start, log)
     said = "it computed 0.290 s longer per step (0.400 s against 0.110 s)"
     assert [*describe_late_start(history, SITES, "n3")] == [
-        f"n3 began 0.290 s after those that waited for it, mostly because {said}."
+        f"n3 typically began 0.290 s after those that waited for it, mostly because {said}."
     ]
     parts = [
         each if not isinstance(each, ComputeStarted | ComputeFinished) or each.iteration == 2
@@ -379,9 +379,9 @@ def test_a_step_beside_a_fault_does_not_say_why_a_program_began_last() -> None:
     fault = [FaultStarted(5 * S, "runner", 0, "pause", "pause n3", ("n3",)),
              FaultEnded(7 * S, "runner", 0)]  # fmt: skip
     (said,) = describe_late_start(make_history(*log, fault), SITES, "n3")
-    assert said.startswith("n3 began 0.100 s after")
+    assert said.startswith("n3 typically began 0.100 s after")
     (said,) = describe_late_start(make_history(*log), SITES, "n3")
-    assert not said.startswith("n3 began 0.100 s after")
+    assert not said.startswith("n3 typically began 0.100 s after")
 
 
 def test_a_pause_before_a_call_is_not_computing() -> None:

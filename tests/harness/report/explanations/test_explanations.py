@@ -403,7 +403,7 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     text = "from the fault until the controller halted the task: "
     assert 2.0 < parts["end"].seconds < 2.5
     assert parts["end"].text.startswith(text) and "n3" in parts["end"].text
-    assert parts["end"].text.endswith(" (2 s of this were the wait for failover.timeout)")
+    assert parts["end"].text.endswith(" (2.000 s of this were the wait for failover.timeout)")
     assert f"{found.expected_s:.3f} s were expected. Task 0 was" in summarize(found, data.history)
     assert "Its time in numbers: 3 parts" in write_page(data)
 

@@ -233,9 +233,9 @@ ANEW = "halted and planned anew"
         (
             "pause",
             800,
-            ANEW + " (0.8 s of this were the wait for failover.timeout)",
+            ANEW + " (0.800 s of this were the wait for failover.timeout)",
         ),
-        ("pause", 2000, ANEW + " (1 s of this were the wait for failover.timeout)"),
+        ("pause", 2000, ANEW + " (1.000 s of this were the wait for failover.timeout)"),
         ("kill", 800, ANEW),
     ],
 )
