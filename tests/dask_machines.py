@@ -2,14 +2,13 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
+from warm_python import WarmProcess, WarmPython
 
 from trunkline.harness.runs import provenance
 
@@ -22,6 +21,17 @@ workload: {kind: synthetic, model: 1 MB, compute: 0.1 s}
 scheme: {policy: preduce, plan: crew, p: 2}
 stop: {tasks: 3}
 """
+PYTHON = WarmPython(
+    (
+        "distributed.cli.dask_scheduler",
+        "distributed.cli.dask_worker",
+        "trunkline.harness.commands.main",
+        "trunkline.harness.runs.cluster.dask_clusters",
+        "trunkline.harness.study.comparison_runs",
+    )
+)
+"""It has imported what schedulers, workers and commands need."""
+
 WAIT_S = int(os.environ.get("CLUSTER_WAIT_S", "120"))
 
 
@@ -31,28 +41,19 @@ class Machines:
 
     folder: Path
     env: dict[str, str]
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: list[WarmProcess] = field(default_factory=list)
     address: str = ""
 
-    def start(self, *words: str, **env: str) -> subprocess.Popen[bytes]:
-        output = (self.folder / f"output-{len(self.started)}").open("wb")
-        process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=self.folder,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
-        output.close()
+    def start(self, *words: str, **env: str) -> WarmProcess:
+        with (self.folder / f"output-{len(self.started)}").open("wb") as output:
+            process = PYTHON.start(words, self.folder, {**self.env, **env}, output.fileno())
         self.started.append(process)
         return process
 
-    def read(self, process: subprocess.Popen[bytes]) -> str:
+    def read(self, process: WarmProcess) -> str:
         return (self.folder / f"output-{self.started.index(process)}").read_text()
 
-    def scheduler(self) -> subprocess.Popen[bytes]:
+    def scheduler(self) -> WarmProcess:
         words = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
         process = self.start("-m", "distributed.cli.dask_scheduler", *words)
         wait_until(lambda: "Scheduler at:" in self.read(process))
@@ -60,12 +61,12 @@ class Machines:
         self.address = line.split()[-1]
         return process
 
-    def worker(self, **env: str) -> subprocess.Popen[bytes]:
+    def worker(self, **env: str) -> WarmProcess:
         words = ["--nthreads", "1", "--no-nanny", "--memory-limit", "0", "--host", "127.0.0.1"]
         words += ["--no-dashboard", "--death-timeout", "20"]
         return self.start("-m", "distributed.cli.dask_worker", self.address, *words, **env)
 
-    def compare(self, *words: str) -> subprocess.Popen[bytes]:
+    def compare(self, *words: str) -> WarmProcess:
         grid = ["three.yaml", "--vary", "scheme.plan=crew,ring", "--trials", "4", "--out", "out"]
         return self.start(str(FAKE_RUNS), "compare", *grid, *words)
 

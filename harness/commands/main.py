@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import gc
 import os
 import signal
 import sys
@@ -49,8 +50,13 @@ MAX_ERROR = 2000
 """The most characters of an error about the command line: it may show a user's value."""
 
 
+GARBAGE = (20_000, 20, 50)
+"""How seldom garbage is looked for: modules are none, and to import them is most of a command."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
+    gc.set_threshold(*GARBAGE)
     needs.prepare()
     try:
         end_by(signal.SIGTERM, signal.SIGHUP)  # nohup ignores SIGHUP

@@ -28,9 +28,11 @@ LATER = ("scipy.sparse.csgraph",)
 
 def main(command: Sequence[str], modules: Iterable[str], fd: int) -> None:
     """Start runs until the descriptor's socket is closed."""
+    gc.disable()  # nothing is garbage while modules are imported
     afresh = functools.partial(os.execv, command[0], list(command))
     begin = _import(modules, afresh) if list(command) == OWN else afresh
     gc.freeze()  # what is here now stays: a fork need not look at it, and so copies less
+    gc.enable()
     serve(fd, begin)
 
 

@@ -92,6 +92,7 @@ def run(
     command = [
         sys.executable,
         "-m",
+        "trunkline.harness.processes.first_imports",
         "trunkline.harness.session.run_session",
         str(folder.path),
         *([HOLD] * holds),

@@ -186,6 +186,7 @@ class Supervisor:
         """Fork every child; `events` lets them begin. Raises OSError."""
         gc.collect()
         gc.freeze()
+        gc.enable()  # see `processes.first_imports`
         for number, name in enumerate(self._children.names(), start=1):
             self.fork(name)
             if number % FORKS_AT_ONCE == 0:

@@ -26,7 +26,7 @@ def run(monkeypatch, tmp_path):
     def run(said, code, times_s=(), warning=None, events=None):
         def boot(command, *, on_output, on_time, **options):
             if events is not None:
-                Path(command[3], "events.jsonl").write_text(events)
+                Path(command[-1], "events.jsonl").write_text(events)
             for byte in said:
                 on_output(bytes([byte]))
             for clock_s in times_s:
