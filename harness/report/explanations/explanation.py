@@ -247,11 +247,9 @@ def explain(
     planned_s = expected_s
     if is_abandoned:
         parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
-    elif detour is not None and not is_repaired:
+    elif detour is not None:
         expected_s = detour.usual_s
         parts = _charge_detour(run, task, parts, detour)
-    else:
-        detour = None
     wait = None if wait is None else _add_fault(run, task, wait)
     made = Explanation(
         whole,

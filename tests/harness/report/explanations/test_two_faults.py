@@ -180,3 +180,14 @@ def test_the_path_leads_through_a_member_that_was_killed_before_it_reported() ->
     ]
     reports = [e for e in read_lines("passed_on_then_killed") if e["event"] in ("sent", "received")]
     assert "kyiv" not in {line["site"] for line in reports if line["task"] == 1}
+
+
+def test_a_repaired_task_is_charged_for_what_its_first_plan_did_without() -> None:
+    """It was planned without a link that fault 0 had cut, and then fault 1 killed a helper.
+
+    With all links, a task of this group was to take 0.698 s in a run without faults.
+    """
+    found, _ = explain_case("planned_without_then_killed")
+    task = found[3]
+    assert (task.expected_s, task.planned_s) == pytest.approx((0.698, 1.104), abs=0.001)
+    assert task.costs_s == pytest.approx({0: 0.406, 1: 0.230}, abs=0.001)
