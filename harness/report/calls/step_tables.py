@@ -104,6 +104,9 @@ NAMES = {
 }
 """The parts in words."""
 
+ENDING = ("kill", "leave", "restart")
+"""The faults that end programs."""
+
 LEAST_PERCENT = 0.5
 """A part that is a smaller share is not named."""
 
@@ -168,10 +171,11 @@ def describe_delay(
     if stop.exit is None:
         yield "The run ended by its time, so faults did not make it longer."
         return
+    killed = any(fault.started.verb in ENDING for fault in history.faults)
+    more = " What a killed program computed again, and the time that it was away, come on top."
     yield (
         f"So without faults the run would have ended {least} {lost_s:.3f} s earlier: what "
-        "they cost a program on average, as programs wait for each other in calls. What a killed "
-        "program computed again, and the time that it was away, come on top."
+        f"they cost a program on average, as programs wait for each other in calls.{more * killed}"
     )
 
 

@@ -378,6 +378,7 @@ def test_bytes_do_not_move_while_a_fault_holds_calls_up(capsys, timed) -> None:
     assert " held up by faults in calls, " in said[0]
     assert said[1].startswith("Faults cost a program at least ")
     assert said[2].startswith("So without faults the run would have ended at least 0.0")
+    assert "killed program" not in said[2]
     assert said[3].startswith("Fault 0 (pause n2), from 0.410 s to 0.450 s, cost a program 0.0")
     assert "3 calls" not in said[3]
     assert (
