@@ -18,12 +18,19 @@ import fnmatch
 import math
 import multiprocessing
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -140,19 +147,18 @@ def _measure_each(
     """Measure several at a time, each in a process, which handles the signals of its run."""
     if side in SENDERS:
         against_ns3.build(against_ns3.find_cache())
+    left, running = iter(missing), dict[Future[Result | str], tuple[Case, int]]()
     with ProcessPoolExecutor(limits.jobs, multiprocessing.get_context("spawn")) as pool:
-        begun = {pool.submit(carry_out, side, *each): each for each in missing}
-        for job in as_completed(begun):
-            if not limits.left_s:
-                for other in begun:
-                    other.cancel()
-            if job.cancelled():
-                continue
-            case, seed = begun[job]
-            result = job.result()
-            if isinstance(result, Result):
-                store.write(case, seed, side, result)
-            _say(f"{side} {case.name} {seed}: {_write(result)}")
+        while True:
+            while limits.left_s and len(running) < limits.jobs and (job := next(left, None)):
+                running[pool.submit(carry_out, side, *job)] = job
+            if not running:
+                return
+            for ended in wait(running, return_when=FIRST_COMPLETED).done:
+                (case, seed), result = running.pop(ended), ended.result()
+                if isinstance(result, Result):
+                    store.write(case, seed, side, result)
+                _say(f"{side} {case.name} {seed}: {_write(result)}")
 
 
 def _measure_in_machines(
@@ -181,7 +187,7 @@ def _measure_in_machines(
 
     shares = [share for n in range(limits.jobs) if (share := missing[n :: limits.jobs])]
     emulated_machine.prepare(against_ns3.find_cache())
-    with ThreadPoolExecutor(limits.jobs) as pool:
+    with ThreadPoolExecutor(limits.jobs) as pool, emulated_machine.ended_at_exit():
         list(pool.map(one, shares, range(len(shares))))
 
 
@@ -269,6 +275,7 @@ def main() -> None:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
         reads: Reads = "version" if arguments.again else "all" if arguments.keep else "code"
         store = Store(FOLDER, version, reads)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was begun
         limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
         sys.exit(not measure_all(chosen, store, sides, limits))
     titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))
@@ -277,4 +284,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

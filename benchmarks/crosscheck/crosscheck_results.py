@@ -225,7 +225,9 @@ class Store:
         path = self._path(case, seed, side)
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = asdict(replace(result, version=self.version, code=hash_code(side)))
-        path.write_text(json.dumps({"of": _mark(case.load(seed, side)), **kept}))
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps({"of": _mark(case.load(seed, side)), **kept}))
+        new.rename(path)
 
     def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are, without failed runs."""

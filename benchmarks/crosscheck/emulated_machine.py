@@ -17,6 +17,7 @@ this machine, its clock jumps, too, so nothing that is timed may read one.
     python benchmarks/crosscheck/emulated_machine.py Nehalem 'cat /proc/cpuinfo'
 """
 
+import contextlib
 import gzip
 import hashlib
 import os
@@ -24,7 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 QEMU = "qemu-system-x86_64"
@@ -69,6 +70,19 @@ echo $? >/root/tmp/results/code
 sync
 poweroff -f
 """
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+@contextlib.contextmanager
+def ended_at_exit() -> Iterator[None]:
+    """End all machines of this process when this is left, by an error such as Ctrl-C, too."""
+    try:
+        yield
+    finally:
+        for machine in [*_running]:
+            machine.kill()
 
 
 class NotHereError(Exception):
@@ -150,18 +164,17 @@ def run(
             f"local,path={path},mount_tag={tag},security_model=none,"
             f"readonly={read_only},multidevs=remap",
         ]
-    try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-        how = f"ended with code {done.returncode}: {done.stderr}"
-    except subprocess.TimeoutExpired:
-        how = f"was ended after {timeout_s:.0f} s"
+    no = subprocess.DEVNULL
+    with subprocess.Popen(words, text=True, stdin=no, stdout=no, stderr=subprocess.PIPE) as started:
+        _running.add(started)
+        try:
+            _, errors = started.communicate(timeout=timeout_s)
+            how = f"ended with code {started.returncode}: {errors}"
+        except subprocess.TimeoutExpired:
+            how = f"was ended after {timeout_s:.0f} s"
+        finally:
+            started.kill()
+            _running.discard(started)
     if not (results / "code").exists():
         told = "".join(f"\nits {name}:\n{_read_end(results / name)}" for name in (CONSOLE, OUTPUT))
         raise RuntimeError(f"the emulated {processor} gave no result and {how}{told}")
