@@ -63,6 +63,7 @@ from crosscheck_tables import COMPARED, compare, count_versions, draw, draw_loss
 from guest_runs import COPIED
 
 from trunkline.harness.config.document import ScenarioErrors
+from trunkline.harness.processes.ending import end_by
 from trunkline.harness.record.run_folder import describe_version
 from trunkline.harness.report import outputs
 from trunkline.harness.runs import runner
@@ -121,15 +122,12 @@ class Limits:
         return max(0.0, self.until_s - time.monotonic())
 
 
-def measure(cases: Sequence[Case], store: Store, sides: Iterable[str], limits: Limits) -> None:
+def measure(cases: Sequence[Case], store: Store, sides: Sequence[str], limits: Limits) -> None:
     """Measure what is missing, and say what cannot be measured here."""
-    jobs = [*list_missing(cases, store, sides)]
+    jobs = sorted(list_missing(cases, store, sides), key=itemgetter(1))
     for are_first in (True, False):
-        for side in dict.fromkeys(side for *_, side in jobs):
-            found = [(case, seed) for case, seed, of in jobs if of == side]
-            missing = [
-                job for job in sorted(found, key=itemgetter(1)) if (job[1] == 1) == are_first
-            ]
+        for side in sides:
+            missing = [job[:2] for job in jobs if job[2] == side and (job[1] == 1) == are_first]
             if not missing or not limits.left_s:
                 continue
             try:
@@ -275,7 +273,7 @@ def main() -> None:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
         reads: Reads = "version" if arguments.again else "all" if arguments.keep else "code"
         store = Store(FOLDER, version, reads)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end what was begun
+        end_by(signal.SIGTERM)  # like Ctrl-C, it ends what was begun
         limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
         sys.exit(not measure_all(chosen, store, sides, limits))
     titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))

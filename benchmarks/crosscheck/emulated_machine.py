@@ -139,15 +139,8 @@ def run(
     """
     (results / "command").write_text(command)
     shares = [("host", "/", "on"), ("results", str(results), "off")]
-    words = [
-        *ENDED_WITH_US,
-        QEMU,
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-no-reboot",
-    ]
+    words = [*ENDED_WITH_US, QEMU]
+    words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     words += ["-serial", f"file:{results / CONSOLE}", "-m", str(MEMORY_MB), "-smp", "1"]
     words += ["-accel", "tcg", "-cpu", processor]
     words += ["-kernel", str(machine / "vmlinuz"), "-initrd", str(machine / "initramfs")]

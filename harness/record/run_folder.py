@@ -38,6 +38,9 @@ from trunkline.harness.processes.ownership import Owner
 PACKAGES = ("matplotlib", "mininet", "numpy", "pandas", "pydantic", "scipy", "torch")
 """Packages whose versions can change a result."""
 
+PLACES = 6
+"""The decimals of numbers in tables: they keep microseconds, bytes and bits per second."""
+
 LATEST = "latest"
 
 MOST_BYTES = 100_000_000
@@ -193,8 +196,10 @@ class RunFolder:
         self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def write_table(self, name: str, table: pd.DataFrame) -> None:
-        """Write `tables/<name>.csv`; six decimals keep microseconds, bytes and bits per second."""
-        self.write_text(f"tables/{name}.csv", table.to_csv(index=False, float_format="%.6f"))
+        """Write `tables/<name>.csv`, with `PLACES` decimals."""
+        self.write_text(
+            f"tables/{name}.csv", table.to_csv(index=False, float_format=f"%.{PLACES}f")
+        )
 
     def write_bytes(self, name: str, content: bytes) -> None:
         """Write a file completely or not at all. Raises StoreError."""

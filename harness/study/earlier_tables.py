@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from trunkline.harness.config.units import join_words
 from trunkline.harness.runs import finished_runs
 from trunkline.harness.runs.finished_runs import MARK
 from trunkline.harness.scenario.loading import resolve
-from trunkline.harness.study import comparison_runs
 
 if TYPE_CHECKING:
     from trunkline.harness.runs.run_pool import Job
@@ -25,9 +25,11 @@ OTHER_CODE = "Trunkline, its kernel, Python, a package, a file that the scenario
 """What may have changed if no value of the scenario did."""
 
 
-def explain_outdated(spec: Comparison, folder: Path) -> str | None:
-    """How many trials have finished runs that are not used, and why; None if there are none."""
-    there = comparison_runs.find_finished(spec, folder)
+def explain_outdated(spec: Comparison, folder: Path, there: Collection[str]) -> str | None:
+    """How many trials have finished runs that are not used, and why; None if there are none.
+
+    `there` are the identities of those that are used.
+    """
     missing = {t.job.name: t.job for t in spec.trials if t.job.identity not in there}
     if not (found := finished_runs.find_outdated(folder / "runs", missing)):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,7 +142,7 @@ def describe_command(start: Sequence[str], arguments: argparse.Namespace, trials
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing trials and compare the cells."""
     from trunkline.harness.runs import finished_runs
-    from trunkline.harness.study import earlier_tables
+    from trunkline.harness.study import comparison_runs, earlier_tables
 
     sweeps.check_shares(arguments)
     spec = make_plan(arguments, arguments.trials, arguments.beside)
@@ -154,10 +154,11 @@ def run(arguments: argparse.Namespace) -> int:
     labels = tuple(arguments.label)
     spec = replace(spec, labels=labels, command=command, width_in=arguments.width)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
-    if outdated := earlier_tables.explain_outdated(spec, folder):
+    there = comparison_runs.find_finished(spec, folder)
+    if outdated := earlier_tables.explain_outdated(spec, folder, there):
         terminal.print_error(outdated)
     if arguments.dry_run:
-        return _list(spec, folder)
+        return _list(spec, folder, there)
     if arguments.sbatch is not None:
         print(sweeps.write_script(arguments))
         return 0
@@ -288,10 +289,7 @@ def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     return terminal.INTERNAL_ERROR if lost else 0
 
 
-def _list(spec: Comparison, folder: Path) -> int:
-    from trunkline.harness.study import comparison_runs
-
-    there = comparison_runs.find_finished(spec, folder)
+def _list(spec: Comparison, folder: Path, there: Collection[str]) -> int:
     cells = list(dict.fromkeys(trial.cell for trial in spec.trials))
     names = dict(zip(cells, spec.labels or map(str, cells), strict=True))
     for trial in spec.trials:

@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 
 from trunkline.harness.config.units import TIME_S, count_of, short
+from trunkline.harness.record.run_folder import PLACES
 from trunkline.workloads.program_roles import site_of
 
 Rows = Sequence[Mapping[Any, Any]]
-
-PLACES = 6
-"""The decimal places of seconds in CSV files."""
 
 TINY_S = 2e-6
 """The sums of two rounded starts and durations that end together differ by less."""

@@ -13,7 +13,6 @@ from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import RoundAlone
 from trunkline.agents.events.run_events import Stopping
-from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
@@ -133,7 +132,7 @@ def describe_delay(found: Sequence[Explanation], data: RunData) -> Iterator[str]
     )
     ends = data.history.all(Stopping)
     if ends and isinstance(ends[-1].cause, Enough | RoundsDone):
-        lost = sum(bool(task.all(TaskAbandoned)) for task in data.history.tasks)
+        lost = sum(task.outcome == "abandoned" for task in data.history.tasks)
         yield _describe_shorter(predict_shorter(data, found), lost)
 
 

@@ -94,15 +94,11 @@ def test_a_non_blocking_scatter_uses_the_time_of_waiting(scatter, task_s, window
 
 def test_without_a_barrier_a_site_joins_a_task_that_began_while_its_message_was_under_way():
     """Both sites are ready after 1 s, and n2's message takes 0.1 s to the controller at n1."""
-    text = (*predict_pair("scheme.barrier=false"),)
-    started = [event for event in text if isinstance(event, TaskStarted)]
-    ended = [event for event in text if isinstance(event, TaskFinished)]
+    events = fluid_run.predict_events(parse(PAIR, "pair.yaml", ("scheme.barrier=false",), 1))
+    started = [event for event in events if isinstance(event, TaskStarted)]
+    ended = [event for event in events if isinstance(event, TaskFinished)]
     assert len(started) == 3 and len(ended) == 6
     assert len({(event.site, event.task) for event in ended}) == 6
-
-
-def predict_pair(*overrides):
-    return fluid_run.predict_events(parse(PAIR, "pair.yaml", overrides, 1))
 
 
 def test_without_a_barrier_a_task_starts_with_its_first_member_and_waits_for_the_others():
