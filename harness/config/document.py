@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -229,6 +229,16 @@ def _show_in_yaml(value: Any, allow_unicode: bool) -> str:
         sort_keys=False,
     )
     return text.removesuffix("...\n").strip()
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The key path and the text of every value of nested mappings."""
+    for key, inner in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(inner, Mapping) and inner:
+            yield from flatten(inner, f"{path}.")
+        else:
+            yield path, inner if isinstance(inner, str) else show(inner)
 
 
 def make_printable(text: str) -> str:

@@ -41,7 +41,7 @@ from trunkline.harness.kernel.stall_watch import StallWatch
 from trunkline.harness.processes import numerics
 from trunkline.harness.processes.lines import write_all
 from trunkline.harness.processes.needs import explain_error, find_problems
-from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
+from trunkline.harness.processes.ownership import Owner
 
 # The same environment for every program in the guest: equal hashes, a home and scratch space that
 # end with the guest, no terminal, and the same numerics everywhere, with one thread, because the
@@ -209,7 +209,7 @@ def _make_request(
 def _make_folder(memory_folder: Path, request: Mapping[str, Any]) -> Iterator[str]:
     """A folder for the guest's memory and its request, while the guest runs."""
     with tempfile.TemporaryDirectory(
-        prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-", dir=memory_folder, ignore_cleanup_errors=True
+        prefix=Owner.me().prefix, dir=memory_folder, ignore_cleanup_errors=True
     ) as folder:
         Path(folder, "request.json").write_text(json.dumps(request))
         yield folder

@@ -24,7 +24,7 @@ from typing import Any, Self
 from trunkline.harness.kernel.process import Program
 from trunkline.harness.live.request_queue import FOLDER, RequestQueue
 from trunkline.harness.processes.lines import Lines, Message, decode, encode
-from trunkline.harness.processes.ownership import FOLDER_PREFIX, Owner
+from trunkline.harness.processes.ownership import Owner
 
 LINK = "control"
 """The name of the symbolic link in a run's folder to the folder of its socket."""
@@ -82,7 +82,7 @@ class ControlSocket:
             self._requests = RequestQueue(self.run_dir / FOLDER)
             self._requests.folder.mkdir(mode=0o700)
             made.callback(shutil.rmtree, self._requests.folder, ignore_errors=True)
-            prefix = f"{FOLDER_PREFIX}{Owner.me().tag}-"
+            prefix = Owner.me().prefix
             folder = Path(made.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
             made.enter_context(self._listener)
             with _short_path(folder) as way:

@@ -70,6 +70,11 @@ class Owner:
         """The owner as text, of the same length for all owners."""
         return f"{self.place}-{self.pid:07}-{self.started:012}"
 
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of its scratch folders."""
+        return f"{FOLDER_PREFIX}{self.tag}-"
+
     def alive(self) -> bool | None:
         """Whether the owner still runs.
 

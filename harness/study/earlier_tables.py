@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import yaml
 
-from trunkline.harness.config.units import join_words
+from trunkline.harness.config.document import flatten
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.runs import finished_runs
 from trunkline.harness.runs.finished_runs import MARK
 from trunkline.harness.scenario.loading import resolve
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 UNUSED = ("name", "description", "outputs")
 """The keys of a scenario that change no result."""
+
+MOST_KEYS = 4
+"""The most keys that are named."""
+
+SHORT = 40
+"""The most letters of both values of a key that are shown."""
 
 OTHER_CODE = "Trunkline, its kernel, Python, a package, a file that the scenario names, or a log"
 """What may have changed if no value of the scenario did."""
@@ -42,17 +49,25 @@ def explain_outdated(spec: Comparison, folder: Path, there: Collection[str]) -> 
 
 
 def _list_changes(job: Job, run_dir: Path) -> list[str]:
-    """The keys of a scenario whose values are not those of a run."""
+    """The keys of a scenario whose values are not those of a run, with short values."""
     try:
-        old = yaml.safe_load((run_dir / "resolved.yaml").read_text())
-        new = yaml.safe_load(resolve(job.load()))
-        return [
+        old = dict(flatten(yaml.safe_load((run_dir / "resolved.yaml").read_text())))
+        new = dict(flatten(yaml.safe_load(resolve(job.load()))))
+        keys = [
             key
             for key in dict.fromkeys((*new, *old))
-            if key not in UNUSED and new.get(key) != old.get(key)
+            if key.partition(".")[0] not in UNUSED and new.get(key) != old.get(key)
         ]
+        told = [_describe_change(key, old.get(key), new.get(key)) for key in keys[:MOST_KEYS]]
+        return told + [count_of(len(keys) - MOST_KEYS, "other key")] * (len(keys) > MOST_KEYS)
     except (OSError, ValueError, AttributeError, yaml.YAMLError):
         return []
+
+
+def _describe_change(key: str, old: str | None, new: str | None) -> str:
+    """A key, with both values if they are short; a section's key may stand in one of them only."""
+    values = [value or "nothing" for value in (old, new)]
+    return f"{key} ({' -> '.join(values)})" if len("".join(values)) <= SHORT else key
 
 
 def is_of_others(spec: Comparison, folder: Path) -> bool:

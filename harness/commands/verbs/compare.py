@@ -141,9 +141,6 @@ def describe_command(start: Sequence[str], arguments: argparse.Namespace, trials
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the missing trials and compare the cells."""
-    from trunkline.harness.runs import finished_runs
-    from trunkline.harness.study import comparison_runs, earlier_tables
-
     sweeps.check_shares(arguments)
     spec = make_plan(arguments, arguments.trials, arguments.beside)
     if spec.real_time:
@@ -154,26 +151,48 @@ def run(arguments: argparse.Namespace) -> int:
     labels = tuple(arguments.label)
     spec = replace(spec, labels=labels, command=command, width_in=arguments.width)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
-    there = comparison_runs.find_finished(spec, folder)
-    if outdated := earlier_tables.explain_outdated(spec, folder, there):
-        terminal.print_error(outdated)
-    if arguments.dry_run:
-        return _list(spec, folder, there)
     if arguments.sbatch is not None:
         print(sweeps.write_script(arguments))
         return 0
+    if arguments.dry_run:
+        return _list(spec, folder, tell_earlier(spec, folder, is_dry_run=True))
     if arguments.share is not None:
         return run_share(spec, folder, arguments)
-    if earlier_tables.is_of_others(spec, folder):
-        with finished_runs.lock(folder):
-            pass
-        terminal.print_error(
-            f"{folder}: its tables and figures are those of other variants, trials or settings and "
-            "are replaced, their runs stay; --out DIR keeps them"
-        )
+    there = tell_earlier(spec, folder)
     if arguments.beside_prediction:
         spec = replace(spec, predicted=_predict(spec, arguments))
-    return show(spec, carry_out(spec, folder, arguments), folder, arguments.quiet)
+    return show(spec, carry_out(spec, folder, arguments, there), folder, arguments.quiet)
+
+
+def tell_earlier(spec: Comparison, folder: Path, is_dry_run: bool = False) -> Collection[str]:
+    """The identities of the trials whose runs are used.
+
+    It says which runs are not used, and whether tables of other trials are replaced.
+    """
+    from trunkline.harness.runs import finished_runs
+    from trunkline.harness.study import earlier_tables
+
+    there = _tell_outdated(spec, folder)
+    if earlier_tables.is_of_others(spec, folder):
+        if not is_dry_run:
+            with finished_runs.lock(folder):
+                pass
+        are = "would be" if is_dry_run else "are"
+        terminal.print_error(
+            f"{folder}: its tables and figures are those of other variants, trials or settings and "
+            f"{are} replaced, their runs stay; --out DIR keeps them"
+        )
+    return there
+
+
+def _tell_outdated(spec: Comparison, folder: Path) -> Collection[str]:
+    """The identities of the trials whose runs are used; it says which runs are not, and why."""
+    from trunkline.harness.study import comparison_runs, earlier_tables
+
+    there = comparison_runs.find_finished(spec, folder)
+    if outdated := earlier_tables.explain_outdated(spec, folder, there):
+        terminal.print_error(outdated)
+    return there
 
 
 def show(spec: Comparison, trials: pd.DataFrame, folder: Path, quiet: bool) -> int:
@@ -235,13 +254,14 @@ def _predict(spec: Comparison, arguments: argparse.Namespace) -> Mapping[str, Ma
     return found
 
 
-def carry_out(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> pd.DataFrame:
-    """Run the missing trials, `--jobs` at once, and show progress unless `--quiet`."""
+def carry_out(
+    spec: Comparison, folder: Path, arguments: argparse.Namespace, there: Collection[str]
+) -> pd.DataFrame:
+    """Run the trials that are not `there`, `--jobs` at once, and show progress unless `--quiet`."""
     from trunkline.harness.live import sweep_view
     from trunkline.harness.study import comparison_runs
 
     total = len(spec.trials)
-    there = comparison_runs.find_finished(spec, folder)
     if arguments.on_cluster is None:
         terminal.tell_jobs(total - len(there), arguments.jobs, arguments.quiet)
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
@@ -279,6 +299,7 @@ def run_share(spec: Comparison, folder: Path, arguments: argparse.Namespace) -> 
     from trunkline.harness.live import sweep_view
     from trunkline.harness.study import comparison_shares
 
+    _tell_outdated(spec, folder)
     number, count = arguments.share
     console = terminal.make_console(stderr=True, quiet=arguments.quiet)
     with sweep_view.show(console, f"share {number}/{count}: ") as show:

@@ -78,4 +78,6 @@ def _compare(arguments: argparse.Namespace) -> int:
     command = compare.describe_command(["predict", arguments.file], arguments, trials)
     spec = replace(spec, command=command)
     folder = Path(arguments.out or Path("comparisons") / f"{spec.name}-predicted")
-    return compare.show(spec, compare.carry_out(spec, folder, arguments), folder, arguments.quiet)
+    there = compare.tell_earlier(spec, folder)
+    trials = compare.carry_out(spec, folder, arguments, there)
+    return compare.show(spec, trials, folder, arguments.quiet)

@@ -177,7 +177,8 @@ def _reproduce(
         return comparing.run_share(spec, folder, arguments)
     code, measured = 0, None
     if not arguments.fluid:
-        trials = comparing.carry_out(spec, folder, arguments)
+        there = comparing.tell_earlier(spec, folder)
+        trials = comparing.carry_out(spec, folder, arguments, there)
         code = comparing.show(spec, trials, folder, arguments.quiet)
         measured = comparison.summarize(trials, spec.keys)
     if figure.metric == comparison.EXPECTATIONS:

@@ -24,7 +24,7 @@ from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.calls import Call, Key, find_meetings, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.calls.silent_links import find_silence
+from trunkline.harness.report.calls.silent_links import carry_nothing, find_silence
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.workloads.program_roles import site_of
@@ -71,6 +71,8 @@ class CallsInFault:
         silent_ns: until when the links that it had cut carried no data; None if it cut none, or if
             they carried some at once.
         unknown: how many of the calls cannot be compared: none like them ended without a fault.
+        unused: whether it affected only links that carried nothing until these calls were done.
+            Then `calls` is empty: it touched none.
         ended: whether it ended the run: it stops programs or cuts links, and a program failed
             before calls that were under way were done. Several faults may have done so.
     """
@@ -82,6 +84,7 @@ class CallsInFault:
     beside: tuple[int, ...] = ()
     silent_ns: int | None = None
     unknown: int = 0
+    unused: bool = False
     ended: bool = False
 
     @property
@@ -108,7 +111,8 @@ class CallsInFault:
         started = self.fault.started
         name = f"Fault {started.fault} ({shorten(started.text, LETTERS)})"
         if not self.calls:
-            yield f"{name} cost the programs nothing in calls: none was under way."
+            why = "no call used its links" if self.unused else "none was under way"
+            yield f"{name} cost the programs nothing in calls: {why}."
             return
         span, ends = describe_span(self.fault, begin_ns), self._describe_ends()
         yield f"{name}, {span}, {self._describe_cost()}. {self._describe_calls()}; {ends}."
@@ -385,7 +389,10 @@ def _find_touched(history: History) -> list[CallsInFault]:
         begin_ns = fault.started.t_ns
         until_ns = end_ns if fault.end_ns is None else fault.end_ns
         under_way = (call for start, end, call in spans if start < until_ns and begin_ns < end)
-        found.append(CallsInFault(fault, tuple(under_way)))
+        each = CallsInFault(fault, tuple(under_way))
+        if each.calls and not each.is_broken and carry_nothing(fault, history, each.last_ns or 0):
+            each = CallsInFault(fault, (), unused=True)
+        found.append(each)
     return found
 
 

@@ -60,7 +60,7 @@ def describe_pace(steps: Rows, calls: Rows) -> Iterator[str]:
         yield (
             f"{pace.mean} on average, {pace.spread} "
             f"({count_of(len(pace.times_s), 'step')}, each from the end of the one before to its "
-            "own)"
+            "own; the first ones do not count)"
             if pace.of_steps
             else f"{pace.mean} on average between the ends of two calls, {pace.spread}"
         )

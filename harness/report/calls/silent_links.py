@@ -1,4 +1,4 @@
-"""How long a cut goes on acting after its end: TCP's timers have backed off (pure).
+"""Links that carry nothing: after a cut, since TCP's timers have backed off, or at all (pure).
 
 While a link is cut, TCP tries again and again, and the time between two tries doubles. After the
 cut the link stays silent until the next one: for as long again as the cut lasted, at most.
@@ -41,7 +41,7 @@ def find_silence(history: History) -> Mapping[int, int]:
 
 
 def _find_silence(history: History) -> Mapping[int, int]:
-    counts = _list_counts(history)
+    counts = history.remember(_list_counts)
     found = {}
     for fault in history.faults:
         if fault.started.verb in CUTS and fault.end_ns is not None and counts:
@@ -50,6 +50,23 @@ def _find_silence(history: History) -> Mapping[int, int]:
             if last_ns > fault.end_ns:
                 found[fault.started.fault] = min(last_ns, history.end_ns)
     return found
+
+
+def carry_nothing(fault: Disturbance, history: History, until_ns: int) -> bool:
+    """Whether the links of a fault carried no byte from its start until then.
+
+    It is false for a fault that affects more than links between sites, and without counts.
+    """
+    counts = history.remember(_list_counts)
+    sites = {site for link in counts for site in link}
+    links = [tuple(target.split(" -> ")) for target in fault.started.targets]
+    if not links or not all(len(link) == 2 and sites.issuperset(link) for link in links):
+        return False
+    begin_ns = fault.started.t_ns
+    spans = (span for src, dst in links for span in counts.get((src, dst), ()))
+    return not any(
+        carried and begin_ns < t_ns and since_ns < until_ns for since_ns, t_ns, carried in spans
+    )
 
 
 def _list_links(fault: Disturbance, history: History) -> Iterable[Directed]:

@@ -104,7 +104,7 @@ def draw_overlay(
     doing = encode_activity(history, topology.site_names, loads) if loads else []
     figure = charts.make_figure(
         image,
-        words,
+        _tell_pointing(words) if is_map else words,
         legend,
         _write_controls(loads, doing if shows_sites else []) if loads else None,
     )
@@ -112,7 +112,7 @@ def draw_overlay(
     if not is_map and shows_sites:
         image, words = _draw_map(topology, shares, hidden=True)
         caption = f"Colour and width: {kind}. {words} The slider changes sites here, not links."
-        figures.append(charts.make_figure(image, caption))
+        figures.append(charts.make_figure(image, _tell_pointing(caption, alone="")))
     if loads is None:
         return list(figures)
     return [tag("div", *figures, id="overlay"), _write_data(topology, loads, doing)]
@@ -129,7 +129,8 @@ def _draw_routers(topology: Topology, shares: Sequence[float], kind: str) -> Htm
     words = words.replace("Sites stand", "Routers stand")
     caption = f"The routers alone, without their {count_sites(topology)}. {words}"
     legend = charts.make_legend(_list_keys("key", cut=False), "line")
-    return charts.make_figure(image, f"Colour and width: {kind}. {caption}", legend)
+    words = f"Colour and width: {kind}. {caption}"
+    return charts.make_figure(image, _tell_pointing(words, "router"), legend)
 
 
 def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: str) -> Html:
@@ -258,7 +259,12 @@ def _draw_map(
             id="overlay-map",
             class_=" ".join(["on-demand"] * hidden + ["small"] * names.is_small) or None,
         ),
-    ), f"{words} Point at a {noun} to see its links{'' if hidden else ' alone'}."
+    ), words
+
+
+def _tell_pointing(words: str, noun: str = "site", alone: str = " alone") -> list[Child]:
+    """The caption of a map: the words, and what a mouse can do, which no paper says."""
+    return [words, tag("span", f" Point at a {noun} to see its links{alone}.", class_="by-hand")]
 
 
 def _draw_site(site: Site, rank: int, place: Place, label: Label | None) -> Html:

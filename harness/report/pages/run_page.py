@@ -9,7 +9,7 @@ import pandas as pd
 
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.checks.verdict import Excuse, Verdict
-from trunkline.harness.config.document import show
+from trunkline.harness.config.document import flatten
 from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.warm_up import Counted
@@ -324,16 +324,6 @@ def _write_environment(environment: Mapping[str, Any]) -> Html | None:
         if key != "owner"
     ]
     return make_table(("what", "value"), rows, "environment") if rows else None
-
-
-def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The key path and the text of every value of nested mappings."""
-    for key, inner in value.items():
-        path = f"{prefix}{key}"
-        if isinstance(inner, Mapping) and inner:
-            yield from flatten(inner, f"{path}.")
-        else:
-            yield path, inner if isinstance(inner, str) else show(inner)
 
 
 def _write_scenario(data: RunData) -> list[Child]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from distributed import Status, get_worker
 
 from trunkline.harness.live.sweep_progress import Running
+from trunkline.harness.processes.ownership import Owner
 from trunkline.harness.runs import run_pool, run_record
 from trunkline.harness.runs.run_pool import Finished, Job
 
@@ -72,7 +73,7 @@ def carry_out(request: Request) -> Answer:
         # A lost worker may have finished it, and only not have said so.
         done = _find(request.job, shared) or _run(request.job, shared, on_progress)
         return Answer(platform.node(), worker.address, done)
-    with tempfile.TemporaryDirectory(prefix="trunkline-") as folder:
+    with tempfile.TemporaryDirectory(prefix=Owner.me().prefix) as folder:
         runs_dir = Path(folder, "runs")
         done = _run(_bring_file(request.job, Path(folder)), runs_dir, on_progress)
         if done.run_dir is None:

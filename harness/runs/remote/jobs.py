@@ -187,9 +187,7 @@ def create_draft() -> Job:
     while True:
         home().mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # another server removed `home`
-            job = Job(
-                Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{Owner.me().tag}-", dir=home()))
-            )
+            job = Job(Path(tempfile.mkdtemp(prefix=Owner.me().prefix, dir=home())))
             job.claim()
             return job
 

@@ -69,7 +69,7 @@ def test_an_unknown_figure_is_bad_usage(capsys):
 
 
 def test_measurement_stands_beside_the_fluid_model(monkeypatch, capsys, tmp_path):
-    def carry_out(asked, folder, arguments):
+    def carry_out(asked, folder, arguments, there):
         (tmp_path / "plots").mkdir()
         (tmp_path / "tables").mkdir()
         rows = []
@@ -169,7 +169,7 @@ def test_a_name_with_panels_means_all_of_them(capsys, tmp_path):
 
 @pytest.mark.usefixtures("libraries")
 def test_a_map_has_no_prediction_and_ends_well_if_trials_only_missed(monkeypatch, capsys, tmp_path):
-    def carry_out(asked, folder, arguments):
+    def carry_out(asked, folder, arguments, there):
         rows = []
         for trial in asked.trials:
             row = {**dict(trial.cell.values), "trial": 0, "seed": 1, "task_s": 1.0}

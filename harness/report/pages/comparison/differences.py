@@ -15,7 +15,6 @@ from trunkline.harness.config import document
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
-from trunkline.harness.report.pages.run_page import flatten
 from trunkline.harness.report.run_data import RunData
 
 MAX_LINES = 40
@@ -57,10 +56,9 @@ class RunInputs:
     def of(cls, data: RunData) -> Self:
         """Those of a run; of a list of links, say, only how many there are."""
         resolved = document.read(data.resolved, "resolved.yaml").data
-        scenario = (
-            dict(flatten(_summarize_lists(resolved))) if isinstance(resolved, Mapping) else {}
-        )
-        return cls(scenario, dict(flatten(data.environment)))
+        known = _summarize_lists(resolved) if isinstance(resolved, Mapping) else {}
+        scenario = dict(document.flatten(known))
+        return cls(scenario, dict(document.flatten(data.environment)))
 
     def list_differences(self, other: RunInputs) -> list[str]:
         """The parts in which both differ, each once: `clock`, `workload`, `code`, ..."""

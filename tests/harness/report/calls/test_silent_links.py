@@ -10,6 +10,7 @@ from trunkline.agents.events.run_events import LinkBytes, LinksCounted, RunFinis
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls.calls_in_faults import (
     describe_calls_in_faults,
+    find_calls_in_faults,
     find_fault_times,
 )
 from trunkline.harness.report.calls.silent_links import find_silence
@@ -76,3 +77,26 @@ def test_a_cut_shares_the_time_until_its_links_carry_data_again() -> None:
         "the fault still acted."
     )
     assert "cost a program 0.750 s on average (each moment shared by faults 0 and 1). " in second
+
+
+@pytest.mark.parametrize(
+    ("carried", "is_unused"),
+    [
+        ({500: 9000}, True),  # before the outage
+        ({500: 9000, 2700: 9000}, True),  # after the call that was under way
+        ({500: 9000, 600: 66}, False),
+        ({2600: 9000}, False),
+    ],
+)
+def test_a_fault_of_links_that_no_call_used_costs_nothing(
+    carried: dict[int, int], is_unused: bool
+) -> None:
+    history = make(carried)
+    outage, pause = find_calls_in_faults(history, ("n1",), 1)
+    assert outage.unused is is_unused
+    assert (outage.cost_s == 0) is is_unused
+    assert pause.cost_s == pytest.approx(1.0)
+    if is_unused:
+        assert list(outage.describe()) == [
+            "Fault 0 (outage n1 n2) cost the programs nothing in calls: no call used its links."
+        ]

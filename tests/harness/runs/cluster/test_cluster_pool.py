@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 from dask_machines import WAIT_S, Machines, machines, read_trials, wait_until
 
+from trunkline.harness.runs import orphans
+
 pytest.importorskip("distributed")
 
 
@@ -88,14 +90,23 @@ def test_a_killed_command_and_then_a_lost_scheduler_cost_only_what_was_under_way
 
 
 def test_without_a_shared_folder_run_folders_are_fetched(tmp_path, sequential):
-    with machines(tmp_path, FAKE_S="0", FAKE_UNSHARED="yes") as here:
+    """A worker that is killed leaves a folder, of which `trunkline clean` knows the owner."""
+    (scratch := tmp_path / "scratch").mkdir()
+    with machines(tmp_path, FAKE_S="0.3", FAKE_UNSHARED="yes", TMPDIR=str(scratch)) as here:
         here.scheduler()
-        here.worker()
+        lost = here.worker()
         done = here.compare("--on-cluster", here.address)
+        wait_until(lambda: here.under_way())
+        lost.kill()
+        lost.wait()
+        here.worker()
         assert done.wait(WAIT_S) == 1, here.read(done)
         pd.testing.assert_frame_equal(read_trials(tmp_path), sequential)
         assert "dashboard" not in here.read(done)
         assert "8 of 8 done (2 failed)" in here.read(done)
+        (left,) = [each for each in orphans.find([scratch]) if isinstance(each, orphans.Folder)]
+        assert left.owner.pid == lost.pid
+        assert [left.path] == [*scratch.glob("trunkline-*")]
 
 
 def test_a_cluster_on_this_machine_gives_the_same_table(tmp_path, sequential):
