@@ -261,7 +261,8 @@ def _lay_out(figure: Figure) -> Bbox:
     Returns what a file shows, in inches: as wide as the figure, if all that is drawn fits into it.
     """
     with mpl.rc_context(STYLE):
-        figure.draw_without_rendering()
+        if engine := figure.get_layout_engine():
+            engine.execute(figure)
         figure.set_layout_engine(None)  # with an engine, even "none", each file is drawn twice
         drawn: Bbox = figure.get_tightbbox().padded(PAD_IN)
     spare_in = max(0.0, figure.get_figwidth() - drawn.width)
