@@ -191,7 +191,7 @@ def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | 
         if each.is_abandoned:
             ended[_describe_delay(each, number)].append(each)
     for how, some in ended.items():
-        words.append(f"{_name(some, number)}, which another fault ended, {_were(some)} {how}")
+        words.append(f"{_name(some, number)}, which another fault ended, {how.format(_were(some))}")
     words += _list_delayed([each for each in others if not each.is_abandoned], number)
     if not words:
         return f"{name}, {span}, cost no task any time that the log shows."
@@ -295,10 +295,12 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
 
 
 def _describe_delay(found: Explanation, fault: int) -> str:
-    """When a fault delayed an abandoned task that another one ended."""
+    """How a fault delayed an abandoned task that another one ended; with room for "was"."""
     kept = {part.cause == "abandonment" for part in found.parts if part.fault == fault}
-    words = {False: "slower before", True: "given up later"}
-    return " and ".join(words[each] for each in sorted(kept))
+    words = ["began later"] * (found.costs[fault].later_s >= TOLD_S)
+    words += ["ran more slowly until then"] * (False in kept)
+    words += ["{} given up later"] * (True in kept)
+    return join_words(words)
 
 
 def _were(tasks: Sequence[Explanation]) -> str:

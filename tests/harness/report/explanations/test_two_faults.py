@@ -130,11 +130,21 @@ def test_what_a_slow_link_took_of_a_task_before_a_kill_ended_it_is_the_slow_link
     assert sum(costs.values()) == pytest.approx(took_s)
     assert before_s * (1 - 1 / 10) - 0.07 < costs[0] < before_s  # 10 Mbit/s or more, at most 70 ms
     slow, kill = describe_fault_costs([*found.values()], history)
-    assert "task 1 (1.020 s), which another fault ended, was slower before." in slow
+    assert "task 1 (1.020 s), which another fault ended, ran more slowly until then." in slow
     assert "task 1 (0.214 s) was abandoned." in kill
     assert "Of its time, 1.020 s were lost before, as bern -> oslo was slower than in " in (
         summarize(found[1], history)
     )
+
+
+def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> None:
+    """The controller waits until vienna, which the cut has stopped, counts as lost."""
+    found, history = explain_case("delayed_then_killed")
+    ready_s = find_time("delayed_then_killed", "ready", site="lisbon", iteration=2)
+    start_s = find_time("delayed_then_killed", "task_started", task=2)
+    assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
+    texts = [*describe_fault_costs([*found.values()], history)]
+    assert "task 2 (0.552 s), which another fault ended, began later; task 4" in texts[2]
 
 
 def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
@@ -147,7 +157,7 @@ def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     assert found[1].costs_s[0] == pytest.approx(paused, abs=0.001)
     assert found[1].costs_s[1] == pytest.approx(found[1].duration_s - paused, abs=0.001)
     text, _ = describe_fault_costs([*found.values()], history)
-    assert "), which another fault ended, was slower before and given up later; task 3" in text
+    assert "which another fault ended, ran more slowly until then and was given up later; " in text
 
 
 def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
