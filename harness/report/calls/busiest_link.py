@@ -1,34 +1,46 @@
-"""The busiest link of a run of programs: its load, and that while calls moved bytes (pure).
+"""The busiest link of a run of programs, and whether rates were the limit (pure).
 
-Interfaces are counted a few times a second. Between two counts, bytes are assumed to move evenly.
+Interfaces are counted a few times a second. Between two counts, bytes are assumed to move evenly
+while calls move bytes. If links carry bytes in turn, none of them is busy for long: so the busiest
+link of each moment tells whether rates were the limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from trunkline.agents.events.run_events import LinksCounted
 from trunkline.agents.planning.plan import Directed
+from trunkline.harness.network.count_times import list_times
 from trunkline.harness.record.history import History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.step_times import list_moving
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.calls.calls_in_faults import find_fault_times
+from trunkline.harness.report.calls.silent_links import find_counts
 from trunkline.harness.report.calls.step_tables import PARTS
 from trunkline.harness.report.overlay.link_load import count_counted_bytes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
 
 LIMIT_SHARE = 0.8
-"""A link that carried such a share of its rate while calls moved bytes was the limit."""
+"""Links that carried such a share of their rates while calls moved bytes were the limit."""
 
 LITTLE_SHARE = 0.5
-"""A link that carried less was not."""
+"""Links that carried less were not."""
+
+COUNTS_IN_CALL = 2
+"""Counts tell which links a call used in turn if so many of them are in a call."""
+
+LEAST_TOLD = 1 / 3
+"""The least share of the time in which calls moved bytes that such counts have to tell of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,8 @@ class Busiest:
         rate_mbps: its rate, on average over the run.
         moving_share: the share of its rate that it carried while a call moved bytes.
         range_mbps: the lowest and the highest rate that it had in the run.
+        any_share: the share of its rate that the busiest link of each moment carried while a call
+            moved bytes, on average; None if counts were too far apart to tell.
     """
 
     ends: Directed
@@ -47,27 +61,37 @@ class Busiest:
     rate_mbps: float
     moving_share: float
     range_mbps: tuple[float, float] = (0.0, 0.0)
+    any_share: float | None = None
 
     def describe(self, is_most: bool) -> str:
-        """A sentence; `is_most` says that moving bytes was the largest part of the time."""
+        """In sentences; `is_most` says that moving bytes was the largest part of the time."""
         src, dst = self.ends
         low, high = (f"{mbps:.4g}" for mbps in self.range_mbps)
         changed = f" (its rate changed between {low} and {high} Mbit/s)" * (low != high)
-        is_little = is_most and self.moving_share < LITTLE_SHARE
-        link = f"usiest link, {src} -> {dst}, carried {self.mbps:.3g} of its"
         said = (
-            f"{'Rates were not the limit: the b' if is_little else 'The b'}{link} "
+            f"The busiest link, {src} -> {dst}, carried {self.mbps:.3g} of its "
             f"{self.rate_mbps:.4g} Mbit/s on average{changed}, and {100 * self.moving_share:.0f} % "
             "of its rate while calls moved bytes"
         )
-        if is_little:
-            return (
-                f"{said}. Delays, and TCP on new or idle connections, took more time than the "
-                "bytes at these rates."
-            )
         if self.moving_share >= LIMIT_SHARE:
             return f"{said}: its rate was the limit."
-        return f"{said}. Its rate and delays shared that time." if is_most else f"{said}."
+        return f"{said}.{self._describe_any(is_most)}"
+
+    def _describe_any(self, is_most: bool) -> str:
+        if self.any_share is None or not (is_most or self.any_share >= LIMIT_SHARE):
+            return ""
+        said = (
+            " At each moment of that time, one link or another carried "
+            f"{100 * self.any_share:.0f} % of its rate on average: rates"
+        )
+        if self.any_share >= LIMIT_SHARE:
+            return f"{said} were the limit."
+        if self.any_share >= LITTLE_SHARE:
+            return f"{said} and delays shared that time."
+        return (
+            f"{said} were not the limit. Delays, and TCP on new or idle connections, took more "
+            "time than the bytes at these rates."
+        )
 
 
 def describe_busiest(history: History, scenario: Scenario, sums: pd.DataFrame) -> Iterator[str]:
@@ -84,7 +108,8 @@ def find_busiest(history: History, topology: Topology, programs: Iterable[str]) 
     """The busiest link while calls moved bytes; None if none did, or if no bytes were counted."""
     programs = tuple(programs)
     late_ns = find_fault_times(history, programs).since_ns
-    spans = tuple(union(list_moving(history, programs, late_ns)))
+    moving = tuple(list_moving(history, programs, late_ns))
+    spans = tuple(union(moving))
     links = tuple((link.src, link.dst) for link in topology.links)
     if not spans or not history.end_ns or not history.all(LinksCounted):
         return None
@@ -99,7 +124,44 @@ def find_busiest(history: History, topology: Topology, programs: Iterable[str]) 
     spells = conditions.within(busiest, 0, history.end_ns)
     rates = [spell.link.rate_mbps for spell, _, _ in spells]
     mbps = 8e3 * float(moved[0]) / history.end_ns
-    return Busiest(busiest, mbps, rate_mbps, share, (min(rates), max(rates)))
+    any_share = _find_any_share(history, conditions, moving, spans)
+    return Busiest(busiest, mbps, rate_mbps, share, (min(rates), max(rates)), any_share)
+
+
+def _find_any_share(
+    history: History, conditions: Conditions, moving: Sequence[Interval], spans: Sequence[Interval]
+) -> float | None:
+    """The share of its rate that the busiest link of each moment carried in these spans.
+
+    `moving` are the times in which single calls moved bytes. None if counts are too far apart.
+    """
+    longest_ns = _find_usual_ns(moving) / COUNTS_IN_CALL
+    busy_ns = defaultdict[int, float](float)
+    for ends, counts in find_counts(history).items():
+        for since_ns, t_ns, carried in counts:
+            if (lasted_ns := t_ns - since_ns) <= longest_ns:
+                room = conditions.capacity_bytes(ends, [(since_ns, t_ns)])
+                took_ns = lasted_ns * carried / room if room else 0.0
+                busy_ns[since_ns] = max(busy_ns[since_ns], took_ns)
+    edges_ns = [t_ns for span in spans for t_ns in span]
+    past_ns = np.cumsum(np.diff(edges_ns, prepend=edges_ns[0]) * (np.arange(len(edges_ns)) % 2))
+    counted_ns = [0, *list_times(history.end_ns)]
+    moved_ns = np.diff(np.interp(counted_ns, edges_ns, past_ns))
+    told = [
+        (min(busy_ns[since_ns], moved), moved)
+        for (since_ns, t_ns), moved in zip(pairwise(counted_ns), moved_ns, strict=True)
+        if t_ns - since_ns <= longest_ns
+    ]
+    told_ns = sum(moved for _, moved in told)
+    if not told_ns or told_ns < LEAST_TOLD * past_ns[-1]:
+        return None
+    return float(sum(busy for busy, _ in told) / told_ns)
+
+
+def _find_usual_ns(moving: Sequence[Interval]) -> float:
+    """How long a call moved bytes: half of all time that calls did was in longer ones."""
+    lengths = np.sort([end - start for start, end in moving])
+    return float(lengths[np.searchsorted(lengths.cumsum(), lengths.sum() / 2)])
 
 
 def _find_shares(

@@ -10,10 +10,9 @@ call, and with it the run, the fault is said to have ended the run.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import median
 from typing import Any
 
 from trunkline.agents.events.call_events import CallStarted
@@ -21,10 +20,11 @@ from trunkline.agents.events.causes import ProgramFailed
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.checks.expectations.failures import BREAKING
 from trunkline.harness.config.units import count_of, join_words
-from trunkline.harness.record.calls import Call, Key, find_meetings, list_calls
+from trunkline.harness.record.calls import Call, Key, list_calls
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.calls.silent_links import carry_nothing, find_silence
+from trunkline.harness.report.calls.usual_calls import Usual
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.workloads.program_roles import site_of
@@ -184,10 +184,14 @@ class CallsInFault:
 
 @dataclass(frozen=True)
 class FaultTimes:
-    """The calls that faults touched: which were late, and which cannot be compared."""
+    """The calls that faults touched: which were late, and which cannot be compared.
 
-    delayed: tuple[Delayed, ...]
-    unknown: frozenset[Key]
+    `usual` tells how long calls take otherwise; it is None if faults touched none.
+    """
+
+    delayed: tuple[Delayed, ...] = ()
+    unknown: frozenset[Key] = frozenset()
+    usual: Usual | None = None
 
     @property
     def since_ns(self) -> dict[Key, int]:
@@ -260,8 +264,8 @@ def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
             over_ns = silent_ns.get(number, each.fault.end_ns)
             touched[call][number] = begin_ns, end_ns if over_ns is None else min(end_ns, over_ns)
     if not touched:
-        return FaultTimes((), frozenset())
-    usual = _Usual(history, touched)
+        return FaultTimes()
+    usual = Usual(history, touched)
     delayed, unknown = [], set()
     for call, faults in touched.items():
         fault_ns = min(since_ns for since_ns, _ in faults.values())
@@ -272,53 +276,7 @@ def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
         since_ns = max(fault_ns, begin_ns + most_ns)
         if since_ns < end_ns and end_ns - begin_ns > (1 + LONGER_SHARE) * most_ns:
             delayed.append(Delayed(call, since_ns, end_ns, faults))
-    return FaultTimes(tuple(delayed), frozenset(unknown))
-
-
-class _Usual:
-    """How long calls take that no fault touched: they wait for their last member, and then move.
-
-    A member is compared with itself: one that begins later than the others waits less in each call.
-    """
-
-    def __init__(self, history: History, touched: Container[Call]) -> None:
-        self.meetings = find_meetings(history)
-        self.spans = defaultdict[tuple[str | int, ...], list[Interval]](list)
-        for call in list_calls(history):
-            if call not in touched and call.finished is not None and not call.finished.failed:
-                waited_ns = self._measure_wait(call)
-                span = waited_ns, call.finished.t_ns - call.started.t_ns - waited_ns
-                for key in _list_likes(call):
-                    self.spans[key].append(span)
-
-    def expect(self, call: Call, fault_ns: int) -> int | None:
-        """How long a call would have taken without faults; None if there was none like it.
-
-        It waits for its last member, but after the first fault began, at `fault_ns`, no longer than
-        usual. Then it moves as long as usual.
-        """
-        spans = next((found for key in _list_likes(call) if (found := self.spans.get(key))), None)
-        if spans is None:
-            return None
-        waited_ns = max(median(waited_ns for waited_ns, _ in spans), fault_ns - call.started.t_ns)
-        moved_ns = median(moved_ns for _, moved_ns in spans)
-        return round(min(waited_ns, self._measure_wait(call)) + moved_ns)
-
-    def _measure_wait(self, call: Call) -> int:
-        """How long it waited for a member whose data it needs to begin it."""
-        met, begin_ns = self.meetings.get(call.key), call.started.t_ns
-        if met is None:
-            return 0
-        if call.outcome == "completed" and call.finished and met.last_ns > call.finished.t_ns:
-            return 0  # that was another call: some calls of the group were not timed
-        return max(met.last_ns - begin_ns, 0)
-
-
-def _list_likes(call: Call) -> Iterator[tuple[str | int, ...]]:
-    """Calls that share the first of these are compared; else those that share the second."""
-    begun = call.started
-    yield begun.name, begun.bytes, begun.site, begun.rank
-    yield begun.name, begun.bytes
+    return FaultTimes(tuple(delayed), frozenset(unknown), usual)
 
 
 def _find_end(call: Call, history: History, programs: Iterable[str]) -> int:

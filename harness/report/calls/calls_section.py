@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import pandas as pd
 
@@ -45,8 +45,11 @@ def write_section(
     end_s: float,
     clock: str,
     faults: Sequence[Disturbance] = (),
+    idle: Container[int] = (),
 ) -> list[Child]:
     """When each site was in which call, and how long calls took; says whose timing stopped.
+
+    `idle` are the numbers of faults that touched no call.
 
     Faults are marked as in the Gantt chart, whose hatching this uses. The timeline ends at `end_s`,
     in seconds; `clock` is the name of the run's clock.
@@ -74,10 +77,11 @@ def write_section(
         "The calls of all sites together. A call ends when its work is done, even if its program "
         "did not wait for it; tables/calls.csv has each call."
     )
+    busy = [fault for fault in faults if fault.started.fault not in idle]
     return [
         *reasons,
         _draw_timeline(calls, list_kinds(calls), sites, end_s, clock, faults),
-        tag("p", words, *_describe_longest(calls, faults)),
+        tag("p", words, *_describe_longest(calls, busy)),
         make_table(heads, rows, "calls", range(1, len(heads))),
     ]
 

@@ -30,8 +30,8 @@ LEAST_S = 0.0005
 MOST_SHARE = 0.8
 """Computing is the reason if it is at least this share of the time between calls."""
 
-Spans = Mapping[tuple[str, int], Sequence[Interval]]
-"""When the calls of each site's process ended and began, in order of their ends."""
+MOST_NAMED = 0.8
+"""The calls before have a name if it is that of at least this share of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,13 @@ class _Late:
 
     Attributes:
         in_fault: whether a fault acted between the first call before and this one.
+        name: what the call before was.
     """
 
     own: _Between
     others: Sequence[_Between]
     in_fault: bool
+    name: str
 
     @property
     def late_ns(self) -> float:
@@ -113,7 +115,9 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
         own_s = average(each.own.computing_ns for each in late) / 1e9
         others_s = average(each.others_ns for each in late) / 1e9
         if ended_s >= late_s / 2:
-            why = f"its calls before had ended {ended_s:.3f} s later"
+            (name, named), *_ = Counter(each.name for each in late).most_common(1)
+            which = name if named >= MOST_NAMED * len(late) else "last call"
+            why = f"its {which} before had ended {ended_s:.3f} s later"
         elif own_s - others_s >= MOST_SHARE * (late_s - ended_s):
             per = "per step" if all(each.is_after_steps for each in late) else "between calls"
             times = f"({own_s:.3f} s against {others_s:.3f} s)"
@@ -127,27 +131,28 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
 
 def _list_late(history: History, programs: Iterable[str], who: str) -> Iterator[_Late]:
     """The calls that this program began last."""
-    spans = defaultdict[tuple[str, int], list[Interval]](list)
+    ended = defaultdict[tuple[str, int], list[_Ended]](list)
     for call in list_calls(history):
         if call.finished is not None:
-            spans[call.key[:2]].append((call.finished.t_ns, call.started.t_ns))
-    for own_spans in spans.values():
-        own_spans.sort()
+            one = _Ended(call.finished.t_ns, call.started.t_ns, call.started.name)
+            ended[call.key[:2]].append(one)
+    for own_ended in ended.values():
+        own_ended.sort()
     acted = list(_list_acted(history))
     computing = _Computing(history, programs)
-    for same in _list_meetings(history):
-        last = max(same, key=lambda call: call.started.t_ns)
+    for last, waiting in _list_meetings(history):
         if computing.find_program(last) != who:
             continue
-        ordered = sorted(same, key=lambda call: call is not last)
-        before = [span for call in ordered if (span := _find_before(call, spans)) is not None]
+        ordered = last, *waiting
+        before = [found for call in ordered if (found := _find_before(call, ended)) is not None]
         if len(before) == len(ordered):
             own, *others = (
-                computing.measure(call, ended_ns)
-                for call, (ended_ns, _) in zip(ordered, before, strict=True)
+                computing.measure(call, one.ended_ns)
+                for call, one in zip(ordered, before, strict=True)
             )
-            span = min(begun_ns for _, begun_ns in before), last.started.t_ns
-            yield _Late(own, others, any(overlap_ns(span, each) for each in acted))
+            span = min(one.begun_ns for one in before), last.started.t_ns
+            in_fault = any(overlap_ns(span, each) for each in acted)
+            yield _Late(own, others, in_fault, before[0].name)
 
 
 def _list_acted(history: History) -> Iterator[Interval]:
@@ -157,6 +162,14 @@ def _list_acted(history: History) -> Iterator[Interval]:
         if fault.started.verb not in HARMLESS:
             end_ns = silent_ns.get(fault.started.fault, fault.end_ns)
             yield fault.started.t_ns, history.end_ns if end_ns is None else end_ns
+
+
+class _Ended(NamedTuple):
+    """A call that ended."""
+
+    ended_ns: int
+    begun_ns: int
+    name: str
 
 
 class _Phase(NamedTuple):
@@ -215,16 +228,21 @@ class _Computing:
         return _Between(begun_ns, ended_ns, computing_ns, is_step)
 
 
-def _list_meetings(history: History) -> Iterator[Sequence[Call]]:
-    """The calls in which members need each other's data: all members of each."""
+def _list_meetings(history: History) -> Iterator[tuple[Call, Sequence[Call]]]:
+    """For each call, a member that began it last, and those that waited for its data."""
     for (name, _), members in list_groups(history).items():
         for same in list_same(members, may_be_new(name, members)):
-            if len(same) > 1 and all(len(list_needed(c, rank)) > 1 for rank, c in same.items()):
-                yield tuple(same.values())
+            waiting = defaultdict[Call, list[Call]](list)
+            for rank, call in same.items():
+                needed = (same[each] for each in list_needed(call, rank) if each in same)
+                last = max(needed, key=lambda each: each.started.t_ns, default=call)
+                if last.started.t_ns > call.started.t_ns:
+                    waiting[last].append(call)
+            yield from waiting.items()
 
 
-def _find_before(call: Call, spans: Spans) -> Interval | None:
-    """When the process had ended its call before this one, and begun it; None if it had none."""
-    own = spans.get(call.key[:2], ())
-    place = bisect_right(own, (call.started.t_ns, call.started.t_ns))
+def _find_before(call: Call, ended: Mapping[tuple[str, int], Sequence[_Ended]]) -> _Ended | None:
+    """The last call that the process had ended before this one; None if it had ended none."""
+    own = ended.get(call.key[:2], ())
+    place = bisect_right(own, call.started.t_ns, key=lambda each: each.ended_ns)
     return own[place - 1] if place else None

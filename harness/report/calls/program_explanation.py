@@ -6,6 +6,7 @@ Without timed calls: what is known of the programs, their sites and faults.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from trunkline.harness.checks.expectations.remarks import name_late_entries
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
-from trunkline.harness.report.calls.busiest_link import describe_busiest
+from trunkline.harness.report.calls.busiest_link import describe_busiest, find_busiest
 from trunkline.harness.report.calls.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
@@ -26,7 +27,9 @@ from trunkline.harness.report.calls.step_tables import (
     describe_before,
     describe_delay,
     describe_fault_time,
+    describe_longest,
     describe_means,
+    measure_delay_s,
     rank_stragglers,
     sum_steps,
 )
@@ -36,30 +39,46 @@ from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData
 
+MOST_EXPLAINED = 3
+"""For so many programs it is said why others waited for them."""
+
+LEAST_EXPLAINED = 0.1
+"""They are those for which others waited at least this share of all waits."""
+
 
 def describe(data: RunData) -> Iterator[str | Table]:
     """Sentences, and a table with a row for each program, or for each of its processes."""
     if not _is_timed(data):
         yield from _describe_untimed(data)
         return
-    sums, programs = sum_steps(data.tables["steps"]), data.scenario.programs
-    yield from describe_means(data.history, programs, sums)
-    yield from describe_hangs(data.history, programs)
-    yield from describe_fault_time(data.history, programs, sums)
-    yield from describe_delay(data.history, programs, sums, data.scenario.stop)
-    yield from describe_calls_in_faults(data.history, programs, len(sums))
-    yield from name_late_entries(data.history, data.scenario)
-    yield from describe_busiest(data.history, data.scenario, sums)
-    stragglers = rank_stragglers(data.history, programs)
-    yield from describe_stragglers(stragglers, len(sums))
-    for who, _ in stragglers[:1]:
-        yield from describe_late_start(data.history, programs, who)
-    yield from describe_before(sums)
+    yield from describe_time(data)
+    sums = sum_steps(data.tables["steps"])
     times = ("duration_s", *PARTS)
     table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
     for row in sums.to_dict("records"):
         table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
+
+
+def describe_time(data: RunData) -> Iterator[str]:
+    """Where the time of programs with timed calls went, in sentences; the page has them, too."""
+    history, programs, steps = data.history, data.scenario.programs, data.tables["steps"]
+    sums = sum_steps(steps)
+    yield from describe_means(history, programs, sums)
+    yield from describe_hangs(history, programs)
+    yield from describe_fault_time(history, programs, sums)
+    yield from describe_delay(history, programs, sums, data.scenario.stop)
+    yield from describe_calls_in_faults(history, programs, len(sums))
+    yield from name_late_entries(history, data.scenario)
+    yield from describe_busiest(history, data.scenario, sums)
+    stragglers = rank_stragglers(history, programs)
+    yield from describe_stragglers(stragglers, len(sums))
+    waited_s = sum(time_s for _, time_s in stragglers)
+    for who, time_s in stragglers[:MOST_EXPLAINED]:
+        if time_s >= LEAST_EXPLAINED * waited_s:
+            yield from describe_late_start(history, programs, who)
+    yield from describe_longest(steps)
+    yield from describe_before(sums)
 
 
 def to_json(data: RunData) -> dict[str, Any]:
@@ -73,10 +92,14 @@ def to_json(data: RunData) -> dict[str, Any]:
         }
     sums, programs = sum_steps(data.tables["steps"]), data.scenario.programs
     faults = find_calls_in_faults(data.history, programs, len(sums))
+    busiest = find_busiest(data.history, data.scenario.topology, programs)
+    by_exit = data.scenario.stop.exit is not None
     return {
         "timed": True,
         "programs": _list_rows(sums),
         "faults_s": sum(each.cost_s for each in faults),
+        "earlier_s": measure_delay_s(data.history, programs, len(sums)) if by_exit else None,
+        "busiest": None if busiest is None else asdict(busiest),
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
         "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],
         "faults": [each.to_json() for each in faults],

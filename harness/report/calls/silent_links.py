@@ -40,8 +40,13 @@ def find_silence(history: History) -> Mapping[int, int]:
     return history.remember(_find_silence)
 
 
+def find_counts(history: History) -> Mapping[Directed, Sequence[Count]]:
+    """What each link carried from one count to the next one; counts without bytes are left out."""
+    return history.remember(_list_counts)
+
+
 def _find_silence(history: History) -> Mapping[int, int]:
-    counts = history.remember(_list_counts)
+    counts = find_counts(history)
     found = {}
     for fault in history.faults:
         if fault.started.verb in CUTS and fault.end_ns is not None and counts:
@@ -57,7 +62,7 @@ def carry_nothing(fault: Disturbance, history: History, until_ns: int) -> bool:
 
     It is false for a fault that affects more than links between sites, and without counts.
     """
-    counts = history.remember(_list_counts)
+    counts = find_counts(history)
     sites = {site for link in counts for site in link}
     links = [tuple(target.split(" -> ")) for target in fault.started.targets]
     if not links or not all(len(link) == 2 and sites.issuperset(link) for link in links):
@@ -80,7 +85,6 @@ def _list_links(fault: Disturbance, history: History) -> Iterable[Directed]:
 
 
 def _list_counts(history: History) -> Mapping[Directed, Sequence[Count]]:
-    """What each link carried from one count to the next one; counts without bytes are left out."""
     due_ns, found = list_times(history.end_ns), defaultdict[Directed, list[Count]](list)
     before = defaultdict[Directed, int](int)
     for event in history.all(LinksCounted):

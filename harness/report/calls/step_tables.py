@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import pandas as pd
 
+from trunkline.harness.config.units import join_words
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import list_step_times
 from trunkline.harness.report.calls.calls_in_faults import LEAST_S, find_fault_times
+from trunkline.harness.report.calls.made_up import measure_made_up_s
 from trunkline.harness.report.tables.row import Row, column
 from trunkline.harness.scenario.settings import Stop
 
@@ -111,6 +113,15 @@ LEAST_PERCENT = 0.5
 """A part that is a smaller share is not named."""
 
 
+LONGER = 1.1
+"""A step that takes so many times the median is longer than most."""
+
+NAMED = 3
+"""The most long steps that are named."""
+
+LEAST_MADE_UP_S = 0.05
+"""Less is not named."""
+
 UNKNOWN = "moving bytes, or held up in calls that cannot be compared with others"
 """What is known of this time if some calls during faults cannot be compared with others."""
 
@@ -150,33 +161,73 @@ def describe_fault_time(
     """A sentence on what all faults cost a program on average; none if they cost nothing."""
     times = find_fault_times(history, programs)
     lost_s, least = times.measure_s(len(sums)), "at least " if times.unknown else ""
-    held_s = sums["held_s"].mean()
     if lost_s > LEAST_PERCENT / 100 * sums["duration_s"].mean():
-        rest = f"; the other {lost_s - held_s:.3f} s it waited or was stopped"
+        held_s = sums["held_s"].mean()
+        rest_s = lost_s - held_s
+        rest = f" {held_s:.3f} s of this it was held up in calls, {rest_s:.3f} s it waited or was "
         yield (
             f"Faults cost a program {least}{lost_s:.3f} s on average: its calls took so much "
-            "longer than others of the same name and size without a fault. It was held up "
-            f"for {held_s:.3f} s of them{rest if lost_s - held_s >= LEAST_S else ''}."
+            "longer than others of the same name and size without a fault."
+            f"{f'{rest}stopped.' if rest_s >= LEAST_S else ''}"
         )
+
+
+def measure_delay_s(history: History, programs: Iterable[str], rows: int) -> float:
+    """How much longer faults made a run of so many programs, which wait for each other, in s."""
+    times = find_fault_times(history, programs)
+    return max(0.0, times.measure_s(rows) - measure_made_up_s(history, times, rows))
 
 
 def describe_delay(
     history: History, programs: Iterable[str], sums: pd.DataFrame, stop: Stop
 ) -> Iterator[str]:
     """A sentence on how much longer faults made the run; none if they cost nothing."""
-    times = find_fault_times(history, programs)
-    lost_s, least = times.measure_s(len(sums)), "at least" if times.unknown else "about"
-    if lost_s <= LEAST_PERCENT / 100 * sums["duration_s"].mean():
+    times, rows = find_fault_times(history, programs), len(sums)
+    if times.measure_s(rows) <= LEAST_PERCENT / 100 * sums["duration_s"].mean():
         return
     if stop.exit is None:
         yield "The run ended by its time, so faults did not make it longer."
         return
+    least = "at least" if times.unknown else "about"
+    made_up_s = measure_made_up_s(history, times, rows)
+    earlier_s = measure_delay_s(history, programs, rows)
+    less = (
+        f"; {_round(made_up_s)} of what faults cost were made up for in calls that others had "
+        "begun meanwhile"
+    )
     killed = any(fault.started.verb in ENDING for fault in history.faults)
     more = " What a killed program computed again, and the time that it was away, come on top."
     yield (
-        f"So without faults the run would have ended {least} {lost_s:.3f} s earlier: what "
-        f"they cost a program on average, as programs wait for each other in calls.{more * killed}"
+        f"Without faults the run would have ended {least} {_round(earlier_s)} earlier, as "
+        f"programs wait for each other in calls{less * (made_up_s >= LEAST_MADE_UP_S)}."
+        f"{more * killed}"
     )
+
+
+def _round(seconds: float) -> str:
+    """A time that is not known exactly."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
+
+
+def describe_longest(steps: pd.DataFrame) -> Iterator[str]:
+    """A sentence on the steps that took longer than most, and what of it; none if none did.
+
+    Each number is named once, where it took longest, with the part that is longest beyond the
+    median of the program's steps.
+    """
+    numbered = steps.dropna(subset=["step"])
+    least_s = LONGER * numbered["duration_s"].median()
+    longest = numbered.nlargest(len(numbered), "duration_s").drop_duplicates("step").head(NAMED)
+    told = []
+    for row in longest[longest["duration_s"] > least_s].to_dict("records"):
+        own = numbered[numbered["program"] == row["program"]]
+        part = max(PARTS, key=lambda part: row[part] - own[part].median())
+        told.append(
+            f"step {row['step']:.0f} of {row['program']} ({row['duration_s']:.3f} s, "
+            f"{row[part]:.3f} s of it {NAMES[part]})"
+        )
+    if told:
+        yield f"Longest steps: {join_words(told)}."
 
 
 def describe_before(sums: pd.DataFrame) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.harness.report.calls.step_tables import PARTS, describe_before, sum_steps
+from trunkline.harness.report.calls.step_tables import PARTS, sum_steps
 from trunkline.harness.report.pages.markup import Child, keep_together, make_table, tag
 
 MAX_ROWS = 200
@@ -16,16 +16,8 @@ SHOWN = 3
 """The most stragglers that are named."""
 
 
-def write_steps(
-    steps: pd.DataFrame,
-    stragglers: Sequence[tuple[str, float]],
-    more: Iterable[str],
-    why: Iterable[str] = (),
-) -> list[Child]:
-    """A row for each program, for which ones they waited and `why`, and `more` sentences.
-
-    These are about hangs and faults.
-    """
+def write_steps(steps: pd.DataFrame, sentences: Iterable[str]) -> list[Child]:
+    """The sentences, and a row for each program."""
     sums = sum_steps(steps)
     rows = [
         [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
@@ -38,8 +30,6 @@ def write_steps(
         "its calls of the same name and size without a fault. It is stopped while a fault "
         "pauses it, and until it is started again. tables/steps.csv has each step."
     )
-    waited = describe_stragglers(stragglers, len(sums))
-    sentences = (*more, *waited, *why, *describe_before(sums))
     said = [tag("p", keep_together(sentence)) for sentence in sentences]
     return [
         tag("p", words),

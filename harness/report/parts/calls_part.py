@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from trunkline.agents.events.call_events import CallStarted, TimingStopped
-from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls import calls_section
-from trunkline.harness.report.calls.busiest_link import describe_busiest
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
-from trunkline.harness.report.calls.calls_in_faults import describe_calls_in_faults
-from trunkline.harness.report.calls.late_starts import describe_late_start
+from trunkline.harness.report.calls.calls_in_faults import find_calls_in_faults
 from trunkline.harness.report.calls.pace import tell_pace
-from trunkline.harness.report.calls.step_tables import (
-    StepRow,
-    describe_delay,
-    describe_fault_time,
-    describe_means,
-    rank_stragglers,
-    sum_steps,
-    tabulate_steps,
-)
+from trunkline.harness.report.calls.program_explanation import describe_time
+from trunkline.harness.report.calls.step_tables import StepRow, tabulate_steps
 from trunkline.harness.report.calls.steps_section import write_steps
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
@@ -43,31 +32,19 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     found, sites = data.tables["calls"], data.scenario.topology.site_names
     stopped, end_s = data.history.all(TimingStopped), data.history.active_end_ns / 1e9
     clock, faults = data.scenario.clock, data.history.faults
-    content = calls_section.write_section(found, stopped, sites, end_s, clock, faults)
+    in_faults = find_calls_in_faults(data.history, data.scenario.programs, 1)
+    idle = {each.fault.started.fault for each in in_faults if not each.calls}
+    content = calls_section.write_section(found, stopped, sites, end_s, clock, faults, idle)
     yield Section("calls", "Calls", content)
     if len(found):
-        programs = data.scenario.programs
-        stragglers = rank_stragglers(data.history, programs)
         steps = data.tables["steps"]
-        sums = sum_steps(steps)
-        said = (
-            *describe_hangs(data.history, programs),
-            *describe_means(data.history, programs, sums),
-            *describe_fault_time(data.history, programs, sums),
-            *describe_delay(data.history, programs, sums, data.scenario.stop),
-            *describe_calls_in_faults(data.history, programs, len(sums)),
-            *(
-                f"{name.capitalize()}: {text}."
-                for name, text in tell_pace(
-                    steps.to_dict("records"),
-                    found.to_dict("records"),
-                    data.tables["programs"].to_dict("records"),
-                )
-            ),
-            *describe_busiest(data.history, data.scenario, sums),
+        pace = tell_pace(
+            steps.to_dict("records"),
+            found.to_dict("records"),
+            data.tables["programs"].to_dict("records"),
         )
-        why = (describe_late_start(data.history, programs, who) for who, _ in stragglers[:1])
-        content = write_steps(steps, stragglers, said, chain.from_iterable(why))
+        said = (f"{name.capitalize()}: {text}." for name, text in pace)
+        content = write_steps(steps, [*describe_time(data), *said])
         yield Section("steps", "Where the time went", content)
 
 

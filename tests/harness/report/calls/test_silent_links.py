@@ -13,6 +13,7 @@ from trunkline.harness.report.calls.calls_in_faults import (
     find_calls_in_faults,
     find_fault_times,
 )
+from trunkline.harness.report.calls.made_up import measure_made_up_s
 from trunkline.harness.report.calls.silent_links import find_silence
 
 MS = 10**6
@@ -100,3 +101,16 @@ def test_a_fault_of_links_that_no_call_used_costs_nothing(
         assert list(outage.describe()) == [
             "Fault 0 (outage n1 n2) cost the programs nothing in calls: no call used its links."
         ]
+
+
+def test_the_next_call_makes_up_for_what_others_have_done_meanwhile() -> None:
+    """n1 is late by 1.1 s; its next call takes 0.06 instead of 0.1 s, as those without a fault."""
+    history = make({})
+    times = find_fault_times(history, ("n1",))
+    assert measure_made_up_s(history, times, 1) == 0.0
+    begun = CallStarted(2700 * MS, "n1", 2, 9, 0, "barrier", 0, "0", (0,), 0, None, True)
+    shorter = [begun, CallFinished(2760 * MS, "n1", 2, 9, False)]
+    history = History.of(sorted([*history.events, *shorter], key=lambda event: event.t_ns))
+    times = find_fault_times(history, ("n1",))
+    assert times.measure_s(1) == pytest.approx(2.1)
+    assert measure_made_up_s(history, times, 2) == pytest.approx(0.02)

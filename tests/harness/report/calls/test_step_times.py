@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from trunkline.agents.events.call_events import CallFinished, CallStarted, TimingStopped
@@ -26,6 +27,7 @@ from trunkline.harness.report.calls.step_tables import (
     PARTS,
     StepRow,
     describe_before,
+    describe_longest,
     rank_stragglers,
     sum_steps,
     tabulate_steps,
@@ -40,7 +42,7 @@ SITES = ("n1", "n2", "n3")
 def call(
     site: str, number: int, begin: int, end: int | None, name: str = "all_reduce", root: int = 0
 ) -> list[Event]:
-    peer = root if name == "broadcast" else None
+    peer = root if name in ("broadcast", "gather") else None
     rank = SITES.index(site)
     started = CallStarted(begin, site, 2, number, 0, name, 100, "0", (0, 1, 2), rank, peer, True)
     return [started] + ([] if end is None else [CallFinished(end, site, 2, number, False)])
@@ -327,7 +329,7 @@ def test_what_a_launcher_ended_does_not_count_as_computing() -> None:
 @pytest.mark.parametrize(
     ("first_end", "why"),
     [
-        (5 * S, "its calls before had ended 3.000 s later"),
+        (5 * S, "its all_reduce before had ended 3.000 s later"),
         (3 * S, "it took 2.000 s longer from the end of a call to the start of the next one"),
     ],
 )
@@ -342,6 +344,52 @@ def test_why_a_program_began_last_is_said(first_end: int, why: str) -> None:
     said = f"n3 typically began 3.000 s after those that waited for it, mostly because {why}."
     assert [*describe_late_start(history, SITES, "n3")] == [said]
     assert not [*describe_late_start(history, SITES, "n1")]
+
+
+def test_the_root_of_a_broadcast_and_the_last_of_a_gather_are_late_for_those_that_wait() -> None:
+    """n3 begins the gather 3 s after its root, n1, and n1 the broadcast after n2 and n3."""
+    history = make_history(
+        *(call(site, 0, S, 2 * S, "barrier") for site in SITES[:2]),
+        call("n3", 0, S, 5 * S, "barrier"),
+        *(
+            call(site, 1, begin * S, end * S, "gather")
+            for site, begin, end in (("n1", 2, 7), ("n2", 2, 5), ("n3", 5, 6))
+        ),
+        *(
+            call(site, 2, begin * S, 8 * S, "broadcast")
+            for site, begin in (("n1", 7), ("n2", 5), ("n3", 6))
+        ),
+    )
+    assert [*describe_late_start(history, SITES, "n3")] == [
+        "n3 typically began 3.000 s after those that waited for it, mostly because its barrier "
+        "before had ended 3.000 s later."
+    ]
+    assert [*describe_late_start(history, SITES, "n1")] == [
+        "n1 typically began 1.500 s after those that waited for it, mostly because its gather "
+        "before had ended 1.500 s later."
+    ]
+    assert not [*describe_late_start(history, SITES, "n2")]
+
+
+def test_long_steps_are_named_once_with_their_longest_part() -> None:
+    def step(
+        program: str, number: int | None, duration: float, **parts: float
+    ) -> dict[str, object]:
+        times = dict.fromkeys(PARTS, 0.0) | {f"{name}_s": time for name, time in parts.items()}
+        return {"program": program, "step": number, "duration_s": duration, **times}
+
+    usual = [step(p, n, 2.0, moving=1.5, computing=0.5) for p in SITES for n in range(5)]
+    late = [
+        step("n1", 5, 3.0, moving=1.4, computing=1.6),
+        step("n2", 5, 4.0, moving=1.5, held=2.5),
+        step("n3", 6, 2.1, moving=2.1),
+        step("n3", None, 9.0, moving=9.0),
+    ]
+    assert [*describe_longest(pd.DataFrame([*usual, *late]))] == [
+        "Longest steps: step 5 of n2 (4.000 s, 2.500 s of it held up by faults in calls)."
+    ]
+    assert not [*describe_longest(pd.DataFrame(usual))]
+    assert not [*describe_longest(pd.DataFrame([late[-1]]))]
 
 
 def test_a_program_that_computes_longer_is_said_to_per_step() -> None:
