@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -56,9 +57,20 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
         for ends in sorted(planned)
     }
 
-    def measure_waiting_s(ends: Directed) -> float:
-        rate_mbps = min(run.topology.link(*hop).rate_mbps for hop in hops[ends])
-        return run.loads.carry_s(waiting[ends], rate_mbps)
+    def measure_waiting_s(ends: Directed) -> tuple[float, float]:
+        """What the waiting bytes need at the rate of that time, and at the scenario's."""
+        now, usual = (
+            min(find(hop) for hop in hops[ends])
+            for find in (find_rate_mbps, lambda hop: run.topology.link(*hop).rate_mbps)
+        )
+        usual_s = run.loads.carry_s(waiting[ends], usual)
+        if usual_s <= 0:
+            return usual_s, usual_s
+        return run.loads.carry_s(waiting[ends], now) if now else math.inf, usual_s
+
+    def find_rate_mbps(hop: Directed) -> float:
+        spell = run.conditions.spell(hop, span[1] - 1)
+        return 0.0 if spell.is_cut else spell.link.rate_mbps
 
     held = max(waiting, key=measure_waiting_s, default=None)
     if held is None or waiting[held] <= 0:

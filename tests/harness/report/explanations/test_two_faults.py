@@ -147,6 +147,23 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert "task 2 (0.552 s), which another fault ended, began later; task 4" in texts[2]
 
 
+def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:
+    """oslo sends to rome at 8 in place of 50 Mbit/s when vienna, to which rome sends, is paused."""
+    case = "delayed_then_killed"
+    found, _ = explain_case(case)
+    slow_s, pause_s = (find_time(case, "fault_started", fault=number) for number in (0, 1))
+    sent = [line for line in read_lines(case) if line["event"] == "sent" and line["task"] == 0]
+    early, late = (line for line in sent if (line["site"], line["dst"]) == ("oslo", "rome"))
+    assert late["start_ns"] / 1e9 < slow_s
+    assert pause_s < late["end_ns"] / 1e9
+    assert found[0].costs_s[0] == pytest.approx((pause_s - slow_s) * (1 - 8 / 50), abs=0.01)
+    cold_s = sum(each.seconds for each in found[0].parts if each.cause == "cold start")
+    first_s = (early["end_ns"] - early["start_ns"]) / 1e9 - early["bytes"] * 8 / 50e6
+    repaired = next(line for line in sent if (line["site"], line["dst"]) == ("lisbon", "rome"))
+    again_s = (repaired["end_ns"] - repaired["start_ns"]) / 1e9 - repaired["bytes"] * 8 / 50e6
+    assert cold_s < first_s + again_s
+
+
 def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     case = "paused_and_killed"
     found, history = explain_case(case)
