@@ -17,12 +17,10 @@ from three_sites import DATA
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
 from trunkline.harness.report.explanations.explanation_text import summarize
-from trunkline.harness.report.explanations.fault_costs import (
-    describe_fault_costs,
-    describe_losses,
-)
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load
 
@@ -130,8 +128,10 @@ def test_what_a_slow_link_took_of_a_task_before_a_kill_ended_it_is_the_slow_link
     assert sum(costs.values()) == pytest.approx(took_s)
     assert before_s * (1 - 1 / 10) - 0.07 < costs[0] < before_s  # 10 Mbit/s or more, at most 70 ms
     slow, kill = describe_fault_costs([*found.values()], history)
-    assert "task 1 (1.020 s), which another fault ended, ran more slowly until then." in slow
-    assert "task 1 (0.214 s) was abandoned." in kill
+    assert (
+        "cost tasks 1.020 s: task 1, which another fault ended, ran more slowly until then." in slow
+    )
+    assert "cost tasks 0.214 s: task 1 was abandoned." in kill
     assert "Of its time, 1.020 s were lost before, as bern -> oslo was slower than in " in (
         summarize(found[1], history)
     )
