@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
@@ -88,7 +89,8 @@ class Needs:
         if means.isna().any():
             return None
         ended = [task for task in data.history.tasks if task.end_ns is not None]
-        found = cls(*(float(mean) for mean in means), plans=len(ended))
+        took_s, bytes_s, propagation_s = (float(mean) for mean in means)
+        found = cls(took_s, bytes_s, propagation_s, len(ended))
         limiting = [*_list_limiting(data.scenario, ended)]
         counted = Counter(hop for busiest in limiting for hop in busiest)
         if not counted:
@@ -102,9 +104,11 @@ class Needs:
 
     def describe(self) -> str:
         """Sentences on what a task needs, and on the link that limits most."""
+        decide = ", so delays decide more than rates" if self.propagation_s > self.bytes_s else ""
         text = (
             f"A completed task took {self.duration_s:.3f} s on average; at the links' rates its "
-            f"bytes need {self.bytes_s:.3f} s, and propagation takes {self.propagation_s:.3f} s."
+            f"bytes need {self.bytes_s:.3f} s, and propagation takes {self.propagation_s:.3f} s"
+            f"{decide}."
         )
         if self.link is None:
             return text
@@ -112,12 +116,11 @@ class Needs:
         if self.limits == self.plans:
             which = "In all plans"
         others = f" and {count_of(self.alike, 'other link')}" if self.alike else ""
-        need = "need" if self.alike else "needs"
+        need = "need most time for their" if self.alike else "needs most time for its"
         rarely = "; no link does more often" if 2 * self.limits < self.plans else ""
         where = " -> ".join(self.link)
         return (
-            f"{text} {which}, {where} ({self.rate_mbps:.4g} Mbit/s){others} {need} most "
-            f"time{rarely}."
+            f"{text} {which}, {where} ({self.rate_mbps:.4g} Mbit/s){others} {need} bytes{rarely}."
         )
 
 
@@ -127,8 +130,12 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[frozen
     rates_mbps = topology.rates_mbps()
     known: dict[Hashable, frozenset[Directed]] = {}
 
+    @functools.cache
+    def leave_mbps(active: tuple[Flow, ...]) -> dict[Directed, float]:
+        return leave_rates(rates_mbps, topology, active)
+
     def find(task: Task, active: tuple[Flow, ...]) -> frozenset[Directed]:
-        left_mbps = leave_rates(rates_mbps, topology, active)
+        left_mbps = leave_mbps(active)
         planned = Counter[Directed]()
         for block in task.plan.blocks:
             size = task.cut.size_of(block.chunks)

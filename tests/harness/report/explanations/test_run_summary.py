@@ -50,13 +50,15 @@ def test_the_link_that_needs_most_time_of_most_plans_is_named_with_its_rate() ->
     assert 1.6 < found.bytes_s < 3.4
     assert found.propagation_s >= 0.02
     assert found.describe().endswith(
-        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time."
+        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes."
     )
 
 
 def test_background_traffic_leaves_a_link_less() -> None:
     found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
-    assert found.describe().endswith("In all plans, north -> hub (20 Mbit/s) needs most time.")
+    assert found.describe().endswith(
+        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes."
+    )
 
 
 def test_shares_of_time_say_whether_computing_took_more() -> None:
