@@ -37,7 +37,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "run", metavar="RUN", help="a run's folder, or the name of a scenario: its latest run"
     )
-    parser.add_argument("more", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument(
         "--task",
         type=terminal.parse_whole,
@@ -55,12 +54,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print explanations."""
-    if arguments.more:
-        given = " ".join(arguments.more)
-        number = arguments.more[0] if arguments.more[0].isdecimal() else "N"
-        raise terminal.UsageError(
-            f"explain: expected one RUN, not {given} after it: --task {number} explains a task"
-        )
     folder = terminal.find_run(arguments.run, Path(arguments.runs))  # before the long imports
 
     from trunkline.harness.checks.expectations.remarks import name_late_entries

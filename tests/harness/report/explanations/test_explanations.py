@@ -353,7 +353,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert main.main(["explain", str(folder), "--json", "--task", "0"]) == 0
     assert "run" not in json.loads(capsys.readouterr().out)
     assert main.main(["explain", str(folder), "1"]) == 64
-    assert "--task 1 explains a task" in capsys.readouterr().err
+    assert "did you mean --task 1?" in capsys.readouterr().err
     assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
     lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
     assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
