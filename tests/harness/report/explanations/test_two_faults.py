@@ -188,7 +188,12 @@ def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
 
 def test_a_repair_costs_nothing_where_the_task_was_slow_before_and_soon_done_after() -> None:
     """Without faults, task 0 takes 3.888 s; with them, 3.870 s, as the new plan is faster."""
-    found, _ = explain_case("cut_and_killed")
+    case = "cut_and_killed"
+    found, _ = explain_case(case)
+    cold_s = sum(each.seconds for each in found[0].parts if each.where == "kyiv -> rome")
+    sent = [line for line in read_lines(case) if line["event"] == "sent" and line["task"] == 0]
+    begun = [line["start_ns"] / 1e9 for line in sent if line["site"] == "kyiv"]
+    assert cold_s < find_time(case, "fault_started", fault=1) - min(begun) + 0.06
     assert found[0].duration_s == pytest.approx(3.870, abs=0.001)
     assert found[0].costs_s[1] < 0.1
     assert found[0].costs_s.keys() == {1}
