@@ -93,7 +93,7 @@ def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
     for how, some in by_how.items():
         timed = [(_describe_effects(each, fault, True), [each]) for each in some]
         groups += timed if len(some) <= NAMED and timed[0][0] != how else [(how, some)]
-    groups.sort(key=lambda group: -sum(each.costs_s[fault] for each in group[1]))
+    groups.sort(key=lambda group: -max(each.costs_s[fault] for each in group[1]))
     for how, some in groups:
         yield f"{_name(some, fault)}{how.replace(' was ', ' were ') if len(some) > 1 else how}"
 
@@ -103,16 +103,24 @@ def _has_failed(found: Explanation, fault: int) -> bool:
 
 
 def _name_members(found: Iterable[Explanation], fault: int) -> str:
-    """A sentence on each task that members gave up because of the fault."""
-    failures = [
-        (failure, each.task.number)
-        for each in found
-        for failure in each.failures
-        if failure.fault == fault and failure.members
-    ]
-    return "".join(
-        f" {join_words([*failure.members])} gave up task {task}." for failure, task in failures
-    )
+    """A sentence on the members that gave up tasks because of the fault; of many, on the first."""
+    tasks: defaultdict[str, list[int]] = defaultdict(list)
+    for each in found:
+        for failure in each.failures:
+            if failure.fault == fault:
+                for member in failure.members:
+                    tasks[member].append(each.task.number)
+    words = [f"{member} gave up {_list_tasks(numbers)}" for member, numbers in tasks.items()]
+    if left := len(words) - NAMED if len(words) > NAMED else 0:
+        words[NAMED:] = [f"{count_of(left, 'other site')} gave up tasks"]
+    return f" {', '.join(words)}." if words else ""
+
+
+def _list_tasks(numbers: Sequence[int]) -> str:
+    words = [*map(str, numbers)]
+    if len(words) > NAMED:
+        words[NAMED - 1 :] = [f"{len(words) - NAMED + 1} others"]
+    return f"task{'s' * (len(numbers) > 1)} {join_words(words)}"
 
 
 def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:

@@ -101,6 +101,23 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None
     ]
 
 
+def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    task = history.completed[0]
+    members = tuple(f"n{number}" for number in range(1, 9))
+
+    def make(number: int, *names: str) -> Explanation:
+        started = replace(task.started, task=number, t_ns=number)
+        failures = (Failure(names, "n9 is lost", 0),)
+        found = Explanation(replace(task, started=started), 1.0, 1.0, (), (), None, None)
+        return replace(found, failures=failures)
+
+    (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
+    assert said.endswith(" that the log shows. n1 gave up tasks 1 and 2, n2 gave up task 2.")
+    (said,) = describe_fault_costs([make(1, *members)], history)
+    assert said.endswith(" n6 gave up task 1, 2 other sites gave up tasks.")
+
+
 def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:
     fault = Disturbance(FaultStarted(2_595_000_000, "runner", 0, "kill", "kill rome", ()), None)
     ended = replace(fault, end_ns=6_595_000_000)
