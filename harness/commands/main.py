@@ -167,6 +167,8 @@ def _refuse(unknown: Sequence[str], parser: _Parser, all_commands: _Parser) -> N
         others = [f"`{each.prog}`" for each in all_commands.commands if option in each.options]
         if near or others:
             hints.append(f"did you mean {near[0] if near else f'{option} of {others[0]}'}?")
+    if unknown[0].isdecimal() and "--task" in parser.options:
+        hints.append(f"did you mean --task {unknown[0]}?")
     said = f"unrecognized arguments: {' '.join(unknown)}"
     parser.error(": ".join([said, *dict.fromkeys(hints)]))
 

@@ -31,9 +31,6 @@ it ended. docs/explain.md explains each cause.
 RANGES = 6
 """The most ranges of numbers that a message lists."""
 
-SHOWN = 3
-"""The tasks that are explained if none is named."""
-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the run and the task."""
@@ -47,7 +44,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="the number of a task (default: up to three that lost most time, compared with their "
         "plans)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per task")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object per task; without --task each has totals of the run, too",
+    )
     terminal.add_runs(parser)
 
 
@@ -58,12 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
-    from trunkline.harness.report.explanations.fault_costs import (
-        describe_delay,
-        describe_fault_costs,
-        describe_losses,
-        describe_sites,
-    )
+    from trunkline.harness.report.explanations.costs import run_summary
+    from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -73,30 +70,27 @@ def run(arguments: argparse.Namespace) -> int:
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
     found = _choose(data, arguments.task)
-    chosen = found if arguments.task is not None else _list_worst(found)
+    is_whole = arguments.task is None
+    chosen = run_summary.list_worst(found) if is_whole else found
     if arguments.json:
+        totals = {"run": run_summary.to_json(found, data)} if is_whole else {}
         for each in chosen:
-            print(json.dumps(_to_json(each)))
+            print(json.dumps(_to_json(each) | totals))
         return 0
     console = terminal.make_console()
     if data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
-    if arguments.task is None:
+    if is_whole:
         for said in (
-            *describe_sites(data.tables["workers"]),
-            *describe_losses(found, data.history),
-            *describe_delay(found, data),
+            *run_summary.summarize_run(found, data),
             *describe_fault_costs(found, data.history),
             *name_late_entries(data.history, data.scenario),
-            explanation_text.list_lost(chosen),
         ):
             _print(console, said)
     for number, each in enumerate(chosen):
-        if number or arguments.task is None:
+        if number or is_whole:
             console.print()
-        for printed in explanation_text.describe(
-            each, data.history, path=arguments.task is not None
-        ):
+        for printed in explanation_text.describe(each, data.history, path=not is_whole):
             _print(console, printed)
     for advice in explanation_text.advise(chosen):
         _print(console, f"\n{advice}")
@@ -139,12 +133,6 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
         why = "this task has not ended: " if number in known else ""
         raise terminal.UsageError(f"--task {number}: {why}expected {_list_ranges(ended)}")
     return explain_tasks(data.scenario, data.history, tasks, [number])
-
-
-def _list_worst(found: list[Explanation]) -> list[Explanation]:
-    """The first task, and up to two others that lost a considerable share of their times."""
-    worst, *others = found[:SHOWN]
-    return [worst, *(each for each in others if each.is_notable)]
 
 
 def _list_ranges(numbers: list[int]) -> str:

@@ -22,7 +22,7 @@ from trunkline.harness.checks.payload.byte_checks import count_planned, count_re
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
-from trunkline.harness.report.explanations.repairs import find_held_up
+from trunkline.harness.report.explanations.repairs import divide_before
 from trunkline.harness.report.explanations.task_time import Part, Run, merge_parts
 from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
 
@@ -179,8 +179,7 @@ def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
 
 def _divide_before(run: Run, task: Task, fault: int | None, span: Interval) -> Iterator[Part]:
     """The time before the fault behind the end: what other faults took of it, and the rest."""
-    held = find_held_up(run, task, span)
-    others = [] if held is None else [p for p in run.divide(task, held) if p.fault is not None]
+    others = [p for p in divide_before(run, task, span, fault)[1] if p.fault is not None]
     left_s = (span[1] - span[0]) / 1e9 - sum(part.seconds for part in others)
     yield from merge_parts(others)
     yield Part("before the fault", left_s, "", text=f"fault {fault}")

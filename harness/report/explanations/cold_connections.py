@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trunkline.agents.events.connection_events import LinkFound
@@ -20,8 +21,11 @@ COLD_WINDOWS = 64
 COLD_TRIPS = 128
 """The most round trips that a cold connection takes to find its link's rate."""
 
+GROWTH = 0.025
+"""A cold window grows by this share per round trip: a twentieth, and queues double round trips."""
+
 WARM_WINDOWS = 2
-"""A transfer of this many products at the link's rate shows that its connection is warm."""
+"""A transfer of this many products shows what its connection can carry."""
 
 INITIAL_WINDOW_BYTES = 14_480
 """TCP begins with ten packets; a smaller product does not matter."""
@@ -41,7 +45,27 @@ class ColdConnections:
         since_ns, carried = self.find(ends, step.end_ns)
         if carried >= self._count_warm(ends) or self._was_warm(ends, since_ns, step.start_ns):
             return 0.0
-        return COLD_TRIPS * self._find_trip_ms(ends) / 1e3
+        most_s = COLD_TRIPS * self._find_trip_ms(ends) / 1e3
+        return min([most_s, *self._list_bounds_s(ends, since_ns, step)])
+
+    def _list_bounds_s(self, ends: Directed, since_ns: int, step: PathStep) -> Iterator[float]:
+        """The most that a connection lost in a step, by each of its long transfers until then.
+
+        Until the end of a transfer, the connection lost the time that the transfer's bytes did not
+        need at the link's rate. Then its window allowed their mean rate, and it grew from there.
+        """
+        own = [e for e in self.transfers if (e.src, e.dst) == ends and since_ns <= e.start_ns]
+        begin_ns = max(step.start_ns, min((e.start_ns for e in own), default=0))
+        for each in own:
+            length_ns = each.end_ns - each.start_ns
+            if length_ns <= 0 or each.end_ns > step.end_ns or not self._is_long(ends, each):
+                continue
+            needed_s = each.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
+            share = min(1.0, needed_s / (length_ns / 1e9))
+            trips = (share - 1 - math.log(share)) / GROWTH
+            inside_ns = max(0, each.end_ns - max(begin_ns, each.start_ns))
+            before_s = max(0, each.end_ns - begin_ns) / 1e9 - needed_s * inside_ns / length_ns
+            yield max(0.0, before_s) + trips * self._find_trip_ms(ends) / 1e3
 
     def find(self, ends: Directed, t_ns: int) -> tuple[int, int]:
         """When the connection that a link had then was found again, and its payload in bytes.
@@ -68,8 +92,12 @@ class ColdConnections:
             if (each.src, each.dst) == ends
             and since_ns <= each.start_ns
             and each.end_ns <= until_ns
-            and each.bytes >= WARM_WINDOWS * self._count_product(ends)
+            and self._is_long(ends, each)
         )
+
+    def _is_long(self, ends: Directed, transfer: Transfer) -> bool:
+        """Whether a transfer shows what its connection could carry."""
+        return transfer.bytes >= WARM_WINDOWS * self._count_product(ends)
 
     def _count_warm(self, ends: Directed) -> float:
         """The bytes that a connection must carry before TCP knows the rate of its link."""

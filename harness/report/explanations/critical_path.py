@@ -23,6 +23,7 @@ from trunkline.agents.events.event import Event
 from trunkline.agents.events.task_events import (
     BlocksHeard,
     Contributed,
+    Phase,
     Received,
     Sent,
     TaskFinished,
@@ -32,6 +33,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Directed
 from trunkline.harness.checks.payload.byte_checks import count_planned, count_sent
 from trunkline.harness.record.history import Task
+from trunkline.harness.record.lives import Interval
 
 Kind = Literal["repair", "contribution", "transfer", "installation"]
 Way = Literal["in", "out"]
@@ -108,11 +110,8 @@ def find_critical_path(
         end_ns = min(arrival.end_ns, until_ns)
         until_ns = min(end_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
         size = arrival.bytes
-        for since_ns, bytes_since in _list_begins(task, arrival):
-            if begin_ns <= since_ns < until_ns and was_busy(link, since_ns, until_ns):
-                size, until_ns = bytes_since, since_ns  # since then, it waited for no site
-                stage = Stage(arrival, stage.nodes and frozenset(feeds[link]))
-                break
+        if found := _find_begin(task, stage, feeds, (begin_ns, until_ns), was_busy):
+            until_ns, size, stage = found
         else:
             repair = _find_rearrangement(task, stage.nodes, begin_ns, until_ns) or repair
             begin_ns = repair.t_ns if repair else begin_ns
@@ -129,6 +128,58 @@ def find_critical_path(
     if repair:
         ends.append((begin_ns, PathStep("repair", 0, 0, repair.site)))
     return tuple(_fill(task.started.t_ns, ends))
+
+
+def find_path_to(
+    task: Task,
+    link: Directed,
+    span: Interval,
+    arrivals: Collection[Received],
+    delays_ms: Mapping[Directed, float],
+    was_busy: WasBusy,
+) -> tuple[PathStep, ...]:
+    """The steps after which a link of the overlay got bytes of a task, in order of time.
+
+    They begin with the span, which begins with the task, and are over by its end. `arrivals` are
+    those of the task until then.
+    """
+    feeds, (begin_ns, until_ns) = _find_feeds(task), span
+    all_ways: Phase = "relay"
+    first = Received(until_ns, link[1], task.number, link[0], all_ways, 0, 0, until_ns, until_ns)
+    stage = Stage(first, frozenset(feeds.get(link, ())))
+    ends: list[tuple[int, PathStep]] = []
+    giver = link[0]
+    while fed := _find_last(_list_feeding(arrivals, feeds, stage), begin_ns, until_ns):
+        arrival = fed.arrival
+        if _came_later(task, stage.arrival, arrival.end_ns):
+            break
+        end_ns, giver = min(arrival.end_ns, until_ns), arrival.src
+        until_ns = min(end_ns - round(delays_ms.get((giver, arrival.site), 0.0) * 1e6), end_ns - 1)
+        size, stage = arrival.bytes, fed
+        if found := _find_begin(task, fed, feeds, (begin_ns, until_ns), was_busy):
+            until_ns, size, stage = found
+        ends.append((end_ns, PathStep("transfer", 0, 0, arrival.site, giver, size)))
+    given_ns = [e.t_ns for e in task.all(Contributed) if e.site == giver and e.t_ns >= begin_ns]
+    first_ns = min([*given_ns, ends[-1][0] if ends else span[1]])
+    return tuple(_fill(begin_ns, [*ends, (first_ns, PathStep("contribution", 0, 0, giver))]))
+
+
+def _find_begin(
+    task: Task, stage: Stage, feeds: Feeds, span: Interval, was_busy: WasBusy
+) -> tuple[int, int, Stage] | None:
+    """Since when a transfer waited for no other one, and its bytes since then; None if it did.
+
+    That is if its link was busy since then, in a span of time. The stage then has all its blocks.
+    """
+    link = stage.arrival.src, stage.arrival.site
+    for since_ns, bytes_since in _list_begins(task, stage.arrival):
+        if span[0] <= since_ns < span[1] and was_busy(link, since_ns, span[1]):
+            return (
+                since_ns,
+                bytes_since,
+                Stage(stage.arrival, stage.nodes and frozenset(feeds[link])),
+            )
+    return None
 
 
 def _find_last_step(task: Task, site: str) -> PathStep:

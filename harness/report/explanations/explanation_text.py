@@ -175,16 +175,32 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
     told = [group for group in groups if _sum_s(group) >= least_s][:TOLD]
     for group in told:
         yield _describe_group(group, history)
-    other_s = sum(map(_sum_s, groups)) - sum(map(_sum_s, told))
+    untold = [group for group in groups if group not in told]
     if abs(found.own_s) >= LEAST_S:
         yield _describe_own(found, least_s)
+    for group in untold:
+        if group[0].fault is not None and _sum_s(group) >= LEAST_S:
+            yield f"{_name_subject(group[0].fault, history)} took {_sum_s(group):.3f} s."
+    other_s = sum(_sum_s(group) for group in untold if group[0].fault is None)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
     if found.made_up_s >= LEAST_S and not found.failures:
-        who = f"fault {next(iter(found.costs_s))}" if len(found.costs_s) == 1 else "faults"
-        cost_s = sum(found.costs_s.values())
-        made_up = f"The task made up for {found.made_up_s:.3f} s of that"
-        yield f"{made_up}, so {who} cost it {cost_s:.3f} s."
+        yield _describe_made_up(found)
+
+
+def _describe_made_up(found: Explanation) -> str:
+    """What faults took of a task and the wait before it, and what of that it made up for."""
+    cost_s, number = sum(found.costs_s.values()), len(found.costs_s)
+    who = f"fault {next(iter(found.costs_s))}" if number == 1 else "faults"
+    waited = any(each.later_s >= LEAST_S for each in found.costs.values())
+    before = " and of the wait before it" if waited else ""
+    took_s, made_up_s = cost_s + found.made_up_s, found.made_up_s
+    if number == 1 and not waited:
+        return f"The task made up for {made_up_s:.3f} s of that, so {who} cost it {cost_s:.3f} s."
+    return (
+        f"In all, {who} took {took_s:.3f} s of the task{before}. It made up for {made_up_s:.3f} s "
+        f"of that, so {who} cost it {cost_s:.3f} s."
+    )
 
 
 def _describe_own(found: Explanation, least_s: float) -> str:
@@ -247,10 +263,13 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
         return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
     text = f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
     late_s = failure.late.seconds
-    shares = [f"{seconds:.3f} s to fault {n}" for n, seconds in failure.late.took_s]
+    shares = [(seconds, f"fault {n}") for n, seconds in failure.late.took_s]
     left_s = late_s - failure.late.faults_s
-    shares += [f"{left_s:.3f} s to other causes"] * (left_s >= LEAST_S)
-    more = f" Until then, another {late_s:.3f} s were lost: {', '.join(shares)}."
+    shares += [(left_s, "other causes")] * (left_s >= LEAST_S)
+    lost = f": {', '.join(f'{seconds:.3f} s to {what}' for seconds, what in shares)}"
+    if len(shares) == 1:  # which is all of it
+        lost = f" to {shares[0][1]}"
+    more = f" Until then, another {late_s:.3f} s were lost{lost}."
     return text + more * (late_s >= LEAST_S)
 
 
@@ -260,12 +279,6 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
     slow = f", at {rates}" if missing.mbps < missing.usual_mbps else ""
     fault = _name_fault(missing.fault, history)
     return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
-
-
-def list_lost(found: Iterable[Explanation]) -> str:
-    """The time that each of these tasks lost, in a line: it is their order."""
-    words = (f"task {each.task.number} ({max(0.0, each.lost_s):.3f} s)" for each in found)
-    return f"Most time was lost by {', '.join(words)}."
 
 
 def advise(found: Iterable[Explanation]) -> Iterator[str]:

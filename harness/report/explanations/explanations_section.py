@@ -12,10 +12,7 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
-from trunkline.harness.report.explanations.fault_costs import (
-    describe_fault_costs,
-    describe_losses,
-)
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
@@ -24,12 +21,12 @@ SHOWN = 5
 
 
 def explain_lost_time(
-    found: list[Explanation], history: History, delay: Iterable[str] = ()
+    found: list[Explanation], history: History, run: Iterable[str] = ()
 ) -> list[Child]:
     """Say what each fault cost, and explain notable tasks; nothing without any.
 
-    `delay` says how much longer faults made the run.
-    Those that failed come first, then those that lost most time.
+    `run` has what the command says of the whole run before its faults. Tasks that failed come
+    first, then those that lost most time.
     """
     costs = [tag("li", keep_together(each)) for each in describe_fault_costs(found, history)]
     slow = [each for each in found if each.is_notable]
@@ -44,7 +41,7 @@ def explain_lost_time(
     shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]
     explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
     return [
-        *(tag("p", keep_together(each)) for each in (*describe_losses(found, history), *delay)),
+        *(tag("p", keep_together(each)) for each in run),
         tag("ul", costs) if costs else None,
         *([tag("p", *words), *explained] if slow else []),
     ]

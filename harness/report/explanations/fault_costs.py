@@ -2,155 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-import pandas as pd
-
-from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import BACKUP, CONTROLLER
-from trunkline.agents.events.round_events import RoundAlone
-from trunkline.agents.events.run_events import Stopping
-from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
+from trunkline.agents.events.task_events import TaskHalted
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
-from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
-from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
+from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
-from trunkline.harness.report.run_data import RunData
 
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
 
-TOLD_S = 0.0005
-"""A cause that took less from all tasks is none."""
-
-LEAST_EARLIER_S = 0.05
-"""A run that ends earlier by less does not end earlier."""
-
 NAMED = 6
 """The most tasks that a sentence names."""
-
-
-CAUSES = {
-    "other tasks": "other tasks on the same links",
-    "cold start": "cold connections",
-    "queueing": "queues and TCP's control of its rate",
-    "background traffic": "background traffic",
-    "loss": "lost packets",
-    "unexplained": "waits that the log does not explain",
-}
-"""The causes without a fault that are told by themselves."""
-
-FAULTS, OTHERS = "faults", "other causes"
-STARTS = "messages from the last member to the controller"
-TASKS = "waits of complete groups until another task had ended"
-WAITS = "waits of complete groups for something else"
-OWN = "their own bytes, which took longer than expected"
-ABANDONED = "abandoned tasks without a fault behind it"
-
-MEANING = (
-    "A task loses what it took beyond its expected time, and what its complete group waited before "
-    "it. Tasks overlap, so the run is not longer by this sum."
-)
-
-
-def describe_sites(workers: pd.DataFrame) -> Iterator[str]:
-    """A sentence on what a site did on average."""
-    if len(workers):
-        means = (workers[column].mean() for column in ("compute_s", "wait_s", "sync_s"))
-        computed, waited, inside = (f"{0.0 if math.isnan(s) else s:.3f} s" for s in means)
-        yield (
-            f"On average, a site computed for {computed}, waited for a group for {waited}, and was "
-            f"in tasks for {inside}."
-        )
-
-
-def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
-    """What the tasks lost in all, and to what, in numbers that add up."""
-    ended = sum(task.end_ns is not None for task in history.tasks)
-    which = f"The {count_of(ended, 'task')} of this run"
-    if ended > len(found):
-        which = f"The {len(found)} tasks of {ended} that lost most time"
-    late = [each for each in found if each.lost_s > 0]
-    if (total_s := sum(each.lost_s for each in late)) < TOLD_S:
-        yield f"{which} lost no time: none took longer than expected."
-        return
-    by_cause: defaultdict[str, float] = defaultdict(float)
-    for each in late:
-        for cause, seconds in _divide_losses(each):
-            by_cause[cause] += seconds
-    own_s = total_s - sum(by_cause.values())
-    by_cause[OWN] = max(0.0, own_s)
-    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= TOLD_S]
-    words = [f"{seconds:.3f} s to {cause}" for seconds, cause in sorted(told, reverse=True)]
-    other_s = sum(by_cause.values()) - sum(seconds for seconds, _ in told)
-    if other_s >= TOLD_S:
-        words.append(f"{other_s:.3f} s to {OTHERS}")
-    own = ""
-    if own_s <= -TOLD_S:
-        own = f"; but their own bytes took {-own_s:.3f} s less than expected"
-    yield f"{which} lost {total_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
-    if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
-        yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
-
-
-def _divide_losses(found: Explanation) -> Iterator[tuple[str, float]]:
-    """What one task lost, by cause; without what its own bytes took beyond what was expected."""
-    faults_s = sum(found.costs_s.values())
-    yield FAULTS, faults_s
-    if found.is_abandoned and found.failures[0].fault is None:
-        yield ABANDONED, found.duration_s - faults_s
-    for part in () if found.is_abandoned else found.parts:
-        if part.fault is None and part.cause not in EXPECTED:
-            yield CAUSES.get(part.cause, OTHERS), part.seconds
-    yield OTHERS, sum(each.late.seconds - each.late.faults_s for each in found.failures)
-    if found.wait is not None and found.wait.fault is None:
-        reason = found.wait.reason
-        kind = TASKS if " until task " in reason else WAITS if reason else STARTS
-        yield kind, found.wait.decide_s
-
-
-def describe_delay(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
-    """What faults cost a site, and by how much they made the run longer; none if nothing.
-
-    A task takes the time of its members alone.
-    """
-    sites = max(data.scenario.parties, 1)
-    lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found)
-    if lost_s / sites < TOLD_S:
-        return
-    yield (
-        f"In tasks and before them, faults cost a site {lost_s / sites:.3f} s on average: a member "
-        f"of a task loses what faults cost the task, and this is the mean of "
-        f"{count_of(sites, 'site')}. It leaves out waits for members of delayed tasks, and rounds "
-        "that a lost site did not do."
-    )
-    ends = data.history.all(Stopping)
-    if ends and isinstance(ends[-1].cause, Enough | RoundsDone):
-        lost = sum(task.outcome == "abandoned" for task in data.history.tasks)
-        yield _describe_shorter(predict_shorter(data, found), lost)
-
-
-def _describe_shorter(shorter: Shorter | None, lost: int) -> str:
-    """By how much faults made a run longer that ended by its tasks, of which it `lost` some."""
-    if shorter is None:
-        return (
-            "The fluid model cannot say how much earlier the last task would have ended without "
-            "faults: a run without them tells (`--set timeline=[]`)."
-        )
-    earlier = shorter.earlier_s >= LEAST_EARLIER_S
-    when = f"about {shorter.earlier_s:.1f} s earlier" if earlier else "no earlier"
-    whole = f", and {count_of(lost, 'more task')} would have been completed" if lost else ""
-    return (
-        f"Without faults, the last task would have ended {when}{whole}, as the fluid model "
-        f"predicts: from the first fault on, links carry {100 * shorter.share:.0f} % of their "
-        "rates in it."
-    )
 
 
 def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:
@@ -158,7 +29,7 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
     """
-    faults = [each for each in history.faults if each.started.verb not in HARMLESS]
+    faults = list_faults(history)
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
     for fault in faults[:MOST_FAULTS]:
@@ -175,54 +46,104 @@ def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iter
         yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
 
 
+def list_faults(history: History) -> list[Disturbance]:
+    """The faults of a run that may cost something: others undo them, or make them."""
+    return [each for each in history.faults if each.started.verb not in HARMLESS]
+
+
+def sum_costs(found: Iterable[Explanation]) -> dict[int, float]:
+    """What each fault cost these tasks, in seconds, by the number of the fault."""
+    total_s: Counter[int] = Counter()
+    for each in found:
+        total_s.update(each.costs_s)
+    return dict(total_s)
+
+
+def name_worst(found: Iterable[Explanation], history: History) -> Iterator[str]:
+    """The fault that cost tasks most, if several cost them something."""
+    cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
+    if len(cost_s) > 1:
+        worst = max(cost_s, key=lambda number: cost_s[number])
+        text = next(each.started.text for each in history.faults if each.started.fault == worst)
+        share = f"{100 * cost_s[worst] / sum(cost_s.values()):.0f} % of what all faults cost them"
+        yield f"Fault {worst} ({shorten(text, LETTERS)}) cost tasks most: {share}."
+
+
 def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | None) -> str:
     number, span = fault.started.fault, describe_span(fault, begin_ns)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
-    failed = [each for each in costs_s if any(f.fault == number for f in each.failures)]
-    others = [each for each in costs_s if each not in failed and costs_s[each] >= LEAST_S]
-    words = []
-    if abandoned := [each for each in failed if each.is_abandoned]:
-        words.append(f"{_name(abandoned, number)} {_were(abandoned)} abandoned")
-    if given_up := [each for each in failed if not each.is_abandoned]:
-        words.append(f"{_name(given_up, number)} {_were(given_up)} given up by some members")
-    ended: defaultdict[str, list[Explanation]] = defaultdict(list)
-    for each in others:
-        if each.is_abandoned:
-            ended[_describe_delay(each, number)].append(each)
-    for how, some in ended.items():
-        words.append(f"{_name(some, number)}, which another fault ended, {how.format(_were(some))}")
-    words += _list_delayed([each for each in others if not each.is_abandoned], number)
-    if not words:
-        return f"{name}, {span}, cost no task any time that the log shows."
-    cost_s = sum(costs_s.values())
-    return f"{name}, {span}, cost tasks {cost_s:.3f} s: {'; '.join(words)}."
+    told = [each for each in costs_s if costs_s[each] >= LEAST_S or _has_failed(each, number)]
+    left = _name_members(found, number)
+    if not told:
+        return f"{name}, {span}, cost no task any time that the log shows.{left}"
+    if len(told) == 1:  # its cost is the sum
+        words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
+    else:
+        words = [*_list_effects_of(told, number)]
+    return f"{name}, {span}, cost tasks {sum(costs_s.values()):.3f} s: {'; '.join(words)}.{left}"
 
 
-def _list_delayed(found: Sequence[Explanation], fault: int) -> Iterator[str]:
-    """What a fault did to tasks that it did not end; tasks with several effects one by one."""
-    by_how: defaultdict[tuple[str, ...], list[Explanation]] = defaultdict(list)
+def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
+    """What a fault did to tasks, the costliest first; a few with several effects one by one."""
+    by_how: defaultdict[str, list[Explanation]] = defaultdict(list)
     for each in found:
-        by_how[tuple(how for how, _ in _list_effects(each, fault))].append(each)
-    for hows, some in by_how.items():
-        if len(hows) == 1 or len(some) > NAMED:
-            yield f"{_name(some, fault)} {join_words([how.format('') for how in hows])}"
-            continue
-        for each in some:
-            told = [how.format(f" {took_s:.3f} s") for how, took_s in _list_effects(each, fault)]
-            yield f"{_name([each], fault)} {join_words(told)}"
+        by_how[_describe_effects(each, fault, False)].append(each)
+    groups: list[tuple[str, list[Explanation]]] = []
+    for how, some in by_how.items():
+        timed = [(_describe_effects(each, fault, True), [each]) for each in some]
+        groups += timed if len(some) <= NAMED and timed[0][0] != how else [(how, some)]
+    groups.sort(key=lambda group: -max(each.costs_s[fault] for each in group[1]))
+    for how, some in groups:
+        yield f"{_name(some, fault)}{how.replace(' was ', ' were ') if len(some) > 1 else how}"
+
+
+def _has_failed(found: Explanation, fault: int) -> bool:
+    return any(failure.fault == fault for failure in found.failures)
+
+
+def _name_members(found: Iterable[Explanation], fault: int) -> str:
+    """A sentence on the members that gave up tasks because of the fault; of many, on the first."""
+    tasks: defaultdict[str, list[int]] = defaultdict(list)
+    for each in found:
+        for failure in each.failures:
+            if failure.fault == fault:
+                for member in failure.members:
+                    tasks[member].append(each.task.number)
+    words = [f"{member} gave up {_list_tasks(numbers)}" for member, numbers in tasks.items()]
+    if left := len(words) - NAMED if len(words) > NAMED else 0:
+        words[NAMED:] = [f"{count_of(left, 'other site')} gave up tasks"]
+    return f" {', '.join(words)}." if words else ""
+
+
+def _list_tasks(numbers: Sequence[int]) -> str:
+    words = [*map(str, numbers)]
+    if len(words) > NAMED:
+        words[NAMED - 1 :] = [f"{len(words) - NAMED + 1} others"]
+    return f"task{'s' * (len(numbers) > 1)} {join_words(words)}"
+
+
+def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:
+    """What a fault did to a task, to follow its name; each of several effects may have its time."""
+    if found.is_abandoned:
+        ended = _has_failed(found, fault)
+        delayed = f", which another fault ended, {_describe_delay(found, fault)}"
+        return " was abandoned" if ended else delayed
+    told = _list_effects(found, fault)
+    words = [how + f" ({took_s:.3f} s)" * (with_times and len(told) > 1) for how, took_s in told]
+    return f" {join_words(words)}"
 
 
 def _list_effects(found: Explanation, fault: int) -> list[tuple[str, float]]:
-    """How a fault delayed a task, by how many seconds: what took a while, else what took longest.
-
-    The words have room for a time.
-    """
+    """How a fault delayed a task, by how many seconds; what took no time is told only if alone."""
     cost = found.costs[fault]
+    longer = "took longer"
+    if any(part.cause == "repair" for part in found.parts if part.fault == fault):
+        longer = "was halted and repaired" if found.task.all(TaskHalted) else "was rearranged"
     effects = [
-        ("began{} later", cost.later_s),
-        ("took{} longer", cost.longer_s),
-        ("was given up{} later by some members", cost.given_up_s),
+        ("began later", cost.later_s),
+        (longer, cost.longer_s),
+        ("ended later for members that gave it up", cost.given_up_s),
     ]
     told = [effect for effect in effects if effect[1] >= TOLD_S]
     return told or [max(effects, key=lambda effect: effect[1])]
@@ -262,16 +183,8 @@ def _describe_takeover(fault: Disturbance, history: History) -> str:
 
 def _describe_alone(fault: Disturbance, history: History) -> str:
     """A sentence on the rounds that sites which a fault touched did alone meanwhile."""
-    targets = fault.started.targets
-    touched = {end for target in targets for end in target.split(" -> ")}
-    start_ns, end_ns = fault.started.t_ns, fault.end_ns
     alone = history.all(RoundAlone)
-    rounds = Counter(
-        event.site
-        for event in alone
-        if start_ns <= event.t_ns and (end_ns is None or event.t_ns <= end_ns)
-        if CONTROLLER in touched or event.site in touched
-    )
+    rounds = Counter(event.site for event in alone if _find_alone(fault, event, history))
     if not rounds:
         return ""
     of_run = Counter(event.site for event in alone)
@@ -284,9 +197,32 @@ def _describe_alone(fault: Disturbance, history: History) -> str:
     return f" Meanwhile {', '.join([*sites, *left])}."
 
 
+def _find_alone(fault: Disturbance, alone: RoundAlone, history: History) -> bool:
+    """Whether a site did a round alone because of a fault: the fault was then, or in the round.
+
+    A site that was stopped or cut off ends its round when the fault has ended. A round that ended
+    in a later fault is that one's.
+    """
+    acting = [each for each in history.faults if _touches(each, alone.site)]
+    if fault not in acting or alone.t_ns < fault.started.t_ns:
+        return False
+    if fault.end_ns is None or alone.t_ns <= fault.end_ns:
+        return True
+    begun = [e.t_ns for e in history.all(ComputeStarted) if e.site == alone.site]
+    begun_ns = max((t_ns for t_ns in begun if t_ns < alone.t_ns), default=alone.t_ns)
+    later = (e for e in acting if fault.end_ns < (e.end_ns or alone.t_ns))
+    return begun_ns <= fault.end_ns and all(alone.t_ns < e.started.t_ns for e in later)
+
+
+def _touches(fault: Disturbance, site: str) -> bool:
+    touched = {end for target in fault.started.targets for end in target.split(" -> ")}
+    return site in touched or CONTROLLER in touched
+
+
 def _name(tasks: Sequence[Explanation], fault: int) -> str:
-    """The tasks, with what the fault cost each; of many the first ones, and the others together."""
-    costs = [(str(each.task.number), each.costs_s[fault]) for each in tasks]
+    """The tasks with what the fault cost each, the costliest first; of many the others together."""
+    ordered = sorted(tasks, key=lambda each: -each.costs_s[fault])
+    costs = [(str(each.task.number), each.costs_s[fault]) for each in ordered]
     if left := costs[NAMED - 1 :] if len(costs) > NAMED else []:
         costs[NAMED - 1 :] = [(f"{len(left)} others", sum(cost_s for _, cost_s in left))]
     words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
@@ -295,13 +231,9 @@ def _name(tasks: Sequence[Explanation], fault: int) -> str:
 
 
 def _describe_delay(found: Explanation, fault: int) -> str:
-    """How a fault delayed an abandoned task that another one ended; with room for "was"."""
+    """How a fault delayed an abandoned task that another one ended."""
     kept = {part.cause == "abandonment" for part in found.parts if part.fault == fault}
     words = ["began later"] * (found.costs[fault].later_s >= TOLD_S)
     words += ["ran more slowly until then"] * (False in kept)
-    words += ["{} given up later"] * (True in kept)
+    words += ["was given up later"] * (True in kept)
     return join_words(words)
-
-
-def _were(tasks: Sequence[Explanation]) -> str:
-    return "was" if len(tasks) == 1 else "were"

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from trunkline.agents.events.task_events import Sent
+from trunkline.agents.events.task_events import Received, Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.checks.payload.byte_checks import count_received
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.critical_path import PathStep, list_block_feeds
+from trunkline.harness.report.explanations.critical_path import (
+    PathStep,
+    find_path_to,
+    list_block_feeds,
+)
 from trunkline.harness.report.explanations.task_time import (
     PLANNED,
     Part,
     Run,
     cut_part,
+    limit_parts,
     merge_parts,
 )
 
 Steps = tuple[PathStep, ...]
+
+OF_TCP = ("cold start", "queueing", "unexplained")
+"""What is left of the time of a transfer: it cannot be before its first bytes."""
+
+SHORTEST_WAIT_S = 0.05
+"""A sender that waited for others for less began at once."""
 
 
 def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
@@ -56,9 +68,20 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
         for ends in sorted(planned)
     }
 
-    def measure_waiting_s(ends: Directed) -> float:
-        rate_mbps = min(run.topology.link(*hop).rate_mbps for hop in hops[ends])
-        return run.loads.carry_s(waiting[ends], rate_mbps)
+    def measure_waiting_s(ends: Directed) -> tuple[float, float]:
+        """What the waiting bytes need at the rate of that time, and at the scenario's."""
+        now, usual = (
+            min(find(hop) for hop in hops[ends])
+            for find in (find_rate_mbps, lambda hop: run.topology.link(*hop).rate_mbps)
+        )
+        usual_s = run.loads.carry_s(waiting[ends], usual)
+        if usual_s <= 0:
+            return usual_s, usual_s
+        return run.loads.carry_s(waiting[ends], now) if now else math.inf, usual_s
+
+    def find_rate_mbps(hop: Directed) -> float:
+        spell = run.conditions.spell(hop, span[1] - 1)
+        return 0.0 if spell.is_cut else spell.link.rate_mbps
 
     held = max(waiting, key=measure_waiting_s, default=None)
     if held is None or waiting[held] <= 0:
@@ -69,6 +92,50 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
     begun = round(min(waiting[held], task.started.chunk_bytes, most))
     size = round(carried[held]) + begun
     return PathStep("transfer", *span, held[1], held[0], size, begun)
+
+
+def divide_before(
+    run: Run, task: Task, span: Interval, fault: int | None
+) -> tuple[Steps, tuple[Part, ...]]:
+    """What held a task up until a fault, and the parts of that time; none if nothing did.
+
+    TCP took nothing before the sender's first bytes. If it sent none for a while, that was a wait
+    for others: what faults took of their way is theirs, and the rest is the task's own.
+    """
+    if span[0] >= span[1] or (held := find_held_up(run, task, span)) is None:
+        return (), ()
+    ends = held.src, held.site
+    begins_ns = [e.start_ns for e in task.all(Sent) if (e.site, e.dst) == ends]
+    first_ns = max(span[0], min([*begins_ns, span[1]])) if begins_ns else span[0]
+    parts = tuple(run.divide(task, held))
+    of_tcp = [part for part in parts if part.cause in OF_TCP and part.fault is None]
+    of_tcp += [part for part in parts if part.cause in OF_TCP and part.fault is not None]
+    others = [part for part in parts if part.cause not in OF_TCP]
+    left_s = max(0.0, (span[1] - first_ns) / 1e9 - sum(part.seconds for part in others))
+    waited_s = sum(part.seconds for part in of_tcp) - left_s
+    if waited_s < SHORTEST_WAIT_S:
+        return (held,), parts
+    way = list(_list_arrivals(run, task, first_ns)), run.delays_ms, run.was_busy
+    steps = find_path_to(task, ends, (span[0], first_ns), *way)
+    before = [part for step in steps for part in run.divide(task, step) if part.fault is not None]
+    charged = list(limit_parts(before, waited_s))
+    own_s = waited_s - sum(part.seconds for part in charged)
+    own = Part("before the fault", own_s, held.src, text=f"fault {fault}")
+    return (held,), merge_parts([*limit_parts(of_tcp, left_s), *others, *charged, own])
+
+
+def _list_arrivals(run: Run, task: Task, until_ns: int) -> Iterator[Received]:
+    """What arrived of a task until a time, without what a later repair sent again."""
+    ends_ns: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    for piece in run.pieces:
+        if piece.task == task.number and piece.start_ns < until_ns:
+            flow = piece.src, piece.dst, piece.phase
+            delay_ns = round(run.delays_ms.get(flow[:2], 0.0) * 1e6)
+            ends_ns[flow] = max(ends_ns[flow], min(piece.end_ns, until_ns) + delay_ns)
+    for event in task.all(Received):
+        if event.start_ns < until_ns:
+            end_ns = ends_ns.get((event.src, event.site, event.phase), event.end_ns)
+            yield replace(event, end_ns=max(event.start_ns, min(event.end_ns, end_ns)))
 
 
 def divide_repaired(
@@ -82,17 +149,17 @@ def divide_repaired(
     repair = steps[0]
     _, fault = run.find_repair(task, repair.end_ns)
     span = repair.start_ns, run.faults.find_begin_ns(fault, (repair.start_ns, repair.end_ns))
-    begun: list[Part] = []
-    if span[0] < span[1] and (before := find_held_up(run, task, span)) is not None:
-        begun = [*run.divide(task, before)]
-        steps = (before, replace(repair, start_ns=span[1]), *steps[1:])
-    after = merge_parts(part for step in steps[bool(begun) :] for part in run.divide(task, step))
+    before, begun = divide_before(run, task, span, fault)
+    if before:
+        steps = (replace(repair, start_ns=span[1]), *steps[1:])
+    after = merge_parts(part for step in steps for part in run.divide(task, step))
     charged = _charge_longer_plan(begun, after, fault, expected_s)
+    steps = (*before, *steps)
     return steps, merge_parts(charged)
 
 
 def _charge_longer_plan(
-    begun: list[Part], after: tuple[Part, ...], fault: int | None, expected_s: float
+    begun: Collection[Part], after: Collection[Part], fault: int | None, expected_s: float
 ) -> list[Part]:
     """Charge what a repaired task took beyond what was expected to the repair.
 

@@ -166,7 +166,7 @@ class Run:
             *([late] if late else []),
         ]
         left_s = step.duration_s
-        for part in _limit(found, left_s):
+        for part in limit_parts(found, left_s):
             yield part
             left_s -= part.seconds
         if late is not None and late.seconds > SHORTEST_TIMER_S:  # TCP takes it for lost
@@ -225,7 +225,7 @@ class Run:
             *(part for hop in hops if hop != slowest for part in self._list_slowdowns(hop, span)),
         ]
         left_s = step.duration_s
-        for part in _limit(found, left_s):
+        for part in limit_parts(found, left_s):
             yield part
             left_s -= part.seconds
         if left_s > 0:
@@ -239,7 +239,7 @@ class Run:
         ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
         if outage is not None:  # TCP sends again only when its timer goes off
             since_s = (span[1] - self.faults.find_begin_ns(outage.fault, span)) / 1e9
-            for part in _limit([replace(outage, seconds=since_s - outage.seconds)], left_s):
+            for part in limit_parts([replace(outage, seconds=since_s - outage.seconds)], left_s):
                 yield part
                 left_s -= part.seconds
             if left_s <= 0:
@@ -250,7 +250,7 @@ class Run:
             *self._list_cold(task, step),
             *(self._name_trouble(step, each.trouble, each.seconds - each.due_s) for each in limits),
         ]
-        for part in _limit(found, left_s):
+        for part in limit_parts(found, left_s):
             yield part
             left_s -= part.seconds
         if left_s > 0 and (lossy := self.limits.find_losses(ends, span)) is not None:
@@ -437,7 +437,7 @@ def sort_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=lambda part: -part.seconds))
 
 
-def _limit(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
+def limit_parts(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
     """The parts as far as there is time left for them, in this order."""
     for part in parts:
         seconds = min(left_s, part.seconds)

@@ -107,6 +107,17 @@ class Way:
                 for _, from_ns, _ in self.conditions.within(hop, *span):
                     yield from_ns - after_ns
 
+    def find_end_ns(self, size: int, start_ns: int, end_ns: int) -> int:
+        """When the way had carried so many bytes of payload, by its rates; at most the end."""
+        left, times = float(size), {start_ns, end_ns, *self.list_changes(start_ns, end_ns)}
+        for since_ns, until_ns in pairwise(sorted(times)):
+            rate = self.rate_mbps(since_ns)
+            carried = rate * (until_ns - since_ns) / 8e3
+            if carried >= left:
+                return since_ns + round(left * 8e3 / rate) if rate else since_ns
+            left -= carried
+        return end_ns
+
 
 def _spread_evenly(sent: Transfer, way: Way, stops: Iterable[Standstill]) -> list[Transfer]:
     """A transfer in pieces, without the times of cuts and stops; whole if nothing else is left."""
@@ -159,10 +170,10 @@ def _find_end(task: Task, sent: Transfer, way: Way) -> int:
     if not heard_ns:
         return sent.end_ns
     finished_ns = [e.t_ns for e in task.all(TaskFinished) if e.site == sent.src]
-    rate = way.rate_mbps(sent.start_ns)
-    if not finished_ns or not rate:
+    if not finished_ns:
         return max(heard_ns)
-    return min(max(heard_ns), max(*finished_ns, sent.start_ns + round(sent.bytes * 8e3 / rate)))
+    carried_ns = way.find_end_ns(sent.bytes, sent.start_ns, max(heard_ns))
+    return min(max(heard_ns), max(*finished_ns, carried_ns))
 
 
 def _list_planned(task: Task) -> Planned:

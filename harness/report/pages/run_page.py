@@ -15,7 +15,8 @@ from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.calls import pace_tiles
-from trunkline.harness.report.explanations import explanations_section, fault_costs
+from trunkline.harness.report.explanations import explanations_section
+from trunkline.harness.report.explanations.costs import run_summary
 from trunkline.harness.report.explanations.explanation import explain_latest
 from trunkline.harness.report.overlay import overlay_section
 from trunkline.harness.report.overlay.link_load import compute_counted_loads, compute_loads
@@ -193,8 +194,8 @@ def _explain_lost_time(data: RunData) -> list[Child]:
     if data.scenario.runs_programs or data.history.is_predicted:
         return []
     found = explain_latest(data.scenario, data.history, data.tables["tasks"])
-    delay = fault_costs.describe_delay(found, data)
-    return explanations_section.explain_lost_time(found, data.history, delay)
+    run = run_summary.summarize_run(found, data)
+    return explanations_section.explain_lost_time(found, data.history, run)
 
 
 def _changes_rates(data: RunData) -> bool:

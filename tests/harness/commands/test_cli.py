@@ -308,6 +308,10 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
             "unrecognized arguments: --trials 3: did you mean --trials of `trunkline compare`? "
             "(see: trunkline run --help)",
         ),
+        (
+            ["explain", "ring", "7"],
+            "unrecognized arguments: 7: did you mean --task 7? (see: trunkline explain --help)",
+        ),
         (["run", RING, "--zz"], "unrecognized arguments: --zz (see: trunkline run --help)"),
         (["--zz"], "unrecognized arguments: --zz (see: trunkline --help)"),
         (["run", RING, "--pcap", "n1-n99"], "--pcap: "),

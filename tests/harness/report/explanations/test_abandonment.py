@@ -18,12 +18,10 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import summarize
-from trunkline.harness.report.explanations.fault_costs import (
-    describe_fault_costs,
-    describe_losses,
-)
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
@@ -72,8 +70,8 @@ def test_the_wait_for_a_member_that_another_fault_cut_off_is_that_faults_part() 
     )
     said = [text.partition(" cost ")[2] for text in describe_fault_costs([found], history)]
     assert said == [
-        "tasks 1.800 s: task 7 (1.800 s), which another fault ended, was given up later.",
-        "tasks 0.200 s: task 7 (0.200 s) was abandoned.",
+        "tasks 1.800 s: task 7, which another fault ended, was given up later.",
+        "tasks 0.200 s: task 7 was abandoned.",
     ]
     assert (
         next(describe_losses([found], history))
@@ -119,5 +117,5 @@ def test_a_task_that_members_gave_up_after_its_end_divides_its_loss_once() -> No
     )
     assert summarize(found, history).endswith(
         " bern gave up task 7: kyiv is lost (fault 0: kill kyiv). Until then, another 0.200 s "
-        "were lost: 0.200 s to fault 0."
+        "were lost to fault 0."
     )

@@ -15,9 +15,10 @@ from inside import run_all
 from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, describe_losses
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.task_time import PLANNED
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
@@ -333,8 +334,8 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert sum(first["faults_s"].values()) == pytest.approx(min(first["main_s"], first["lost_s"]))
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    sites, lost, per_site, earlier, fault, most, *_ = said.splitlines()
-    assert sites.startswith("On average, a site computed for ")
+    earlier, most, sites, lost, per_site, fault, *_ = said.splitlines()
+    assert sites.startswith("The network took more time than computing: on average, a site ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
     assert per_site.startswith("In tasks and before them, faults cost a site 1.0")
@@ -343,7 +344,16 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert fault.startswith("Fault 0 (")
     assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."
     lost = f"{first['faults_s']['0']:.3f} s"
-    assert f", cost tasks {lost}: task 0 ({lost}) took longer" in said
+    assert f", cost tasks {lost}: task 0 took longer" in said
+    assert first["run"]["lost_s"] == pytest.approx(sum(first["run"]["causes_s"].values()))
+    assert first["run"]["faults_s"] == {"0": pytest.approx(first["faults_s"]["0"])}
+    assert first["run"]["earlier_s"] == pytest.approx(float(said_s[1]), abs=0.05)
+    assert sum(first["run"]["shares"].values()) == pytest.approx(1)
+    assert first["run"]["limiting"]["rate_mbps"] == 20.0
+    assert main.main(["explain", str(folder), "--json", "--task", "0"]) == 0
+    assert "run" not in json.loads(capsys.readouterr().out)
+    assert main.main(["explain", str(folder), "1"]) == 64
+    assert "did you mean --task 1?" in capsys.readouterr().err
     assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
     lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
     assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
@@ -393,10 +403,7 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     (cost,) = describe_fault_costs([found], data.history)
     assert cost.startswith("Fault 0 (isolate n3 blackhole), at 100 ms (0.231 s to ")
     lost = f"{found.duration_s:.3f} s"
-    assert (
-        f" s of the run), cost tasks {lost}: task 0 ({lost}) was abandoned. Meanwhile n3 did "
-        in cost
-    )
+    assert f" s of the run), cost tasks {lost}: task 0 was abandoned. Meanwhile n3 did " in cost
     assert re.search(r" alone( \(of \d+ in all\))?\.$", cost)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)

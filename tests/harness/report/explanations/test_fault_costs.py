@@ -11,7 +11,7 @@ from finished_runs import make_agents_run
 
 from trunkline.agents.events.causes import BudgetSpent
 from trunkline.agents.events.fault_events import FaultStarted
-from trunkline.agents.events.round_events import RoundAlone
+from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskFinished
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.fluid.fluid_run import predict_events
@@ -19,16 +19,13 @@ from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
 from trunkline.harness.report.explanations.costs import shorter_run
+from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
+from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
-from trunkline.harness.report.explanations.fault_costs import (
-    MEANING,
-    describe_delay,
-    describe_fault_costs,
-    describe_losses,
-)
-from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, name_worst
+from trunkline.harness.report.explanations.task_time import Cause, Part
 from trunkline.harness.report.explanations.waits import Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
@@ -70,17 +67,55 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
     )
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.500 s: task 0 (1.000 s) was given up by some members; task 3 (0.500 s) "
-        "took longer."
+        "cost tasks 1.500 s: task 0 (1.000 s) took longer (0.500 s) and ended later for members "
+        "that gave it up (0.500 s); task 3 (0.500 s) took longer. rome gave up task 0."
     )
     # Faults cost a task no more than it lost.
-    assert describe(replace(slow[2], lost_s=0.2)).startswith(
-        "cost tasks 0.200 s: task 2 (0.200 s) took "
-    )
+    assert describe(replace(slow[2], lost_s=0.2)).startswith("cost tasks 0.200 s: task 2 took ")
     assert describe(*slow) == (
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
         "and 4 others (2.000 s) took longer."
     )
+
+
+def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    task = history.completed[0]
+
+    def make(number: int, cause: Cause, seconds: float, fault: int) -> Explanation:
+        started = replace(task.started, task=number, t_ns=number)
+        part = Part(cause, seconds, "a -> b", fault)
+        found = Explanation(replace(task, started=started), 9.0, 1.0, (), (part,), None, None)
+        return replace(found, lost_s=8.0)
+
+    small, large = make(1, "outage", 0.1, 0), make(2, "outage", 0.3, 0)
+    repaired, other = make(3, "repair", 0.2, 0), make(4, "stop", 1.0, 1)
+    (said,) = describe_fault_costs([small, large, repaired], history)
+    assert said.endswith(
+        "cost tasks 0.600 s: tasks 2 (0.300 s) and 1 (0.100 s) took longer; "
+        "task 3 (0.200 s) was rearranged."
+    )
+    assert [*name_worst([small, large], history)] == []
+    assert [*name_worst([small, large, other], history)] == [
+        "Fault 1 (heal) cost tasks most: 71 % of what all faults cost them."
+    ]
+
+
+def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    task = history.completed[0]
+    members = tuple(f"n{number}" for number in range(1, 9))
+
+    def make(number: int, *names: str) -> Explanation:
+        started = replace(task.started, task=number, t_ns=number)
+        failures = (Failure(names, "n9 is lost", 0),)
+        found = Explanation(replace(task, started=started), 1.0, 1.0, (), (), None, None)
+        return replace(found, failures=failures)
+
+    (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
+    assert said.endswith(" that the log shows. n1 gave up tasks 1 and 2, n2 gave up task 2.")
+    (said,) = describe_fault_costs([make(1, *members)], history)
+    assert said.endswith(" n6 gave up task 1, 2 other sites gave up tasks.")
 
 
 def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:
@@ -108,6 +143,11 @@ def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
     each_s = 2.0 * len(task.started.group) / data.scenario.parties
     assert cost.startswith(f"In tasks and before them, faults cost a site {each_s:.3f} s on ")
     assert list(describe_delay([], data)) == []
+
+
+def describe_delay(found: list[Explanation], data: RunData) -> list[str]:
+    delay = Delay.of(found, data)
+    return [*delay.describe_sites(), *delay.describe_end()]
 
 
 SCENARIO = """
@@ -222,14 +262,17 @@ def test_rounds_alone_during_a_fault_are_told_of_all_that_a_site_did(tmp_path) -
     history = outputs.read(make_agents_run(tmp_path / "run")).history
     fault = history.faults[0]
 
-    def describe(*after_ms: int) -> str:
-        times_ns = (fault.started.t_ns + after * 10**6 for after in after_ms)
-        alone = [RoundAlone(t_ns, "rome", 1 + n) for n, t_ns in enumerate(times_ns)]
-        said, *_ = describe_fault_costs([], History.of([*history.events, *alone]))
+    def describe(*after_ms: int, begun_ms: int = 50) -> str:
+        times_ns = (fault.started.t_ns + after * 10**6 for after in (*after_ms, begun_ms))
+        *ended_ns, begun_ns = times_ns
+        alone = [RoundAlone(t_ns, "rome", 1 + n) for n, t_ns in enumerate(ended_ns)]
+        events = [*history.events, *alone, ComputeStarted(begun_ns, "rome", 9)]
+        said, *_ = describe_fault_costs([], History.of(events))
         return said.partition(" Meanwhile ")[2]
 
     assert describe(10, 20) == "rome did 2 rounds alone."
-    assert describe(10, 20, 900) == "rome did 2 rounds alone (of 3 in all)."
+    assert describe(10, 20, 900, begun_ms=101) == "rome did 2 rounds alone (of 3 in all)."
+    assert describe(10, 20, 101) == "rome did 3 rounds alone."  # it had begun in the fault
 
 
 def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:

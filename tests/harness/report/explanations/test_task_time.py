@@ -9,11 +9,11 @@ from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.background.flows import Background, Flow
+from trunkline.harness.report.explanations.costs.run_summary import list_lost
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.explanation_text import (
     describe_part,
-    list_lost,
     summarize,
 )
 from trunkline.harness.report.explanations.link_loads import Shared
@@ -122,8 +122,8 @@ def test_most_of_a_task_that_was_not_slow_is_what_a_fault_cost_it_or_one_part() 
     said = summarize(usual, history())
     assert "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the " in said
     assert said.endswith(
-        "Its own bytes, with propagation, took 4.000 s less than expected. The task made up for "
-        "2.500 s of that, so faults cost it 1.000 s."
+        "Its own bytes, with propagation, took 4.000 s less than expected. In all, faults took "
+        "3.500 s of the task. It made up for 2.500 s of that, so faults cost it 1.000 s."
     )
     parts = tuple(replace(part, fault=None) for part in usual.parts)
     calm = replace(usual, parts=parts, main=parts[0])
@@ -146,7 +146,10 @@ def test_what_a_task_made_up_for_is_told_so_that_the_numbers_on_a_fault_agree() 
     assert said.endswith(" The task made up for 0.200 s of that, so fault 3 cost it 0.400 s.")
     both = (*parts, Part("stop", 0.2, "rome", 4))
     said = summarize(replace(found, parts=both), history())
-    assert said.endswith(" The task made up for 0.400 s of that, so faults cost it 0.400 s.")
+    assert said.endswith(
+        " In all, faults took 0.800 s of the task. It made up for 0.400 s of that, so faults cost "
+        "it 0.400 s."
+    )
     assert "made up" not in summarize(replace(found, lost_s=0.6), history())
 
 

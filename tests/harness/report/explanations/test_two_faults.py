@@ -17,12 +17,10 @@ from three_sites import DATA
 
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
 from trunkline.harness.report.explanations.explanation_text import summarize
-from trunkline.harness.report.explanations.fault_costs import (
-    describe_fault_costs,
-    describe_losses,
-)
+from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load
 
@@ -130,8 +128,10 @@ def test_what_a_slow_link_took_of_a_task_before_a_kill_ended_it_is_the_slow_link
     assert sum(costs.values()) == pytest.approx(took_s)
     assert before_s * (1 - 1 / 10) - 0.07 < costs[0] < before_s  # 10 Mbit/s or more, at most 70 ms
     slow, kill = describe_fault_costs([*found.values()], history)
-    assert "task 1 (1.020 s), which another fault ended, ran more slowly until then." in slow
-    assert "task 1 (0.214 s) was abandoned." in kill
+    assert (
+        "cost tasks 1.020 s: task 1, which another fault ended, ran more slowly until then." in slow
+    )
+    assert "cost tasks 0.214 s: task 1 was abandoned." in kill
     assert "Of its time, 1.020 s were lost before, as bern -> oslo was slower than in " in (
         summarize(found[1], history)
     )
@@ -145,6 +145,23 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
     texts = [*describe_fault_costs([*found.values()], history)]
     assert "task 2 (0.552 s), which another fault ended, began later; task 4" in texts[2]
+
+
+def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:
+    """oslo sends to rome at 8 in place of 50 Mbit/s when vienna, to which rome sends, is paused."""
+    case = "delayed_then_killed"
+    found, _ = explain_case(case)
+    slow_s, pause_s = (find_time(case, "fault_started", fault=number) for number in (0, 1))
+    sent = [line for line in read_lines(case) if line["event"] == "sent" and line["task"] == 0]
+    early, late = (line for line in sent if (line["site"], line["dst"]) == ("oslo", "rome"))
+    assert late["start_ns"] / 1e9 < slow_s
+    assert pause_s < late["end_ns"] / 1e9
+    assert found[0].costs_s[0] == pytest.approx((pause_s - slow_s) * (1 - 8 / 50), abs=0.01)
+    cold_s = sum(each.seconds for each in found[0].parts if each.cause == "cold start")
+    first_s = (early["end_ns"] - early["start_ns"]) / 1e9 - early["bytes"] * 8 / 50e6
+    repaired = next(line for line in sent if (line["site"], line["dst"]) == ("lisbon", "rome"))
+    again_s = (repaired["end_ns"] - repaired["start_ns"]) / 1e9 - repaired["bytes"] * 8 / 50e6
+    assert cold_s < first_s + again_s
 
 
 def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
@@ -171,7 +188,12 @@ def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
 
 def test_a_repair_costs_nothing_where_the_task_was_slow_before_and_soon_done_after() -> None:
     """Without faults, task 0 takes 3.888 s; with them, 3.870 s, as the new plan is faster."""
-    found, _ = explain_case("cut_and_killed")
+    case = "cut_and_killed"
+    found, _ = explain_case(case)
+    cold_s = sum(each.seconds for each in found[0].parts if each.where == "kyiv -> rome")
+    sent = [line for line in read_lines(case) if line["event"] == "sent" and line["task"] == 0]
+    begun = [line["start_ns"] / 1e9 for line in sent if line["site"] == "kyiv"]
+    assert cold_s < find_time(case, "fault_started", fault=1) - min(begun) + 0.06
     assert found[0].duration_s == pytest.approx(3.870, abs=0.001)
     assert found[0].costs_s[1] < 0.1
     assert found[0].costs_s.keys() == {1}

@@ -136,6 +136,16 @@ def test_a_sender_that_had_finished_sends_no_more_until_a_repair() -> None:
     assert list_pieces(1_200_000, *events) == [(200_000, 0, 500), (1_000_000, 2010, 4000)]
 
 
+def test_a_link_that_was_slowed_carries_what_a_sender_had_handed_to_it_until_a_repair() -> None:
+    done = TaskFinished(50 * MS, "a", 0, "", ())
+    events = *repair(2000, carry(("a", "b"))), done, change(100, "a", "b", 0.8)
+    assert list_pieces(1_200_000, *events) == [
+        (100_000, 0, 100),
+        (100_000, 100, 1100),
+        (1_000_000, 2010, 4000),
+    ]
+
+
 def test_only_the_blocks_that_no_later_repair_withdrew_are_known() -> None:
     whole = carry(("a", "b"))
     events = *repair(1000, whole), *repair(2000, whole)

@@ -1,0 +1,81 @@
+"""What faults cost a site, and by how much they made a run longer (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trunkline.agents.events.causes import Enough, RoundsDone
+from trunkline.agents.events.run_events import Stopping
+from trunkline.harness.config.units import count_of
+from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
+from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
+from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.run_data import RunData
+
+LEAST_EARLIER_S = 0.05
+"""A run that ends earlier by less does not end earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """What faults cost a run.
+
+    Attributes:
+        site_s: what they cost each of so many `sites` on average, in tasks and before them.
+        is_open: whether the run could end earlier without them: it ended by its tasks or rounds.
+        shorter: the prediction of that run; None if there is none.
+        abandoned: how many tasks of the run were abandoned.
+    """
+
+    site_s: float
+    sites: int
+    is_open: bool = False
+    shorter: Shorter | None = None
+    abandoned: int = 0
+
+    @classmethod
+    def of(cls, found: Sequence[Explanation], data: RunData) -> Delay:
+        """What faults cost a run, of which these tasks lost most time.
+
+        A task takes the time of its members alone.
+        """
+        sites = max(data.scenario.parties, 1)
+        lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found)
+        if lost_s / sites < TOLD_S:
+            return cls(0.0, sites)
+        ends = data.history.all(Stopping)
+        is_open = bool(ends) and isinstance(ends[-1].cause, Enough | RoundsDone)
+        shorter = predict_shorter(data, found) if is_open else None
+        abandoned = sum(task.outcome == "abandoned" for task in data.history.tasks)
+        return cls(lost_s / sites, sites, is_open, shorter, abandoned)
+
+    def describe_end(self) -> Iterator[str]:
+        """By how much faults made the run longer; nothing if that is not known."""
+        if self.shorter is None:
+            return
+        earlier_s, share = self.shorter.earlier_s, self.shorter.share
+        when = f"about {earlier_s:.1f} s earlier" if earlier_s >= LEAST_EARLIER_S else "no earlier"
+        more = count_of(self.abandoned, "more task")
+        whole = f", and {more} would have been completed" if self.abandoned else ""
+        yield (
+            f"Without faults, the last task would have ended {when}{whole}, as the fluid model "
+            f"predicts: from the first fault on, links carry {100 * share:.0f} % of their rates in "
+            "it."
+        )
+
+    def describe_sites(self) -> Iterator[str]:
+        """What faults cost a site, and that the run without them is not known, if it is not."""
+        if not self.site_s:
+            return
+        yield (
+            f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average: a "
+            "member of a task loses what faults cost the task, and this is the mean of "
+            f"{count_of(self.sites, 'site')}. It leaves out waits for members of delayed tasks, "
+            "and rounds that a lost site did not do."
+        )
+        if self.is_open and self.shorter is None:
+            yield (
+                "The fluid model cannot say how much earlier the last task would have ended "
+                "without faults: a run without them tells (`--set timeline=[]`)."
+            )

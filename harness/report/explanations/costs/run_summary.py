@@ -1,0 +1,83 @@
+"""What a run lost and to what: the sentences before those on its faults and tasks (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from trunkline.harness.report.explanations.costs.fault_delay import Delay
+from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
+from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
+from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.fault_costs import list_faults, name_worst, sum_costs
+from trunkline.harness.report.run_data import RunData
+
+SHOWN = 3
+"""The most tasks that are explained if none is named."""
+
+
+def list_worst(found: Sequence[Explanation]) -> list[Explanation]:
+    """The first task, and up to two others that lost a considerable share of their times."""
+    worst, *others = found[:SHOWN]
+    return [worst, *(each for each in others if each.is_notable)]
+
+
+def summarize_run(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
+    """What faults cost in all and which most, where time went, and what tasks lost.
+
+    `found` are the tasks that lost most time, the worst first. Without faults that cost something,
+    the first sentences are on the network and on computing.
+    """
+    delay = Delay.of(found, data)
+    worst = " ".join((*name_worst(found, data.history), list_lost(list_worst(found))))
+    if delay.site_s:
+        yield from delay.describe_end()
+        yield worst
+    yield from _describe_times(data)
+    if not delay.site_s:
+        yield worst
+    yield from describe_losses(found, data.history)
+    yield from delay.describe_sites()
+
+
+def _describe_times(data: RunData) -> Iterator[str]:
+    """Whether the network or computing took more time, and what tasks need of the network."""
+    times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
+    told = [each.describe() for each in (times, needs) if each is not None]
+    if told:
+        yield " ".join(told)
+
+
+def list_lost(found: Iterable[Explanation]) -> str:
+    """The time that each of these tasks lost, in a sentence: it is their order."""
+    words = (f"task {each.task.number} ({max(0.0, each.lost_s):.3f} s)" for each in found)
+    return f"Most time was lost by {', '.join(words)}."
+
+
+def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
+    """The same as values. `earlier_s` is None if nothing tells how much earlier the run would end.
+
+    Shares of a site's time add up to 1, and the causes to `lost_s`.
+    """
+    losses, delay = Losses.of(found), Delay.of(found, data)
+    times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
+    costs_s = sum_costs(found)
+    faults = (each.started.fault for each in list_faults(data.history))
+    limiting = None
+    if needs is not None and needs.link is not None:
+        limiting = {
+            "link": " -> ".join(needs.link),
+            "rate_mbps": needs.rate_mbps,
+            "limits": needs.limits,
+            "plans": needs.plans,
+            "alike": needs.alike,
+        }
+    return {
+        "lost_s": losses.lost_s,
+        "causes_s": losses.by_cause_s,
+        "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
+        "faults_per_site_s": delay.site_s,
+        "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
+        "shares": None if times is None else times.shares,
+        "limiting": limiting,
+    }

@@ -1,0 +1,104 @@
+"""What the tasks of a run lost in all, and to what (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.config.units import count_of
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
+
+TOLD_S = 0.0005
+"""A cause that took less from all tasks is none."""
+
+FAULTS, OTHERS, OWN = "faults", "other causes", "own bytes"
+STARTS, TASKS, WAITS, ABANDONED = "starts", "waits for tasks", "other waits", "abandoned tasks"
+
+TEXTS = {
+    FAULTS: "faults",
+    "other tasks": "other tasks on the same links",
+    "cold start": "cold connections",
+    "queueing": "queues and TCP's control of its rate",
+    "background traffic": "background traffic",
+    "loss": "lost packets",
+    "unexplained": "waits that the log does not explain",
+    STARTS: "messages from the last member to the controller",
+    TASKS: "waits of complete groups until another task had ended",
+    WAITS: "waits of complete groups for something else",
+    OWN: "their own bytes, which took longer than expected",
+    ABANDONED: "abandoned tasks without a fault behind it",
+}
+"""The causes that are told by themselves; all others are `OTHERS`."""
+
+MEANING = (
+    "A task loses what it took beyond its expected time, and what its complete group waited before "
+    "it. Tasks overlap, so the run is not longer by this sum."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What tasks lost in all, in seconds.
+
+    Attributes:
+        by_cause_s: the parts of it, by cause; those of `OWN` are less than 0 if the tasks' own
+            bytes took less than expected. They add up to `lost_s`.
+    """
+
+    lost_s: float
+    by_cause_s: Mapping[str, float]
+
+    @classmethod
+    def of(cls, found: Sequence[Explanation]) -> Losses:
+        """What these tasks lost; those that were fast make up for nothing."""
+        late = [each for each in found if each.lost_s > 0]
+        by_cause = dict.fromkeys([*TEXTS, OTHERS], 0.0)
+        for each in late:
+            for cause, seconds in _divide(each):
+                by_cause[cause] += seconds
+        total_s = sum(each.lost_s for each in late)
+        by_cause[OWN] = total_s - sum(by_cause.values())
+        return cls(total_s, by_cause)
+
+
+def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
+    """What the tasks lost in all, and to what, in numbers that add up."""
+    ended = sum(task.end_ns is not None for task in history.tasks)
+    which = f"The {count_of(ended, 'task')} of this run"
+    if ended > len(found):
+        which = f"The {len(found)} tasks of {ended} that lost most time"
+    losses = Losses.of(found)
+    if losses.lost_s < TOLD_S:
+        yield f"{which} lost no time: none took longer than expected."
+        return
+    own_s = losses.by_cause_s[OWN]
+    by_cause = {**losses.by_cause_s, OWN: max(0.0, own_s)}
+    told = [(s, cause) for cause, s in by_cause.items() if cause != OTHERS and s >= TOLD_S]
+    words = [f"{seconds:.3f} s to {TEXTS[cause]}" for seconds, cause in sorted(told, reverse=True)]
+    other_s = sum(by_cause.values()) - sum(seconds for seconds, _ in told)
+    if other_s >= TOLD_S:
+        words.append(f"{other_s:.3f} s to {OTHERS}")
+    own = ""
+    if own_s <= -TOLD_S:
+        own = f"; but their own bytes took {-own_s:.3f} s less than expected"
+    yield f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
+    if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
+        yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
+
+
+def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
+    """What one task lost, by cause; without what its own bytes took beyond what was expected."""
+    faults_s = sum(found.costs_s.values())
+    yield FAULTS, faults_s
+    if found.is_abandoned and found.failures[0].fault is None:
+        yield ABANDONED, found.duration_s - faults_s
+    for part in () if found.is_abandoned else found.parts:
+        if part.fault is None and part.cause not in EXPECTED:
+            yield part.cause if part.cause in TEXTS else OTHERS, part.seconds
+    yield OTHERS, sum(each.late.seconds - each.late.faults_s for each in found.failures)
+    if found.wait is not None and found.wait.fault is None:
+        reason = found.wait.reason
+        kind = TASKS if " until task " in reason else WAITS if reason else STARTS
+        yield kind, found.wait.decide_s

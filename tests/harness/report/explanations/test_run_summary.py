@@ -1,0 +1,81 @@
+"""What a run lost and to what: its sentences, and the same as values."""
+
+from __future__ import annotations
+
+import pytest
+from finished_runs import make_agents_run
+
+from trunkline.harness.fluid.fluid_run import predict_events
+from trunkline.harness.record.history import History
+from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.run_summary import summarize_run, to_json
+from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
+from trunkline.harness.report.explanations.explanation import explain_latest
+from trunkline.harness.report.pages.run_page import write_page
+from trunkline.harness.report.parts import report_parts
+from trunkline.harness.scenario.loading import parse
+
+SCENARIO = """
+topology:
+  builder: full_mesh
+  sites: [hub, north, south]
+  rates: 20 Mbit/s
+  delays: 10 ms
+  overrides:
+    - {link: hub <-> south, rate: 5 Mbit/s}
+    - {link: north <-> south, rate: 4 Mbit/s}
+workload: {kind: synthetic, model: 1 MB, compute: 0.5 s}
+scheme: {policy: bsp, plan: ps}
+stop: {tasks: 3}
+"""
+
+
+def find_needs(*changes: str) -> Needs:
+    """The needs of tasks in a run by the fluid model."""
+    scenario = parse(SCENARIO, "run.yaml", changes)
+    history = History.of(predict_events(scenario))
+    tables = report_parts.make_tables(scenario, history)
+    data = outputs.RunData(scenario, None, history, tables, {}, "", "")  # type: ignore[arg-type]
+    found = Needs.of(data)
+    assert found is not None
+    return found
+
+
+def test_the_link_that_needs_most_time_of_most_plans_is_named_with_its_rate() -> None:
+    """The server is hub: south gets 1 MB at 5 Mbit/s, which takes 1.6 s, and sends as much."""
+    found = find_needs()
+    assert found.link is not None
+    assert (set(found.link), found.rate_mbps) == ({"hub", "south"}, 5.0)
+    assert (found.limits, found.plans, found.alike) == (3, 3, 1)  # the way back is as slow
+    assert 1.6 < found.bytes_s < 3.4
+    assert found.propagation_s >= 0.02
+    assert found.describe().endswith(
+        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes."
+    )
+
+
+def test_background_traffic_leaves_a_link_less() -> None:
+    found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
+    assert found.describe().endswith(
+        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes."
+    )
+
+
+def test_shares_of_time_say_whether_computing_took_more() -> None:
+    assert SiteTimes(6.0, 2.0, 2.0).describe() == (
+        "Computing took more time than the network: on average, a site was in tasks for 2.000 s "
+        "(20 %), computed for 6.000 s (60 %), and waited for a group for 2.000 s (20 %)."
+    )
+
+
+def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    found = explain_latest(data.scenario, data.history, data.tables["tasks"])
+    said = [*summarize_run(found, data)]
+    page = write_page(data).replace('<span class="whole">', "").replace("</span>", "")
+    assert "Lost time" in page
+    for each in said:
+        assert each.replace("'", "&#x27;").replace(">", "&gt;") in page, each
+    values = to_json(found, data)
+    assert sum(values["causes_s"].values()) == pytest.approx(values["lost_s"])
+    assert sum(values["shares"].values()) == pytest.approx(1)
