@@ -59,9 +59,8 @@ class Delay:
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
         yield (
-            f"Without faults, the last task would have ended {when}{whole}, as the fluid model "
-            f"predicts: from the first fault on, links carry {100 * share:.0f} % of their rates in "
-            "it."
+            f"Without faults, the last task would have ended {when}{whole} (predicted by the fluid "
+            f"model, in which links carry {100 * share:.0f} % of their rates)."
         )
 
     def describe_sites(self) -> Iterator[str]:

@@ -189,13 +189,13 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     data = predicted(later_ns=2 * 10**9)
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
-        r"Without faults, the last task would have ended about (\S+) s earlier, as the fluid model "
-        r"predicts: from the first fault on, links carry 96 % of their rates in it\.",
+        r"Without faults, the last task would have ended about (\S+) s earlier \(predicted by the "
+        r"fluid model, in which links carry 96 % of their rates\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
     *_, said = describe_delay([explain_as_late(data)], predicted())
-    assert said.startswith("Without faults, the last task would have ended no earlier, as ")
+    assert said.startswith("Without faults, the last task would have ended no earlier (pred")
 
 
 def test_until_the_first_fault_the_prediction_is_the_run() -> None:
@@ -236,7 +236,7 @@ def test_tasks_that_faults_ended_would_have_been_completed() -> None:
     ]
     data = replace(data, history=History.of(events))
     *_, said = describe_delay([explain_as_late(data)], data)
-    assert " s earlier, and 1 more task would have been completed, as the fluid model " in said
+    assert " s earlier, and 1 more task would have been completed (predicted by " in said
 
 
 def test_a_run_that_the_model_does_not_know_is_not_predicted(monkeypatch) -> None:
