@@ -41,6 +41,7 @@ import emulated_machine
 import iperf_meter
 import ns3_description
 from crosscheck_results import (
+    AGAIN,
     BASELINES,
     CHANGES,
     FOLDER,
@@ -222,16 +223,16 @@ def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], limit
 
 
 def draw_any(
-    name: str, cases: Sequence[Case], store: Store
+    name: str, cases: Sequence[Case], store: Store, with_iperf: bool
 ) -> tuple[Sequence[str], list[list[str]]]:
-    """The titles and the rows of a table."""
+    """The titles and the rows of a table; the worst are also those `with_iperf`, if asked for."""
     if name == "losses":
         return draw_losses(cases, store)
     if name == "versions":
         return draw_versions(cases, store, CHANGES)
-    if name == "worst":
-        found = [*compare(cases, store, (NS3, KERNEL)), *iperf_meter.list_goodputs()]
-        return draw(name, found)
+    if name in ("worst", "tasks"):
+        goodputs = iperf_meter.list_goodputs() if name == "worst" and with_iperf else ()
+        return draw(name, [*compare(cases, store, (NS3, KERNEL, AGAIN)), *goodputs])
     return draw(name, [*compare(cases, store, COMPARED if name == "summary" else (name,))])
 
 
@@ -249,7 +250,7 @@ def main() -> None:
     which.add_argument(
         "--keep", action="store_true", help="not what other code measured, only what is missing"
     )
-    tables = ("summary", "worst", "losses", "versions", *BASELINES)
+    tables = ("summary", "worst", "tasks", "losses", "versions", *BASELINES)
     parser.add_argument("--table", choices=tables)
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
@@ -276,7 +277,9 @@ def main() -> None:
         end_by(signal.SIGTERM)  # like Ctrl-C, it ends what was begun
         limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
         sys.exit(not measure_all(chosen, store, sides, limits))
-    titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))
+    titles, rows = draw_any(
+        arguments.table, chosen, Store(FOLDER, version), arguments.cases == CASES
+    )
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from crosscheck_results import (
+    AGAIN,
     BASELINES,
     KERNEL,
     NS3,
@@ -26,7 +27,7 @@ from crosscheck_results import (
 from trunkline.harness.study.comparison import confidence_interval
 
 WORST = 12
-COMPARED = NS3, OWN_TCP, KERNEL
+COMPARED = NS3, OWN_TCP, KERNEL, AGAIN
 """The sides of the summary."""
 
 
@@ -64,8 +65,12 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
 }
 
 
+SINGLE = "task "
+"""A difference of one task has this and its number, from 1 on."""
+
+
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
-    """Compare all that both sides have measured, seed by seed."""
+    """Compare all that both sides have measured, seed by seed: `QUANTITIES`, and single tasks."""
     for case in cases:
         for side in (each for each in sides if each in case.sides):
             ours, others = store.results(case, BASELINES[side]), store.results(case, side)
@@ -76,6 +81,11 @@ def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterat
                 for what, value in QUANTITIES.items():
                     values = [(value(first), value(second)) for first, second in firsts]
                     yield make_difference(case, side, what, values, doubt)
+                for number in range(count):
+                    values = [
+                        (first.tasks_s[number], second.tasks_s[number]) for first, second in firsts
+                    ]
+                    yield make_difference(case, side, f"{SINGLE}{number + 1}", values, doubt)
 
 
 def make_difference(
@@ -96,7 +106,7 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
     """The titles and the rows of a table."""
     if name == "summary":
         titles = (
-            "side", "what", "cases",
+            "side", "what", "differences",
             "mean differences: median, %", "95th percentile, %", "largest, %",
             "mean sizes: median, %", "95th percentile, %", "largest, %",
             "single seeds: 95th percentile, %", "largest, %",
@@ -105,13 +115,16 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
         for name, sides in {**{x: (x,) for x in COMPARED}, "both": (NS3, KERNEL)}.items():
             for each in found:
                 if each.side in sides:
-                    groups.setdefault((name, each.what), []).append(each)
+                    what = "single tasks" if each.what.startswith(SINGLE) else each.what
+                    groups.setdefault((name, what), []).append(each)
         return titles, [[*key, *_summarize(those)] for key, those in groups.items()]
-    if name == "worst":
-        chosen = sorted(found, key=lambda each: -each.size)[:WORST]
+    if name in ("worst", "tasks"):
+        chosen = [each for each in found if each.what.startswith(SINGLE) == (name == "tasks")]
+        chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]
         columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
         return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
-    return TITLES, [each.write() for each in found if each.side == name]
+    rows = (each for each in found if each.side == name and not each.what.startswith(SINGLE))
+    return TITLES, [each.write() for each in rows]
 
 
 def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:

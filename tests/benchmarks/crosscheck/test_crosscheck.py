@@ -7,6 +7,7 @@ import crosscheck
 import crosscheck_results
 import pytest
 from crosscheck_results import (
+    AGAIN,
     HALF_SPEED,
     KERNEL,
     NS3,
@@ -39,7 +40,7 @@ def make(*tasks_s: float) -> Result:
 def test_a_line_is_a_scenario_with_changes():
     text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
     changes = ("topology.rates=20 Mbit/s", "seed=1")
-    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, OWN_TCP, KERNEL), changes)
+    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, OWN_TCP, KERNEL, AGAIN), changes)
     assert read_cases(text, Path("f")) == [expected]
 
 
@@ -51,7 +52,7 @@ def test_a_case_can_have_fewer_seeds_on_the_slow_kernel():
 
 def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
     (case,) = read_cases("fast pair.yaml 3/2 speeds\n", Path("f"))
-    assert case.sides == (NS3, OWN_TCP, KERNEL, HALF_SPEED)
+    assert case.sides == (NS3, OWN_TCP, KERNEL, AGAIN, HALF_SPEED)
     assert [*seeds_of(case, HALF_SPEED)] == [1, 2]
 
 
@@ -175,7 +176,14 @@ def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
     assert [each.write() for each in found] == [
         ["`pair`", "ns-3", "first task", "2.000", "2.100", "+5.0"],
         ["`pair`", "ns-3", "later tasks", "1.000", "0.950", "-5.0"],
+        ["`pair`", "ns-3", "task 1", "2.000", "2.100", "+5.0"],
+        ["`pair`", "ns-3", "task 2", "9.000", "9.000", "+0.0"],
+        ["`pair`", "ns-3", "task 3", "1.000", "1.000", "+0.0"],
+        ["`pair`", "ns-3", "task 4", "1.000", "0.900", "-10.0"],
     ]
+    assert [row[2] for row in draw("ns-3", found)[1]] == ["first task", "later tasks"]
+    assert [row[2] for row in draw("worst", found)[1]] == ["first task", "later tasks"]
+    assert draw("tasks", found)[1][0][2] == "task 4"
 
 
 def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
@@ -185,7 +193,7 @@ def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
         store.write(case, seed, UNPACED, make(ours))
         store.write(case, seed, NS3, make(other))
     store.write(case, 3, UNPACED, make(9.0))  # the other side has not measured it yet
-    (first, _) = compare([case], store, (NS3,))
+    first, *_ = compare([case], store, (NS3,))
     assert (first.ours, first.other) == ("1.500", "1.600")
     assert first.percent == pytest.approx(7.5)  # 10 and 5 %
     assert first.half == pytest.approx(12.706 * 2.5, rel=1e-3)
@@ -201,7 +209,8 @@ def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
     summary = ["first task", "20", *["10.5", "19.0", "20.0"] * 2, "19.0", "20.0"]
     rows = draw("summary", found)[1]
-    assert (rows[0], rows[2]) == (["ns-3", *summary], ["both", *summary])
+    assert (rows[0], rows[3]) == (["ns-3", *summary], ["both", *summary])
+    assert rows[2] == ["ns-3", "single tasks", *summary[1:]]
 
 
 def test_a_failed_run_is_not_compared_and_an_unknown_one_is_marked(tmp_path):
@@ -210,7 +219,7 @@ def test_a_failed_run_is_not_compared_and_an_unknown_one_is_marked(tmp_path):
     for seed, verdict in ((1, "unknown"), (2, "fail")):
         store.write(twice, seed, UNPACED, make(2.0, 1.0))
         store.write(twice, seed, NS3, replace(make(2.2, 1.0), verdict=verdict))
-    first, _ = compare([twice], store, (NS3,))
+    first, *_ = compare([twice], store, (NS3,))
     assert (first.other, len(first.singles)) == ("2.200 (unknown)", 1)
 
 
@@ -244,7 +253,7 @@ def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
     store.write(PAIR, 1, OURS, make(2.0, 1.0, 1.0, 1.0, 7.0, 7.0, 7.0, 7.0))
     store.write(PAIR, 1, KERNEL, make(2.0, 1.0, 1.0, 1.1))
     found = [*compare([PAIR], store, (KERNEL,))]
-    assert [each.percent for each in found] == pytest.approx([0.0, 5.0])
+    assert [each.percent for each in found] == pytest.approx([0.0, 5.0, 0.0, 0.0, 0.0, 10.0])
 
 
 def test_moving_times_leave_out_what_processors_take():
