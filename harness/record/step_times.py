@@ -109,8 +109,8 @@ def list_step_times(
 
 def list_moving(
     history: History, programs: Iterable[str], late_ns: Mapping[Key, int]
-) -> Iterator[Interval]:
-    """When each call moved bytes: all had begun that it needs, and no fault had made it late.
+) -> Iterator[tuple[Call, Interval]]:
+    """Each call, and when it moved bytes: all that it needs had begun, and no fault made it late.
 
     A call that never ended is left out: nothing says until when it moved bytes.
     """
@@ -122,7 +122,7 @@ def list_moving(
             start_ns = start_ns if met is None else max(met.last_ns, start_ns)
             end_ns = min(call.finished.t_ns, late_ns.get(call.key, call.finished.t_ns))
             if start_ns < end_ns:
-                yield start_ns, end_ns
+                yield call, (start_ns, end_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -358,6 +358,11 @@ def describe_calls_in_faults(history: History, programs: Iterable[str], rows: in
     """What each fault cost one of the rows, in sentences; of many faults, the first ones."""
     found = find_calls_in_faults(history, programs, rows)
     begin_ns = find_timeline_start_ns(history) or 0  # a log without it has one clock
+    costs_s = {each.fault.started.fault: each.cost_s for each in found if each.cost_s >= LEAST_S}
+    if len(costs_s) > 1:
+        worst = max(costs_s, key=lambda fault: costs_s[fault])
+        share = 100 * costs_s[worst] / sum(costs_s.values())
+        yield f"Fault {worst} cost the programs most: {share:.0f} % of what all faults cost them."
     for each in found[:MOST_FAULTS]:
         yield from each.describe(begin_ns)
     if left := found[MOST_FAULTS:]:

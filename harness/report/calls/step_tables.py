@@ -152,7 +152,12 @@ def describe_means(history: History, programs: Iterable[str], sums: pd.DataFrame
     if parts := rank_parts(history, programs, sums):
         named = [f"{mean_s:.3f} s ({share:.0f} %) {name}" for share, mean_s, name in parts]
         total_s = sums["duration_s"].mean()
-        yield f"A program ran for {total_s:.3f} s on average: {', '.join(named)}."
+        calls_s = sums[["waiting_s", "moving_s", "held_s"]].sum(axis=1).mean()
+        shares = [100 * part_s / total_s for part_s in (calls_s, sums["computing_s"].mean())]
+        yield (
+            f"A program ran for {total_s:.3f} s on average: {', '.join(named)}. So calls took "
+            f"{shares[0]:.0f} % of its time, and computing {shares[1]:.0f} %."
+        )
 
 
 def describe_fault_time(

@@ -71,7 +71,8 @@ def test_a_cut_shares_the_time_until_its_links_carry_data_again() -> None:
     history = make({500: 9000, 700: 114, 2100: 114, 2200: 9000})
     found = find_fault_times(history, ("n1",))
     assert found.divide_s(1) == pytest.approx({0: 1.1 + 0.25, 1: 1.0 - 0.25})
-    first, silent, second = describe_calls_in_faults(history, ("n1",), 1)
+    worst, first, silent, second = describe_calls_in_faults(history, ("n1",), 1)
+    assert worst == "Fault 0 cost the programs most: 64 % of what all faults cost them."
     assert "cost a program 1.350 s on average (each moment shared by faults 0 and 1). " in first
     assert silent == (
         "After fault 0 its links carried no data until about 2.1 s: TCP waited for its timer, so "
