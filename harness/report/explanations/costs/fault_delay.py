@@ -9,6 +9,7 @@ from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
 from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
+from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.run_data import RunData
@@ -38,10 +39,14 @@ class Delay:
     def of(cls, found: Sequence[Explanation], data: RunData) -> Delay:
         """What faults cost a run, of which these tasks lost most time.
 
-        A task takes the time of its members alone.
+        A task takes the time of its members alone, and none of a server, which does no rounds.
         """
-        sites = max(data.scenario.parties, 1)
-        lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found)
+        at_work = {*list_at_work(data.tables["workers"])}
+        sites = max(len(at_work), 1)
+        lost_s = sum(
+            sum(each.costs_s.values()) * len(at_work.intersection(each.task.started.group))
+            for each in found
+        )
         if lost_s / sites < TOLD_S:
             return cls(0.0, sites)
         ends = data.history.all(Stopping)

@@ -21,21 +21,30 @@ from trunkline.harness.scenario.settings import Scenario
 NEARLY = 0.95
 """A link limits a plan, too, if it needs this share of the time of the busiest one."""
 
+TIMES = ("compute_s", "wait_s", "sync_s")
+"""The columns of the table of workers that have the time of a site."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteTimes:
-    """The mean time of sites, in seconds: in tasks, computing, and waiting for a group."""
+    """The mean time of so many `sites`, in seconds: in tasks, computing, and waiting for a group.
+
+    They are the sites that did rounds: a server does none of this.
+    """
 
     compute_s: float
     wait_s: float
     sync_s: float
+    sites: int
 
     @classmethod
     def of(cls, workers: pd.DataFrame) -> SiteTimes | None:
         """The means of a table of workers; None if sites did nothing."""
-        means = [float(workers[name].mean()) for name in ("compute_s", "wait_s", "sync_s")]
-        compute_s, wait_s, sync_s = (mean if mean > 0 else 0.0 for mean in means)  # not NaN
-        return cls(compute_s, wait_s, sync_s) if compute_s + wait_s + sync_s else None
+        at_work = workers[workers["site"].isin(list_at_work(workers))]
+        if at_work.empty:
+            return None
+        compute_s, wait_s, sync_s = (float(at_work[name].mean()) for name in TIMES)
+        return cls(compute_s, wait_s, sync_s, len(at_work))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -50,12 +59,18 @@ class SiteTimes:
         first, second = "The network", "computing"
         if self.sync_s < self.compute_s:
             first, second = "Computing", "the network"
+        who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         return (
-            f"{first} took more time than {second}: on average, a site was in tasks for "
+            f"{first} took more time than {second}: on average, {who} was in tasks for "
             f"{self.sync_s:.3f} s ({share['in_tasks']}), computed for {self.compute_s:.3f} s "
             f"({share['computing']}), and waited for a group for {self.wait_s:.3f} s "
             f"({share['waiting']})."
         )
+
+
+def list_at_work(workers: pd.DataFrame) -> list[str]:
+    """The sites that computed, waited for a group or were in tasks."""
+    return [*workers[workers[[*TIMES]].sum(axis="columns") > 0]["site"]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,7 +335,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
     earlier, most, sites, lost, per_site, fault, *_ = said.splitlines()
-    assert sites.startswith("The network took more time than computing: on average, a site ")
+    assert sites.startswith("The network took more time than computing: on average, each of ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
     assert per_site.startswith("In tasks and before them, faults cost a site 1.0")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from finished_runs import make_agents_run
 
 from trunkline.harness.fluid.fluid_run import predict_events
+from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.run_summary import summarize_run, to_json
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
-from trunkline.harness.report.explanations.explanation import explain_latest
+from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
+from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts
+from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse
 
 SCENARIO = """
@@ -30,13 +36,17 @@ stop: {tasks: 3}
 """
 
 
-def find_needs(*changes: str) -> Needs:
-    """The needs of tasks in a run by the fluid model."""
+def run_by_model(*changes: str) -> RunData:
+    """A run by the fluid model."""
     scenario = parse(SCENARIO, "run.yaml", changes)
     history = History.of(predict_events(scenario))
     tables = report_parts.make_tables(scenario, history)
-    data = outputs.RunData(scenario, None, history, tables, {}, "", "")  # type: ignore[arg-type]
-    found = Needs.of(data)
+    return RunData(scenario, None, history, tables, {}, "", "")  # type: ignore[arg-type]
+
+
+def find_needs(*changes: str) -> Needs:
+    """The needs of tasks in a run by the fluid model."""
+    found = Needs.of(run_by_model(*changes))
     assert found is not None
     return found
 
@@ -62,10 +72,28 @@ def test_background_traffic_leaves_a_link_less() -> None:
 
 
 def test_shares_of_time_say_whether_computing_took_more() -> None:
-    assert SiteTimes(6.0, 2.0, 2.0).describe() == (
-        "Computing took more time than the network: on average, a site was in tasks for 2.000 s "
-        "(20 %), computed for 6.000 s (60 %), and waited for a group for 2.000 s (20 %)."
+    assert SiteTimes(6.0, 2.0, 2.0, 4).describe() == (
+        "Computing took more time than the network: on average, each of 4 sites was in tasks "
+        "for 2.000 s (20 %), computed for 6.000 s (60 %), and waited for a group for 2.000 s "
+        "(20 %)."
     )
+
+
+def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
+    data = run_by_model("scheme={policy: ps, plan: ps, mode: bsp, servers: [hub]}")
+    times = SiteTimes.of(data.tables["workers"])
+    assert times is not None
+    assert times.sites == 2
+    assert times.compute_s == pytest.approx(3 * 0.5, rel=0.4)
+    assert ": on average, each of 2 sites was in tasks for " in times.describe()
+    rows = [{"compute_s": "2", "wait_s": "1", "sync_s": "3"}] * 2
+    assert progress._describe_workers([dict.fromkeys(rows[0], "0"), *rows]) == (
+        "2 s computing, 1 s waiting for a group, 3 s in tasks, on average of 2 sites"
+    )
+    task = next(task for task in data.history.tasks if len(task.started.group) == 3)
+    part = Part("outage", 2.0, "hub -> south", fault=0)
+    found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
+    assert Delay.of(found, data).site_s == pytest.approx(2.0)
 
 
 def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:
