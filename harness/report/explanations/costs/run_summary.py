@@ -64,13 +64,14 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     costs_s = sum_costs(found)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
-    if needs is not None and needs.link is not None:
+    if needs is not None and (limit := needs.limit) is not None:
         limiting = {
-            "link": " -> ".join(needs.link),
-            "rate_mbps": needs.rate_mbps,
-            "limits": needs.limits,
+            "link": " -> ".join(limit.link),
+            "rate_mbps": limit.rate_mbps,
+            "limits": limit.plans,
             "plans": needs.plans,
-            "alike": needs.alike,
+            "mean_s": limit.mean_s,
+            "alike": len(limit.alike),
         }
     return {
         "lost_s": losses.lost_s,

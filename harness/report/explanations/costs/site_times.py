@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,6 +20,9 @@ from trunkline.harness.scenario.settings import Scenario
 
 NEARLY = 0.95
 """A link limits a plan, too, if it needs this share of the time of the busiest one."""
+
+ROUNDED = 6
+"""Sums of times that are equal to so many digits after the point are equal."""
 
 TIMES = ("compute_s", "wait_s", "sync_s")
 """The columns of the table of workers that have the time of a site."""
@@ -74,26 +77,56 @@ def list_at_work(workers: pd.DataFrame) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A link that needs most time in plans.
+
+    Attributes:
+        rate_mbps: its rate in the scenario.
+        plans: in how many plans it needs most time, and `mean_s`: how long it needs in them.
+        alike: the other links that need about as much time in most of these plans.
+    """
+
+    link: Directed
+    rate_mbps: float
+    plans: int
+    mean_s: float
+    alike: frozenset[Directed]
+
+    @classmethod
+    def of(cls, link: Directed, limiting: Iterable[_Busiest], rate_mbps: float) -> Limit:
+        """What is to be said of a link, by the busiest links of all plans."""
+        own = [busiest for busiest in limiting if link in busiest.links]
+        others = Counter(hop for busiest in own for hop in busiest.links if hop != link)
+        alike = frozenset(hop for hop, count in others.items() if 2 * count > len(own))
+        mean_s = sum(busiest.seconds for busiest in own) / len(own)
+        return cls(link, rate_mbps, len(own), mean_s, alike)
+
+    def describe(self, needs: str) -> str:
+        """The link needs so much time for its bytes; `needs` says it of one or of many."""
+        others = f" and {count_of(len(self.alike), 'other link')}" if self.alike else ""
+        verb = needs if self.alike else needs.replace("need ", "needs ").replace("their", "its")
+        where = f"{' -> '.join(self.link)} ({self.rate_mbps:.4g} Mbit/s)"
+        return f"{where}{others} {verb}, {self.mean_s:.3f} s on average"
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What plans of tasks need of the network.
 
     Attributes:
         duration_s, bytes_s, propagation_s: how long a completed task took, and what its bytes at
             the links' rates and propagation need by its plan, on average.
-        link: the link that needs most time in most plans; None if plans put no bytes on links.
-        rate_mbps: its rate in the scenario.
-        limits: in how many plans it does, of those of `plans` tasks.
-        alike: how many other links need about as much time in most of these plans.
+        plans: how many tasks have ended.
+        limit: the link that decides most seconds of all plans; None if they put no bytes on links.
+        second: the next one, if it needs most time in as many plans or more.
     """
 
     duration_s: float
     bytes_s: float
     propagation_s: float
     plans: int
-    link: Directed | None = None
-    rate_mbps: float = 0.0
-    limits: int = 0
-    alike: int = 0
+    limit: Limit | None = None
+    second: Limit | None = None
 
     @classmethod
     def of(cls, data: RunData) -> Needs | None:
@@ -106,16 +139,8 @@ class Needs:
         ended = [task for task in data.history.tasks if task.end_ns is not None]
         took_s, bytes_s, propagation_s = (float(mean) for mean in means)
         found = cls(took_s, bytes_s, propagation_s, len(ended))
-        limiting = [*_list_limiting(data.scenario, ended)]
-        counted = Counter(hop for busiest in limiting for hop in busiest)
-        if not counted:
-            return found
-        link = min(counted, key=lambda hop: (-counted[hop], hop))
-        own = [busiest for busiest in limiting if link in busiest]
-        others = Counter(hop for busiest in own for hop in busiest if hop != link)
-        alike = sum(2 * count > len(own) for count in others.values())
-        rate_mbps = data.scenario.topology.link(*link).rate_mbps
-        return replace(found, link=link, rate_mbps=rate_mbps, limits=len(own), alike=alike)
+        first, second = _find_limits(data.scenario, ended)
+        return replace(found, limit=first, second=second)
 
     def describe(self) -> str:
         """Sentences on what a task needs, and on the link that limits most."""
@@ -125,31 +150,59 @@ class Needs:
             f"bytes need {self.bytes_s:.3f} s, and propagation takes {self.propagation_s:.3f} s"
             f"{decide}."
         )
-        if self.link is None:
+        if self.limit is None:
             return text
-        which = f"In {self.limits} of {self.plans} plans"
-        if self.limits == self.plans:
+        need = "need most time for their bytes"
+        which = f"In {self.limit.plans} of {self.plans} plans"
+        if self.limit.plans == self.plans:
             which = "In all plans"
-        others = f" and {count_of(self.alike, 'other link')}" if self.alike else ""
-        need = "need most time for their" if self.alike else "needs most time for its"
-        rarely = "; no link does more often" if 2 * self.limits < self.plans else ""
-        where = " -> ".join(self.link)
-        return (
-            f"{text} {which}, {where} ({self.rate_mbps:.4g} Mbit/s){others} {need} bytes{rarely}."
-        )
+        text = f"{text} {which}, {self.limit.describe(need)}"
+        if self.second is not None:
+            return f"{text}; in {self.second.plans}, {self.second.describe('need most')}."
+        rarely = "; no link decides more of the time" if 2 * self.limit.plans < self.plans else ""
+        return f"{text}{rarely}."
 
 
-def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[frozenset[Directed]]:
+@dataclass(frozen=True, slots=True)
+class _Busiest:
+    """The links that need most time in a plan, or nearly so, and how long the first one does."""
+
+    links: frozenset[Directed]
+    seconds: float
+
+
+def _find_limits(
+    scenario: Scenario, tasks: Iterable[Task]
+) -> tuple[Limit, Limit | None] | tuple[None, None]:
+    """The link that decides most seconds of all plans, and the next one if it is in as many.
+
+    Links that are alike in a plan share its seconds. The next one is none of those that are alike.
+    """
+    limiting = [*_list_limiting(scenario, tasks)]
+    decided_s: defaultdict[Directed, float] = defaultdict(float)
+    for busiest in limiting:
+        for hop in busiest.links:
+            decided_s[hop] += busiest.seconds / len(busiest.links)
+    ranked = sorted(decided_s, key=lambda hop: (-round(decided_s[hop], ROUNDED), hop))
+    limits = (Limit.of(hop, limiting, scenario.topology.link(*hop).rate_mbps) for hop in ranked)
+    first = next(limits, None)
+    if first is None:
+        return None, None
+    second = next((each for each in limits if each.link not in first.alike), None)
+    return first, second if second and second.plans >= first.plans else None
+
+
+def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busiest]:
     """The links that need most time, or nearly so, in the plan of each task."""
     topology, flows = scenario.topology, list_flows(scenario.background)
     rates_mbps = topology.rates_mbps()
-    known: dict[Hashable, frozenset[Directed]] = {}
+    known: dict[Hashable, _Busiest] = {}
 
     @functools.cache
     def leave_mbps(active: tuple[Flow, ...]) -> dict[Directed, float]:
         return leave_rates(rates_mbps, topology, active)
 
-    def find(task: Task, active: tuple[Flow, ...]) -> frozenset[Directed]:
+    def find(task: Task, active: tuple[Flow, ...]) -> _Busiest:
         left_mbps = leave_mbps(active)
         planned = Counter[Directed]()
         for block in task.plan.blocks:
@@ -157,9 +210,10 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[frozen
             for edge in (*block.in_edges, *block.out_edges):
                 for ends in pairwise(edge):
                     planned.update(dict.fromkeys(pairwise(topology.path(*ends)), size))
-        times = {hop: size / max(left_mbps[hop], 1e-9) for hop, size in planned.items()}
+        times = {hop: 8e-6 * size / max(left_mbps[hop], 1e-9) for hop, size in planned.items()}
         most = max(times.values(), default=0.0)
-        return frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
+        links = frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
+        return _Busiest(links, most)
 
     for task in tasks:
         started = task.started

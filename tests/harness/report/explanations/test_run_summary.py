@@ -35,6 +35,8 @@ scheme: {policy: bsp, plan: ps}
 stop: {tasks: 3}
 """
 
+PS_BSP = "scheme={policy: ps, plan: ps, mode: bsp, servers: [hub]}"
+
 
 def run_by_model(*changes: str) -> RunData:
     """A run by the fluid model."""
@@ -54,20 +56,32 @@ def find_needs(*changes: str) -> Needs:
 def test_the_link_that_needs_most_time_of_most_plans_is_named_with_its_rate() -> None:
     """The server is hub: south gets 1 MB at 5 Mbit/s, which takes 1.6 s, and sends as much."""
     found = find_needs()
-    assert found.link is not None
-    assert (set(found.link), found.rate_mbps) == ({"hub", "south"}, 5.0)
-    assert (found.limits, found.plans, found.alike) == (3, 3, 1)  # the way back is as slow
+    assert found.limit is not None
+    assert (set(found.limit.link), found.limit.rate_mbps) == ({"hub", "south"}, 5.0)
+    assert (found.limit.plans, found.plans, len(found.limit.alike)) == (3, 3, 1)
+    assert found.second is None  # the way back, which is as slow, is alike
     assert 1.6 < found.bytes_s < 3.4
     assert found.propagation_s >= 0.02
     assert found.describe().endswith(
-        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes."
+        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes, "
+        "1.600 s on average."
     )
 
 
 def test_background_traffic_leaves_a_link_less() -> None:
     found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
     assert found.describe().endswith(
-        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes."
+        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes, 4.000 s on average."
+    )
+
+
+def test_of_links_that_limit_as_many_plans_the_one_that_decides_more_seconds_is_first() -> None:
+    """Pulls need 0.4 s on any of two links, pushes 4 s on one."""
+    rates = "topology.overrides=[{link: south -> hub, rate: 2 Mbit/s}]"
+    found = find_needs(PS_BSP, rates, "stop={tasks: 4}")
+    assert found.describe().endswith(
+        "In 2 of 4 plans, south -> hub (2 Mbit/s) needs most time for its bytes, 4.000 s on "
+        "average; in 2, hub -> north (20 Mbit/s) and 1 other link need most, 0.400 s on average."
     )
 
 
@@ -80,7 +94,7 @@ def test_shares_of_time_say_whether_computing_took_more() -> None:
 
 
 def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
-    data = run_by_model("scheme={policy: ps, plan: ps, mode: bsp, servers: [hub]}")
+    data = run_by_model(PS_BSP)
     times = SiteTimes.of(data.tables["workers"])
     assert times is not None
     assert times.sites == 2
