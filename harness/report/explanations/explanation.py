@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pandas as pd
 
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskHalted,
-    TaskRearranged,
-)
+from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
-from trunkline.harness.checks.payload.byte_checks import count_planned
-from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
@@ -29,6 +23,10 @@ from trunkline.harness.report.explanations.abandonment import (
     list_failures,
     list_given_up,
     list_stays,
+)
+from trunkline.harness.report.explanations.costs.faster_bytes import (
+    describe_faster,
+    make_background_meter,
 )
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
@@ -55,9 +53,6 @@ LEAST_S = 0.001
 
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
-
-SPARED = 0.95
-"""A link carried less on the critical path than planned if it was less than this share."""
 
 MOST = 60
 """Of a run, so many tasks that lost most time are explained."""
@@ -232,9 +227,17 @@ class Explanation:
 
 
 def explain(
-    run: Run, task: Task, expected_s: float, wait: Wait | None, detour: Detour | None = None
+    run: Run,
+    task: Task,
+    expected_s: float,
+    wait: Wait | None,
+    detour: Detour | None = None,
+    background_s: float = 0.0,
 ) -> Explanation:
-    """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
+    """Explain one task, which must have ended; `expected_s` is what its plan was to take.
+
+    Of that, `background_s` is for background traffic.
+    """
     whole, task = task, task.until_end
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
@@ -265,29 +268,10 @@ def explain(
         tuple(list_stays(run, task)) if is_abandoned else (),
         None if is_abandoned else detour,
         planned_s,
-        _describe_spared(run, task, parts),
     )
+    faster = describe_faster(run, task, parts, -made.own_s, background_s)
+    made = replace(made, spared=faster)
     return made if is_abandoned else replace(made, main=_choose_main(made))
-
-
-def _describe_spared(run: Run, task: Task, parts: Iterable[Part]) -> str:
-    """Why a task's own bytes took less than in the estimate; empty if the log does not tell."""
-    if run.flows:
-        return "the expected time has background traffic in it"  # which is a cause of its own
-    planned = Counter[Directed]()
-    for ends, size in count_planned(task).items():
-        planned.update(dict.fromkeys(pairwise(run.topology.path(*ends)), size))
-    if not planned or task.all(TaskHalted, TaskRearranged):
-        return ""
-    hop = max(planned, key=lambda hop: planned[hop] / run.topology.link(*hop).rate_mbps)
-    where = " -> ".join(hop)
-    own = (part for part in parts if part.cause in ("rate", "longer plan"))
-    carried = sum(part.bytes for part in own if part.where == where)
-    if not carried:
-        return f"{where}, the busiest link of the plan, is not on the critical path"
-    sizes = f"{short_size(carried)} of {short_size(planned[hop])}"
-    text = f"only {sizes} on {where}, the busiest link of the plan, are on the critical path"
-    return text if carried < SPARED * planned[hop] else ""
 
 
 def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, Interval]]:
@@ -420,8 +404,16 @@ def _explain(
         round(make_failover(scenario).timeout_s * 1e9),
         scenario.failover.backup or "",
     )
+    measure_background_s = make_background_meter(scenario)
     return [
-        explain(run, task, planned_s, waits.get(task.number), detours.get(task.number))
+        explain(
+            run,
+            task,
+            planned_s,
+            waits.get(task.number),
+            detours.get(task.number),
+            measure_background_s(task),
+        )
         for task, planned_s in zip(history.tasks, expected_s, strict=True)
         if task.number in numbers and task.duration_s is not None
     ]
