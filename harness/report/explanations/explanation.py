@@ -83,6 +83,10 @@ class Cost:
         """A share of it."""
         return Cost(self.later_s * share, self.longer_s * share, self.given_up_s * share)
 
+    def scale_longer(self, share: float) -> Cost:
+        """It with a share of what the task took longer."""
+        return replace(self, longer_s=self.longer_s * share)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
@@ -134,12 +138,15 @@ class Explanation:
         """What each fault cost the task, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
-        other faults. One that members gave up after its end lost the time until they did. All
-        faults together cost a task no more than it lost: it may make up for some of their time.
+        other faults. One that members gave up after its end lost the time until they did. Of what
+        a completed task took, all faults together cost it no more than it took longer than
+        expected, and with the wait before it no more than it lost: it may make up for some of it.
         """
         found = self._took
-        sum_s = sum(each.seconds for each in found.values())
-        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
+        late_s = self.late_s if self._has_expected else self.duration_s
+        share = _limit(late_s, (each.longer_s for each in found.values()))
+        found = {fault: each.scale_longer(share) for fault, each in found.items()}
+        share = _limit(self.lost_s, (each.seconds for each in found.values()))
         return {fault: each.scale(share) for fault, each in found.items()}
 
     @property
@@ -151,6 +158,11 @@ class Explanation:
     def made_up_s(self) -> float:
         """How much of what faults took the task made up for, in seconds."""
         return sum(each.seconds for each in self._took.values()) - sum(self.costs_s.values())
+
+    @property
+    def _has_expected(self) -> bool:
+        """Whether some of its time was expected."""
+        return not (self.is_abandoned or math.isnan(self.expected_s))
 
     @property
     def _took(self) -> dict[int, Cost]:
@@ -337,6 +349,12 @@ def _choose_main(found: Explanation) -> Part | None:
         cause = max(by_cause, key=lambda each: by_cause[each])
         return next(part for part in found.parts if _name_cause(part) == cause)
     return next(iter(found.parts), None)
+
+
+def _limit(most_s: float, parts_s: Iterable[float]) -> float:
+    """The share of these times that is left if all of them take no more than that."""
+    sum_s = sum(parts_s)
+    return min(1.0, max(0.0, most_s) / sum_s) if sum_s else 1.0
 
 
 def _name_cause(part: Part) -> str | int:

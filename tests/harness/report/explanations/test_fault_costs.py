@@ -78,6 +78,22 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
     )
 
 
+def test_a_task_of_the_usual_duration_was_not_made_longer_by_a_fault(tmp_path) -> None:
+    """It made up for what the fault took, and began late for another reason."""
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    part = Part("stop", 0.042, "a -> b", fault=0)
+    wait = Wait("rome", 0.0, 0.1, 0.974, "", (), (0, 0), ("rome", 0))
+    found = Explanation(history.completed[0], 1.0, 1.0, (), (part,), None, wait, lost_s=0.974)
+    assert found.costs_s == {0: 0.0}
+    assert found.made_up_s == pytest.approx(0.042)
+    (said,) = describe_fault_costs([found], history)
+    assert said.endswith(" cost no task any time that the log shows.")
+    late = replace(found, wait=replace(wait, fault=0))
+    assert late.costs_s == {0: pytest.approx(0.974)}
+    fast = replace(late, duration_s=0.9, lost_s=0.874)
+    assert fast.costs_s == {0: pytest.approx(0.874)}
+
+
 def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None:
     history = outputs.read(make_agents_run(tmp_path / "run")).history
     task = history.completed[0]

@@ -154,7 +154,7 @@ def test_what_a_task_made_up_for_is_told_so_that_the_numbers_on_a_fault_agree() 
         " In all, faults took 0.800 s of the task. It made up for 0.400 s of that, so faults cost "
         "it 0.400 s."
     )
-    assert "made up" not in summarize(replace(found, lost_s=0.6), history())
+    assert "made up" not in summarize(replace(found, duration_s=1.6, lost_s=0.6), history())
 
 
 def test_contributions_and_results_on_a_link_and_transfers_in_turn_explain_own_bytes() -> None:
