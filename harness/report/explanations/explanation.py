@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -423,18 +424,23 @@ def _explain(
         scenario.failover.backup or "",
     )
     measure_background_s = make_background_meter(scenario)
-    return [
-        explain(
-            run,
-            task,
-            planned_s,
-            waits.get(task.number),
-            detours.get(task.number),
-            measure_background_s(task),
-        )
-        for task, planned_s in zip(history.tasks, expected_s, strict=True)
-        if task.number in numbers and task.duration_s is not None
-    ]
+    planned_s = dict(zip((task.number for task in history.tasks), expected_s, strict=True))
+    ended = {task.number: task for task in history.tasks if task.duration_s is not None}
+
+    @functools.cache
+    def explain_one(number: int) -> Explanation:
+        task, wait, detour = ended[number], waits.get(number), detours.get(number)
+        return explain(run, task, planned_s[number], wait, detour, measure_background_s(task))
+
+    def add_earlier(found: Explanation) -> Explanation:
+        """The explanation with the fault behind the task that its last member had been in."""
+        wait = found.wait
+        if wait is None or not wait.was_for_task or wait.after not in ended:
+            return found
+        return replace(found, wait=wait.add_earlier(explain_one(wait.after).costs_s))
+
+    found = [explain_one(number) for number in ended if number in numbers]
+    return [add_earlier(each) for each in found] if history.faults else found
 
 
 def _list_expected(tasks: pd.DataFrame) -> list[float]:
