@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
@@ -74,6 +74,7 @@ class Wait:
         after: the task that the last member was in before it computed, if that task ended for it
             when the first member waited already; else None.
         after_s: how long the first member had waited then.
+        waited_s: how long each member that was ready had waited for the last one.
         behind: the fault that cost the task `after` much of this time, and how much; None without.
         held: the stop that made the last member late; None without one.
     """
@@ -89,6 +90,7 @@ class Wait:
     fault: int | None = None
     after: int | None = None
     after_s: float = 0.0
+    waited_s: Mapping[str, float] = field(default_factory=dict)
     behind: tuple[int, float] | None = None
     held: Held | None = None
     cause: Cause | None = None
@@ -198,6 +200,7 @@ def _make_wait(
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
+        waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
         after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
     )

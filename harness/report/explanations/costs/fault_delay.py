@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
+from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
 from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
 from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
@@ -44,8 +45,9 @@ class Delay:
         at_work = {*list_at_work(data.tables["workers"])}
         sites = max(len(at_work), 1)
         lost_s = sum(
-            sum(each.costs_s.values()) * len(at_work.intersection(each.task.started.group))
+            cost_member_s(each, site)
             for each in found
+            for site in at_work.intersection(each.task.started.group)
         )
         if lost_s / sites < TOLD_S:
             return cls(0.0, sites)
@@ -73,10 +75,10 @@ class Delay:
         if not self.site_s:
             return
         yield (
-            f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average: a "
-            "member of a task loses what faults cost the task, and this is the mean of "
-            f"{count_of(self.sites, 'site')}. It leaves out waits for members of delayed tasks, "
-            "and rounds that a lost site did not do."
+            f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average of "
+            f"{count_of(self.sites, 'site')}: a member of a task loses what faults cost the task "
+            "while it was in it or waited for it. This leaves out waits for members of delayed "
+            "tasks, and rounds that a lost site did not do."
         )
         if self.is_open and self.shorter is None:
             yield (
