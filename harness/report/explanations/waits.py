@@ -116,7 +116,7 @@ class Wait:
         That must be a good part of the wait, and others must have waited for a good part of it.
         """
         number = max(costs_s, key=lambda number: costs_s[number], default=None)
-        if number is None or not self.was_for_task:
+        if number is None or not self.was_for_task or self.held is not None:
             return self
         is_much = LATE * self.wait_s <= costs_s[number] <= self.after_s / WAITED
         return replace(self, behind=(number, costs_s[number])) if is_much else self

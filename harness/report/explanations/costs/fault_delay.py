@@ -76,9 +76,9 @@ class Delay:
             return
         yield (
             f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average of "
-            f"{count_of(self.sites, 'site')}: a member of a task loses what faults cost the task "
-            "while it was in it or waited for it. This leaves out waits for members of delayed "
-            "tasks, and rounds that a lost site did not do."
+            f"{count_of(self.sites, 'site')}: what they took of its tasks until it left them, and "
+            "what it waited for members that they had delayed. This leaves out rounds that a lost "
+            "site did not do."
         )
         if self.is_open and self.shorter is None:
             yield (

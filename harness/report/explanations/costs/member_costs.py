@@ -19,6 +19,7 @@ def cost_member_s(found: Explanation, site: str) -> float:
         max(0.0, longer_s - _measure_rest_s(found, site))
         + later_s * _share_wait(found, site)
         + given_up_s * _share_given_up(found, site)
+        + _measure_earlier_s(found, site)
     )
 
 
@@ -49,6 +50,14 @@ def _share_wait(found: Explanation, site: str) -> float:
     if held is not None and (site != wait.last or not held.computing):
         held_s = min(held_s, own_s)
     return (decide_s + held_s) / took_s
+
+
+def _measure_earlier_s(found: Explanation, site: str) -> float:
+    """How long the member waited for the last one because a fault had delayed the task before."""
+    wait = found.wait
+    if wait is None or wait.behind is None:
+        return 0.0
+    return min(wait.behind[1], wait.after_s, wait.waited_s.get(site, 0.0))
 
 
 def _share_given_up(found: Explanation, site: str) -> float:

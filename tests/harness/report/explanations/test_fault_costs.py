@@ -186,6 +186,11 @@ def test_one_time_of_a_member_counts_once() -> None:
         costs_s = {site: cost_member_s(later, site) for site in (*waited_s, "server")}
         assert costs_s == pytest.approx({"oslo": 1.0, "rome": 0.6, "kyiv": own_s, "server": 0.0})
 
+    earlier = replace(wait, after=6, after_s=0.9, behind=(0, 0.7), fault=None)
+    delayed = replace(found, parts=(), wait=earlier, lost_s=0.2)
+    costs_s = {site: cost_member_s(delayed, site) for site in (*waited_s, "server")}
+    assert costs_s == pytest.approx({"oslo": 0.7, "rome": 0.4, "kyiv": 0.0, "server": 0.0})
+
     late = [
         Failure((site,), "", 0, late=Late(s, ((0, s),))) for site, s in (("oslo", 1), ("rome", 2))
     ]
