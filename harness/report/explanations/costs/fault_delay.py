@@ -75,10 +75,10 @@ class Delay:
         if not self.site_s:
             return
         yield (
-            f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average of "
-            f"{count_of(self.sites, 'site')}: what they took of its tasks until it left them, and "
-            "what it waited for members that they had delayed. This leaves out rounds that a lost "
-            "site did not do."
+            f"Faults cost a site {self.site_s:.3f} s on average of "
+            f"{count_of(self.sites, 'site')}: in its tasks until it left them, and in waits for "
+            "members that faults had stopped or delayed. This leaves out rounds that a lost site "
+            "did not do."
         )
         if self.is_open and self.shorter is None:
             yield (

@@ -14,12 +14,16 @@ import pandas as pd
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.config.units import count_of
-from trunkline.harness.record.history import Task
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
 
 NEARLY = 0.95
 """A link limits a plan, too, if it needs this share of the time of the busiest one."""
+
+MOSTLY = 0.5
+"""A site is named if others waited for it for this share of their waits, or longer."""
 
 ROUNDED = 6
 """Sums of times that are equal to so many digits after the point are equal."""
@@ -56,8 +60,11 @@ class SiteTimes:
         parts_s = {"computing": self.compute_s, "waiting": self.wait_s, "in_tasks": self.sync_s}
         return {what: seconds / whole_s for what, seconds in parts_s.items()}
 
-    def describe(self) -> str:
-        """A sentence that says whether the network or computing took more time."""
+    def describe(self, straggler: Straggler | None = None) -> str:
+        """A sentence that says whether the network or computing took more time.
+
+        It names the site for which others waited.
+        """
         share = {what: f"{100 * each:.0f} %" for what, each in self.shares.items()}
         first, second = "The network", "computing"
         if self.sync_s < self.compute_s:
@@ -67,8 +74,45 @@ class SiteTimes:
             f"{first} took more time than {second}: on average, {who} was in tasks for "
             f"{self.sync_s:.3f} s ({share['in_tasks']}), computed for {self.compute_s:.3f} s "
             f"({share['computing']}), and waited for a group for {self.wait_s:.3f} s "
-            f"({share['waiting']})."
+            f"({share['waiting']}{'' if straggler is None else straggler.describe()})."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The site for which the others waited most of their time.
+
+    Attributes:
+        tasks: the tasks of which two members or more were ready before, and `last` in how many of
+            them it was the last.
+        often, often_last: the site that was the last most often, and in how many of these tasks.
+    """
+
+    site: str
+    last: int
+    tasks: int
+    often: str
+    often_last: int
+
+    @classmethod
+    def of(cls, history: History) -> Straggler | None:
+        """The straggler of a run; None if they waited for no one for half of the time."""
+        waits = [wait for wait in find_waits(history).values() if len(wait.waited_s) > 1]
+        by_site_s: defaultdict[str, float] = defaultdict(float)
+        for wait in waits:
+            by_site_s[wait.last] += sum(wait.waited_s.values())
+        site = max(sorted(by_site_s), key=lambda site: by_site_s[site], default=None)
+        if site is None or not 0 < sum(by_site_s.values()) <= by_site_s[site] / MOSTLY:
+            return None
+        last = Counter(wait.last for wait in waits)
+        often = min(last, key=lambda each: (-last[each], each != site, each))
+        return cls(site, last[site], len(waits), often, last[often])
+
+    def describe(self) -> str:
+        """The site, as the end of what is said on waits."""
+        last = f"the last to be ready in {self.last} of {count_of(self.tasks, 'task')}"
+        often = f"; {self.often} was the last in {self.often_last}" * (self.often != self.site)
+        return f", mostly for {self.site}, {last}{often}"
 
 
 def list_at_work(workers: pd.DataFrame) -> list[str]:

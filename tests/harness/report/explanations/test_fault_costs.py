@@ -162,7 +162,7 @@ def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
     left_s = [(task.end_ns - event.t_ns) / 1e9 for event in task.all(TaskFinished)]
     each_s = (2.0 * len(task.started.group) - sum(left_s)) / data.scenario.parties
     assert 0 < sum(left_s) < 1
-    assert cost.startswith(f"In tasks and before them, faults cost a site {each_s:.3f} s on ")
+    assert cost.startswith(f"Faults cost a site {each_s:.3f} s on ")
     assert list(describe_delay([], data)) == []
 
 

@@ -13,7 +13,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.run_summary import summarize_run, to_json
-from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
+from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
 from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.pages.run_page import write_page
@@ -108,6 +108,23 @@ def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
     part = Part("outage", 2.0, "hub -> south", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
     assert Delay.of(found, data).site_s == pytest.approx(2.0)
+
+
+def test_the_site_for_which_others_waited_is_named() -> None:
+    """One site computes for three times as long as the others."""
+    slow = "workload={kind: synthetic, model: 1 MB, compute: 0.5 s, slowdown: {south: 3}}"
+    data = run_by_model(slow)
+    straggler = Straggler.of(data.history)
+    assert straggler == Straggler("south", 3, 3, "south", 3)
+    times = SiteTimes.of(data.tables["workers"])
+    assert times is not None
+    assert times.describe(straggler).endswith(
+        " %, mostly for south, the last to be ready in 3 of 3 tasks)."
+    )
+    assert replace(straggler, last=1, often="hub", often_last=2).describe() == (
+        ", mostly for south, the last to be ready in 1 of 3 tasks; hub was the last in 2"
+    )
+    assert Straggler.of(History.of([])) is None
 
 
 def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:
