@@ -27,6 +27,9 @@ def list_broken(found: Explanation) -> Iterator[str]:
     costs_s = found.costs_s.values()
     if min(costs_s, default=0.0) < 0 or sum(costs_s) > max(0.0, found.lost_s) + LEAST_S:
         yield f"faults cost {found.costs_s} of {found.lost_s:.3f} s"
+    longer_s = sum(each.longer_s for each in found.costs.values())
+    if not found.is_abandoned and longer_s > max(0.0, found.late_s) + LEAST_S:
+        yield f"faults made it {longer_s:.3f} s longer, of {found.late_s:.3f} s"
     for late in (each.late for each in found.failures):
         if not 0 <= late.faults_s <= late.seconds + LEAST_S:
             yield f"{late} has more than its time"

@@ -304,8 +304,10 @@ def _describe_steps(rows: Sequence[Mapping[str, str]], is_unknown: bool) -> str:
 
 
 def _describe_workers(rows: Sequence[Mapping[str, str]]) -> str:
-    """What a worker did on average."""
+    """What a worker did on average; a server does none of this."""
     names = {"compute_s": "computing", "wait_s": "waiting for a group", "sync_s": "in tasks"}
+    at_work = [row for row in rows if any(float(row[column] or 0) for column in names)]
+    rows = at_work or rows
     parts = (
         f"{short(fmean(_numbers(rows, column)), TIME_S)} {name}" for column, name in names.items()
     )

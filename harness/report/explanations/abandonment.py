@@ -29,7 +29,7 @@ from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A member was in an abandoned task for `seconds`, because of a fault.
+    """A member was in an abandoned task for `seconds` from when a fault began, because of it.
 
     It left the task `beyond_s` after the controller had given it up.
     """
@@ -212,7 +212,8 @@ def list_stays(run: Run, task: Task) -> Iterator[Stay]:
         if (beyond_s := (event.t_ns - abandoned.t_ns) / 1e9) > SHORTEST_TIMER_S:
             fault = run.faults.find_behind(SiteLost(event.site), (), (started_ns, event.t_ns))
             if fault is not None:
-                yield Stay(event.site, (event.t_ns - started_ns) / 1e9, beyond_s, fault)
+                begun_ns = run.faults.find_begin_ns(fault, (started_ns, event.t_ns))
+                yield Stay(event.site, (event.t_ns - begun_ns) / 1e9, beyond_s, fault)
 
 
 def find_missing(run: Run, task: Task) -> Missing | None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pandas as pd
 
-from trunkline.agents.events.task_events import (
-    TaskAbandoned,
-    TaskHalted,
-    TaskRearranged,
-)
+from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
-from trunkline.harness.checks.payload.byte_checks import count_planned
-from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
@@ -29,6 +24,10 @@ from trunkline.harness.report.explanations.abandonment import (
     list_failures,
     list_given_up,
     list_stays,
+)
+from trunkline.harness.report.explanations.costs.faster_bytes import (
+    describe_faster,
+    make_background_meter,
 )
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
@@ -55,9 +54,6 @@ LEAST_S = 0.001
 
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
-
-SPARED = 0.95
-"""A link carried less on the critical path than planned if it was less than this share."""
 
 MOST = 60
 """Of a run, so many tasks that lost most time are explained."""
@@ -87,6 +83,10 @@ class Cost:
     def scale(self, share: float) -> Cost:
         """A share of it."""
         return Cost(self.later_s * share, self.longer_s * share, self.given_up_s * share)
+
+    def scale_longer(self, share: float) -> Cost:
+        """It with a share of what the task took longer."""
+        return replace(self, longer_s=self.longer_s * share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,12 +139,15 @@ class Explanation:
         """What each fault cost the task, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
-        other faults. One that members gave up after its end lost the time until they did. All
-        faults together cost a task no more than it lost: it may make up for some of their time.
+        other faults. One that members gave up after its end lost the time until they did. Of what
+        a completed task took, all faults together cost it no more than it took longer than
+        expected, and with the wait before it no more than it lost: it may make up for some of it.
         """
         found = self._took
-        sum_s = sum(each.seconds for each in found.values())
-        share = min(1.0, max(0.0, self.lost_s) / sum_s) if sum_s else 1.0
+        late_s = self.late_s if self._has_expected else self.duration_s
+        share = _limit(late_s, (each.longer_s for each in found.values()))
+        found = {fault: each.scale_longer(share) for fault, each in found.items()}
+        share = _limit(self.lost_s, (each.seconds for each in found.values()))
         return {fault: each.scale(share) for fault, each in found.items()}
 
     @property
@@ -156,6 +159,11 @@ class Explanation:
     def made_up_s(self) -> float:
         """How much of what faults took the task made up for, in seconds."""
         return sum(each.seconds for each in self._took.values()) - sum(self.costs_s.values())
+
+    @property
+    def _has_expected(self) -> bool:
+        """Whether some of its time was expected."""
+        return not (self.is_abandoned or math.isnan(self.expected_s))
 
     @property
     def _took(self) -> dict[int, Cost]:
@@ -232,9 +240,17 @@ class Explanation:
 
 
 def explain(
-    run: Run, task: Task, expected_s: float, wait: Wait | None, detour: Detour | None = None
+    run: Run,
+    task: Task,
+    expected_s: float,
+    wait: Wait | None,
+    detour: Detour | None = None,
+    background_s: float = 0.0,
 ) -> Explanation:
-    """Explain one task, which must have ended; `expected_s` is what its plan was to take."""
+    """Explain one task, which must have ended; `expected_s` is what its plan was to take.
+
+    Of that, `background_s` is for background traffic.
+    """
     whole, task = task, task.until_end
     assert task.duration_s is not None
     steps = find_critical_path(task, run.delays_ms, run.was_busy)
@@ -265,29 +281,10 @@ def explain(
         tuple(list_stays(run, task)) if is_abandoned else (),
         None if is_abandoned else detour,
         planned_s,
-        _describe_spared(run, task, parts),
     )
+    faster = describe_faster(run, task, parts, -made.own_s, background_s)
+    made = replace(made, spared=faster)
     return made if is_abandoned else replace(made, main=_choose_main(made))
-
-
-def _describe_spared(run: Run, task: Task, parts: Iterable[Part]) -> str:
-    """Why a task's own bytes took less than in the estimate; empty if the log does not tell."""
-    if run.flows:
-        return "the expected time has background traffic in it"  # which is a cause of its own
-    planned = Counter[Directed]()
-    for ends, size in count_planned(task).items():
-        planned.update(dict.fromkeys(pairwise(run.topology.path(*ends)), size))
-    if not planned or task.all(TaskHalted, TaskRearranged):
-        return ""
-    hop = max(planned, key=lambda hop: planned[hop] / run.topology.link(*hop).rate_mbps)
-    where = " -> ".join(hop)
-    own = (part for part in parts if part.cause in ("rate", "longer plan"))
-    carried = sum(part.bytes for part in own if part.where == where)
-    if not carried:
-        return f"{where}, the busiest link of the plan, is not on the critical path"
-    sizes = f"{short_size(carried)} of {short_size(planned[hop])}"
-    text = f"only {sizes} on {where}, the busiest link of the plan, are on the critical path"
-    return text if carried < SPARED * planned[hop] else ""
 
 
 def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, Interval]]:
@@ -355,6 +352,12 @@ def _choose_main(found: Explanation) -> Part | None:
     return next(iter(found.parts), None)
 
 
+def _limit(most_s: float, parts_s: Iterable[float]) -> float:
+    """The share of these times that is left if all of them take no more than that."""
+    sum_s = sum(parts_s)
+    return min(1.0, max(0.0, most_s) / sum_s) if sum_s else 1.0
+
+
 def _name_cause(part: Part) -> str | int:
     return part.cause if part.fault is None else part.fault
 
@@ -420,11 +423,24 @@ def _explain(
         round(make_failover(scenario).timeout_s * 1e9),
         scenario.failover.backup or "",
     )
-    return [
-        explain(run, task, planned_s, waits.get(task.number), detours.get(task.number))
-        for task, planned_s in zip(history.tasks, expected_s, strict=True)
-        if task.number in numbers and task.duration_s is not None
-    ]
+    measure_background_s = make_background_meter(scenario)
+    planned_s = dict(zip((task.number for task in history.tasks), expected_s, strict=True))
+    ended = {task.number: task for task in history.tasks if task.duration_s is not None}
+
+    @functools.cache
+    def explain_one(number: int) -> Explanation:
+        task, wait, detour = ended[number], waits.get(number), detours.get(number)
+        return explain(run, task, planned_s[number], wait, detour, measure_background_s(task))
+
+    def add_earlier(found: Explanation) -> Explanation:
+        """The explanation with the fault behind the task that its last member had been in."""
+        wait = found.wait
+        if wait is None or not wait.was_for_task or wait.after not in ended:
+            return found
+        return replace(found, wait=wait.add_earlier(explain_one(wait.after).costs_s))
+
+    found = [explain_one(number) for number in ended if number in numbers]
+    return [add_earlier(each) for each in found] if history.faults else found
 
 
 def _list_expected(tasks: pd.DataFrame) -> list[float]:

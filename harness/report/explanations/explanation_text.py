@@ -316,6 +316,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         first = f"no member waited for {last}, the last"
     yield f"Before task {number}, {first}."
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
+    if wait.behind is not None:
+        number, seconds = wait.behind
+        fault = _name_subject(number, history).replace("Fault", "fault")
+        earlier[0] += f", which lost {seconds:.3f} s to {fault}"
     if wait.compute_s is not None:
         earlier.append(f"{'then ' if earlier else ''}computed for {wait.compute_s:.3f} s")
     if earlier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
@@ -45,7 +45,8 @@ class Held:
     Attributes:
         stop: the fault's effect.
         seconds: how long it lasted before the member was ready, while that computed or was awaited.
-        lost_s: by how much it delayed the task at most: no longer than others waited.
+        lost_s: by how much it delayed the task at most: no longer than others waited. In a group of
+            one, nobody did.
         computing: whether the member had begun to compute its contribution.
     """
 
@@ -72,6 +73,9 @@ class Wait:
         heard: the member of which the controller heard last, and when that one was ready, in ns.
         after: the task that the last member was in before it computed, if that task ended for it
             when the first member waited already; else None.
+        after_s: how long the first member had waited then.
+        waited_s: how long each member that was ready had waited for the last one.
+        behind: the fault that cost the task `after` much of this time, and how much; None without.
         held: the stop that made the last member late; None without one.
     """
 
@@ -85,6 +89,9 @@ class Wait:
     heard: tuple[str, int]
     fault: int | None = None
     after: int | None = None
+    after_s: float = 0.0
+    waited_s: Mapping[str, float] = field(default_factory=dict)
+    behind: tuple[int, float] | None = None
     held: Held | None = None
     cause: Cause | None = None
 
@@ -96,7 +103,23 @@ class Wait:
     @property
     def is_late(self) -> bool:
         """Whether the task began late because of a fault."""
-        return self.fault is not None or self.held is not None
+        return self.fault is not None or (self.held is not None and self.held.lost_s > 0)
+
+    @property
+    def was_for_task(self) -> bool:
+        """Whether the others waited much of the time because the last member was in a task."""
+        return self.after is not None and self.after_s >= LATE * self.wait_s
+
+    def add_earlier(self, costs_s: Mapping[int, float]) -> Wait:
+        """The wait with the fault behind the task `after`, by what faults cost that task.
+
+        That must be a good part of the wait, and others must have waited for a good part of it.
+        """
+        number = max(costs_s, key=lambda number: costs_s[number], default=None)
+        if number is None or not self.was_for_task or self.held is not None:
+            return self
+        is_much = LATE * self.wait_s <= costs_s[number] <= self.after_s / WAITED
+        return replace(self, behind=(number, costs_s[number])) if is_much else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +200,8 @@ def _make_wait(
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
+        waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
+        after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
     )
 
@@ -190,8 +215,9 @@ def _add_stop(
     """The wait with the longest stop of its last member, if the stop made the member late.
 
     It did if it took much of the time in which the member computed or the others waited for it, and
-    if the others waited for a good part of it. Otherwise the member was ready at its usual time: a
-    simulated computation ends at a fixed time, and a stop that is over by then changes nothing.
+    if the others waited for a good part of it; in a group of one it costs nothing. Otherwise the
+    member was ready at its usual time: a simulated computation ends at a fixed time, and a stop
+    that is over by then changes nothing.
     """
     begin_ns = first_ns = min(event.t_ns for event in ready.values())
     if (own := computed.get(wait.last)) is not None:
@@ -201,8 +227,9 @@ def _add_stop(
     longest = max(own_stops, key=lambda stop: stop.overlap_s(span), default=None)
     if longest is None or not (seconds := longest.overlap_s(span)):
         return wait
-    lost_s = seconds if len(ready) == 1 else min(seconds, wait.wait_s)
-    if seconds < LATE * (span[1] - span[0]) / 1e9 or lost_s < WAITED * seconds:
+    lost_s = min(seconds, wait.wait_s)
+    is_noticed = len(ready) == 1 or lost_s >= WAITED * seconds
+    if seconds < LATE * (span[1] - span[0]) / 1e9 or not is_noticed:
         return wait
     computing = own is not None and longest.start_ns >= begin_ns
     return replace(wait, held=Held(longest, seconds, lost_s, computing))

@@ -1,1 +1,1 @@
-"""What faults cost a whole run."""
+"""What faults cost a whole run, and why bytes took less than expected."""

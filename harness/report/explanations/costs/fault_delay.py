@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
+from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
 from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
+from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.run_data import RunData
@@ -38,10 +40,15 @@ class Delay:
     def of(cls, found: Sequence[Explanation], data: RunData) -> Delay:
         """What faults cost a run, of which these tasks lost most time.
 
-        A task takes the time of its members alone.
+        A task takes the time of its members alone, and none of a server, which does no rounds.
         """
-        sites = max(data.scenario.parties, 1)
-        lost_s = sum(sum(each.costs_s.values()) * len(each.task.started.group) for each in found)
+        at_work = {*list_at_work(data.tables["workers"])}
+        sites = max(len(at_work), 1)
+        lost_s = sum(
+            cost_member_s(each, site)
+            for each in found
+            for site in at_work.intersection(each.task.started.group)
+        )
         if lost_s / sites < TOLD_S:
             return cls(0.0, sites)
         ends = data.history.all(Stopping)
@@ -68,10 +75,10 @@ class Delay:
         if not self.site_s:
             return
         yield (
-            f"In tasks and before them, faults cost a site {self.site_s:.3f} s on average: a "
-            "member of a task loses what faults cost the task, and this is the mean of "
-            f"{count_of(self.sites, 'site')}. It leaves out waits for members of delayed tasks, "
-            "and rounds that a lost site did not do."
+            f"Faults cost a site {self.site_s:.3f} s on average of "
+            f"{count_of(self.sites, 'site')}: in its tasks until it left them, and in waits for "
+            "members that faults had stopped or delayed. This leaves out rounds that a lost site "
+            "did not do."
         )
         if self.is_open and self.shorter is None:
             yield (

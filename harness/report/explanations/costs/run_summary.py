@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
-from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
+from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_costs import list_faults, name_worst, sum_costs
@@ -43,7 +44,8 @@ def summarize_run(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
 def _describe_times(data: RunData) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    told = [each.describe() for each in (times, needs) if each is not None]
+    told = [] if times is None else [times.describe(Straggler.of(data.history))]
+    told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
 
@@ -61,16 +63,17 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     """
     losses, delay = Losses.of(found), Delay.of(found, data)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    costs_s = sum_costs(found)
+    costs_s, straggler = sum_costs(found), Straggler.of(data.history)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
-    if needs is not None and needs.link is not None:
+    if needs is not None and (limit := needs.limit) is not None:
         limiting = {
-            "link": " -> ".join(needs.link),
-            "rate_mbps": needs.rate_mbps,
-            "limits": needs.limits,
+            "link": " -> ".join(limit.link),
+            "rate_mbps": limit.rate_mbps,
+            "limits": limit.plans,
             "plans": needs.plans,
-            "alike": needs.alike,
+            "mean_s": limit.mean_s,
+            "alike": len(limit.alike),
         }
     return {
         "lost_s": losses.lost_s,
@@ -80,4 +83,5 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
         "shares": None if times is None else times.shares,
         "limiting": limiting,
+        "straggler": None if straggler is None else asdict(straggler),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,28 +14,44 @@ import pandas as pd
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.config.units import count_of
-from trunkline.harness.record.history import Task
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
 
 NEARLY = 0.95
 """A link limits a plan, too, if it needs this share of the time of the busiest one."""
 
+MOSTLY = 0.5
+"""A site is named if others waited for it for this share of their waits, or longer."""
+
+ROUNDED = 6
+"""Sums of times that are equal to so many digits after the point are equal."""
+
+TIMES = ("compute_s", "wait_s", "sync_s")
+"""The columns of the table of workers that have the time of a site."""
+
 
 @dataclass(frozen=True, slots=True)
 class SiteTimes:
-    """The mean time of sites, in seconds: in tasks, computing, and waiting for a group."""
+    """The mean time of so many `sites`, in seconds: in tasks, computing, and waiting for a group.
+
+    They are the sites that did rounds: a server does none of this.
+    """
 
     compute_s: float
     wait_s: float
     sync_s: float
+    sites: int
 
     @classmethod
     def of(cls, workers: pd.DataFrame) -> SiteTimes | None:
         """The means of a table of workers; None if sites did nothing."""
-        means = [float(workers[name].mean()) for name in ("compute_s", "wait_s", "sync_s")]
-        compute_s, wait_s, sync_s = (mean if mean > 0 else 0.0 for mean in means)  # not NaN
-        return cls(compute_s, wait_s, sync_s) if compute_s + wait_s + sync_s else None
+        at_work = workers[workers["site"].isin(list_at_work(workers))]
+        if at_work.empty:
+            return None
+        compute_s, wait_s, sync_s = (float(at_work[name].mean()) for name in TIMES)
+        return cls(compute_s, wait_s, sync_s, len(at_work))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -44,18 +60,97 @@ class SiteTimes:
         parts_s = {"computing": self.compute_s, "waiting": self.wait_s, "in_tasks": self.sync_s}
         return {what: seconds / whole_s for what, seconds in parts_s.items()}
 
-    def describe(self) -> str:
-        """A sentence that says whether the network or computing took more time."""
+    def describe(self, straggler: Straggler | None = None) -> str:
+        """A sentence that says whether the network or computing took more time.
+
+        It names the site for which others waited.
+        """
         share = {what: f"{100 * each:.0f} %" for what, each in self.shares.items()}
         first, second = "The network", "computing"
         if self.sync_s < self.compute_s:
             first, second = "Computing", "the network"
+        who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         return (
-            f"{first} took more time than {second}: on average, a site was in tasks for "
+            f"{first} took more time than {second}: on average, {who} was in tasks for "
             f"{self.sync_s:.3f} s ({share['in_tasks']}), computed for {self.compute_s:.3f} s "
             f"({share['computing']}), and waited for a group for {self.wait_s:.3f} s "
-            f"({share['waiting']})."
+            f"({share['waiting']}{'' if straggler is None else straggler.describe()})."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The site for which the others waited most of their time.
+
+    Attributes:
+        tasks: the tasks of which two members or more were ready before, and `last` in how many of
+            them it was the last.
+        often, often_last: the site that was the last most often, and in how many of these tasks.
+    """
+
+    site: str
+    last: int
+    tasks: int
+    often: str
+    often_last: int
+
+    @classmethod
+    def of(cls, history: History) -> Straggler | None:
+        """The straggler of a run; None if they waited for no one for half of the time."""
+        waits = [wait for wait in find_waits(history).values() if len(wait.waited_s) > 1]
+        by_site_s: defaultdict[str, float] = defaultdict(float)
+        for wait in waits:
+            by_site_s[wait.last] += sum(wait.waited_s.values())
+        site = max(sorted(by_site_s), key=lambda site: by_site_s[site], default=None)
+        if site is None or not 0 < sum(by_site_s.values()) <= by_site_s[site] / MOSTLY:
+            return None
+        last = Counter(wait.last for wait in waits)
+        often = min(last, key=lambda each: (-last[each], each != site, each))
+        return cls(site, last[site], len(waits), often, last[often])
+
+    def describe(self) -> str:
+        """The site, as the end of what is said on waits."""
+        last = f"the last to be ready in {self.last} of {count_of(self.tasks, 'task')}"
+        often = f"; {self.often} was the last in {self.often_last}" * (self.often != self.site)
+        return f", mostly for {self.site}, {last}{often}"
+
+
+def list_at_work(workers: pd.DataFrame) -> list[str]:
+    """The sites that computed, waited for a group or were in tasks."""
+    return [*workers[workers[[*TIMES]].sum(axis="columns") > 0]["site"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A link that needs most time in plans.
+
+    Attributes:
+        rate_mbps: its rate in the scenario.
+        plans: in how many plans it needs most time, and `mean_s`: how long it needs in them.
+        alike: the other links that need about as much time in most of these plans.
+    """
+
+    link: Directed
+    rate_mbps: float
+    plans: int
+    mean_s: float
+    alike: frozenset[Directed]
+
+    @classmethod
+    def of(cls, link: Directed, limiting: Iterable[_Busiest], rate_mbps: float) -> Limit:
+        """What is to be said of a link, by the busiest links of all plans."""
+        own = [busiest for busiest in limiting if link in busiest.links]
+        others = Counter(hop for busiest in own for hop in busiest.links if hop != link)
+        alike = frozenset(hop for hop, count in others.items() if 2 * count > len(own))
+        mean_s = sum(busiest.seconds for busiest in own) / len(own)
+        return cls(link, rate_mbps, len(own), mean_s, alike)
+
+    def describe(self, needs: str) -> str:
+        """The link needs so much time for its bytes; `needs` says it of one or of many."""
+        others = f" and {count_of(len(self.alike), 'other link')}" if self.alike else ""
+        verb = needs if self.alike else needs.replace("need ", "needs ").replace("their", "its")
+        where = f"{' -> '.join(self.link)} ({self.rate_mbps:.4g} Mbit/s)"
+        return f"{where}{others} {verb}, {self.mean_s:.3f} s on average"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +160,17 @@ class Needs:
     Attributes:
         duration_s, bytes_s, propagation_s: how long a completed task took, and what its bytes at
             the links' rates and propagation need by its plan, on average.
-        link: the link that needs most time in most plans; None if plans put no bytes on links.
-        rate_mbps: its rate in the scenario.
-        limits: in how many plans it does, of those of `plans` tasks.
-        alike: how many other links need about as much time in most of these plans.
+        plans: how many tasks have ended.
+        limit: the link that decides most seconds of all plans; None if they put no bytes on links.
+        second: the next one, if it needs most time in as many plans or more.
     """
 
     duration_s: float
     bytes_s: float
     propagation_s: float
     plans: int
-    link: Directed | None = None
-    rate_mbps: float = 0.0
-    limits: int = 0
-    alike: int = 0
+    limit: Limit | None = None
+    second: Limit | None = None
 
     @classmethod
     def of(cls, data: RunData) -> Needs | None:
@@ -91,16 +183,8 @@ class Needs:
         ended = [task for task in data.history.tasks if task.end_ns is not None]
         took_s, bytes_s, propagation_s = (float(mean) for mean in means)
         found = cls(took_s, bytes_s, propagation_s, len(ended))
-        limiting = [*_list_limiting(data.scenario, ended)]
-        counted = Counter(hop for busiest in limiting for hop in busiest)
-        if not counted:
-            return found
-        link = min(counted, key=lambda hop: (-counted[hop], hop))
-        own = [busiest for busiest in limiting if link in busiest]
-        others = Counter(hop for busiest in own for hop in busiest if hop != link)
-        alike = sum(2 * count > len(own) for count in others.values())
-        rate_mbps = data.scenario.topology.link(*link).rate_mbps
-        return replace(found, link=link, rate_mbps=rate_mbps, limits=len(own), alike=alike)
+        first, second = _find_limits(data.scenario, ended)
+        return replace(found, limit=first, second=second)
 
     def describe(self) -> str:
         """Sentences on what a task needs, and on the link that limits most."""
@@ -110,31 +194,59 @@ class Needs:
             f"bytes need {self.bytes_s:.3f} s, and propagation takes {self.propagation_s:.3f} s"
             f"{decide}."
         )
-        if self.link is None:
+        if self.limit is None:
             return text
-        which = f"In {self.limits} of {self.plans} plans"
-        if self.limits == self.plans:
+        need = "need most time for their bytes"
+        which = f"In {self.limit.plans} of {self.plans} plans"
+        if self.limit.plans == self.plans:
             which = "In all plans"
-        others = f" and {count_of(self.alike, 'other link')}" if self.alike else ""
-        need = "need most time for their" if self.alike else "needs most time for its"
-        rarely = "; no link does more often" if 2 * self.limits < self.plans else ""
-        where = " -> ".join(self.link)
-        return (
-            f"{text} {which}, {where} ({self.rate_mbps:.4g} Mbit/s){others} {need} bytes{rarely}."
-        )
+        text = f"{text} {which}, {self.limit.describe(need)}"
+        if self.second is not None:
+            return f"{text}; in {self.second.plans}, {self.second.describe('need most')}."
+        rarely = "; no link decides more of the time" if 2 * self.limit.plans < self.plans else ""
+        return f"{text}{rarely}."
 
 
-def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[frozenset[Directed]]:
+@dataclass(frozen=True, slots=True)
+class _Busiest:
+    """The links that need most time in a plan, or nearly so, and how long the first one does."""
+
+    links: frozenset[Directed]
+    seconds: float
+
+
+def _find_limits(
+    scenario: Scenario, tasks: Iterable[Task]
+) -> tuple[Limit, Limit | None] | tuple[None, None]:
+    """The link that decides most seconds of all plans, and the next one if it is in as many.
+
+    Links that are alike in a plan share its seconds. The next one is none of those that are alike.
+    """
+    limiting = [*_list_limiting(scenario, tasks)]
+    decided_s: defaultdict[Directed, float] = defaultdict(float)
+    for busiest in limiting:
+        for hop in busiest.links:
+            decided_s[hop] += busiest.seconds / len(busiest.links)
+    ranked = sorted(decided_s, key=lambda hop: (-round(decided_s[hop], ROUNDED), hop))
+    limits = (Limit.of(hop, limiting, scenario.topology.link(*hop).rate_mbps) for hop in ranked)
+    first = next(limits, None)
+    if first is None:
+        return None, None
+    second = next((each for each in limits if each.link not in first.alike), None)
+    return first, second if second and second.plans >= first.plans else None
+
+
+def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busiest]:
     """The links that need most time, or nearly so, in the plan of each task."""
     topology, flows = scenario.topology, list_flows(scenario.background)
     rates_mbps = topology.rates_mbps()
-    known: dict[Hashable, frozenset[Directed]] = {}
+    known: dict[Hashable, _Busiest] = {}
 
     @functools.cache
     def leave_mbps(active: tuple[Flow, ...]) -> dict[Directed, float]:
         return leave_rates(rates_mbps, topology, active)
 
-    def find(task: Task, active: tuple[Flow, ...]) -> frozenset[Directed]:
+    def find(task: Task, active: tuple[Flow, ...]) -> _Busiest:
         left_mbps = leave_mbps(active)
         planned = Counter[Directed]()
         for block in task.plan.blocks:
@@ -142,9 +254,10 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[frozen
             for edge in (*block.in_edges, *block.out_edges):
                 for ends in pairwise(edge):
                     planned.update(dict.fromkeys(pairwise(topology.path(*ends)), size))
-        times = {hop: size / max(left_mbps[hop], 1e-9) for hop, size in planned.items()}
+        times = {hop: 8e-6 * size / max(left_mbps[hop], 1e-9) for hop, size in planned.items()}
         most = max(times.values(), default=0.0)
-        return frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
+        links = frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
+        return _Busiest(links, most)
 
     for task in tasks:
         started = task.started

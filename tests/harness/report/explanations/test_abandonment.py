@@ -90,7 +90,7 @@ def test_a_member_that_a_fault_kept_in_an_abandoned_task_is_told_at_the_fault() 
     dropped = TaskDropped(9000 * MS, "bern", 7, NoRepair())
     found, history = explain_task(LOST, dropped)
     assert next(describe_fault_costs([found], history)).endswith(
-        " given up later. bern was held in task 7 for 8.000 s, 6.000 s of it after the task had "
+        " given up later. bern was held in task 7 for 7.950 s, 6.000 s of it after the task had "
         "been abandoned."
     )
     assert [stay.site for stay in found.stays] == ["bern"]  # oslo heard of it at once

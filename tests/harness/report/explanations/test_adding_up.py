@@ -13,7 +13,7 @@ from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explanation import Explanation, explain_tasks
-from trunkline.harness.report.explanations.explanation_text import summarize
+from trunkline.harness.report.explanations.explanation_text import describe_wait, summarize
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load
 
@@ -55,3 +55,12 @@ def test_a_repair_for_a_member_alone_takes_nothing_of_the_time_of_others() -> No
     assert summarize(task, history).endswith(
         " Until then, another 3.572 s were lost: 1.836 s to fault 0, 1.737 s to fault 1."
     )
+
+
+def test_a_wait_for_a_member_of_a_delayed_task_names_the_fault_behind_that_task() -> None:
+    found, history = explain_all(DATA / "two_faults" / "delayed_then_killed.jsonl")
+    (wait,) = (each.wait for each in found if each.task.number == 1)
+    assert wait is not None
+    assert wait.behind is not None
+    assert wait.behind == (1, pytest.approx(found[0].costs_s[1]))
+    assert " was in task 0, which lost 3.577 s to fault 1 (" in describe_wait(1, wait, history)

@@ -335,10 +335,11 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
     earlier, most, sites, lost, per_site, fault, *_ = said.splitlines()
-    assert sites.startswith("The network took more time than computing: on average, a site ")
+    assert sites.startswith("The network took more time than computing: on average, each of ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
-    assert per_site.startswith("In tasks and before them, faults cost a site 1.0")
+    assert per_site.startswith("Faults cost a site ")
+    assert 0.9 < first["run"]["faults_per_site_s"] <= 1.1  # some members left the task earlier
     said_s = re.match(r"Without faults, the last task would have ended about (\S+) s", earlier)
     assert said_s and float(said_s[1]) == pytest.approx(1.0, abs=0.3)
     assert fault.startswith("Fault 0 (")

@@ -16,17 +16,19 @@ from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, Ta
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.stops import Standstill
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
 from trunkline.harness.report.explanations.costs import shorter_run
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
+from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
 from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, name_worst
 from trunkline.harness.report.explanations.task_time import Cause, Part
-from trunkline.harness.report.explanations.waits import Wait
+from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
 from trunkline.harness.report.parts import report_parts
@@ -76,6 +78,22 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
         "and 4 others (2.000 s) took longer."
     )
+
+
+def test_a_task_of_the_usual_duration_was_not_made_longer_by_a_fault(tmp_path) -> None:
+    """It made up for what the fault took, and began late for another reason."""
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    part = Part("stop", 0.042, "a -> b", fault=0)
+    wait = Wait("rome", 0.0, 0.1, 0.974, "", (), (0, 0), ("rome", 0))
+    found = Explanation(history.completed[0], 1.0, 1.0, (), (part,), None, wait, lost_s=0.974)
+    assert found.costs_s == {0: 0.0}
+    assert found.made_up_s == pytest.approx(0.042)
+    (said,) = describe_fault_costs([found], history)
+    assert said.endswith(" cost no task any time that the log shows.")
+    late = replace(found, wait=replace(wait, fault=0))
+    assert late.costs_s == {0: pytest.approx(0.974)}
+    fast = replace(late, duration_s=0.9, lost_s=0.874)
+    assert fast.costs_s == {0: pytest.approx(0.874)}
 
 
 def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None:
@@ -134,15 +152,51 @@ def test_a_cost_has_both_times_of_the_fault() -> None:
 
 
 def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
-    """Each member of the task lost two seconds."""
+    """Each member of the task lost two seconds, or less if it left the task before its end."""
     data = outputs.read(make_agents_run(tmp_path / "run"))
     task = data.history.completed[0]
+    assert task.end_ns is not None
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
     (cost,) = describe_delay(found, data)  # the run ended by its time
-    each_s = 2.0 * len(task.started.group) / data.scenario.parties
-    assert cost.startswith(f"In tasks and before them, faults cost a site {each_s:.3f} s on ")
+    left_s = [(task.end_ns - event.t_ns) / 1e9 for event in task.all(TaskFinished)]
+    each_s = (2.0 * len(task.started.group) - sum(left_s)) / data.scenario.parties
+    assert 0 < sum(left_s) < 1
+    assert cost.startswith(f"Faults cost a site {each_s:.3f} s on ")
     assert list(describe_delay([], data)) == []
+
+
+def test_one_time_of_a_member_counts_once() -> None:
+    """It left the task early, waited less than the first one, was itself waited for, or gave up."""
+    (task, *_) = three_sites.history().tasks
+    ends_ns = {event.site: event.t_ns for event in task.all(TaskFinished)}
+    assert task.end_ns is not None
+    rest_s = {site: (task.end_ns - t_ns) / 1e9 for site, t_ns in ends_ns.items()}
+    part = Part("outage", 2.0, "a -> b", fault=0)
+    found = Explanation(task, 3.0, 1.0, (), (part,), None, None, lost_s=2.0)
+    costs_s = {site: cost_member_s(found, site) for site in ends_ns}
+    assert costs_s == {site: pytest.approx(2.0 - rest_s[site]) for site in ends_ns}
+
+    waited_s = {"oslo": 1.0, "rome": 0.4, "kyiv": 0.0}
+    wait = Wait("kyiv", 1.0, 0.1, 0.2, "late", (), (0, 0), ("kyiv", 0), 0, waited_s=waited_s)
+    stop = Standstill("kyiv", "pause", 0, 10**9, 0)
+    for computing, own_s in ((False, 0.2), (True, 1.0)):
+        held = replace(wait, held=Held(stop, 0.8, 0.8, computing))
+        later = replace(found, parts=(), wait=held, lost_s=9.0)
+        costs_s = {site: cost_member_s(later, site) for site in (*waited_s, "server")}
+        assert costs_s == pytest.approx({"oslo": 1.0, "rome": 0.6, "kyiv": own_s, "server": 0.0})
+
+    earlier = replace(wait, after=6, after_s=0.9, behind=(0, 0.7), fault=None)
+    delayed = replace(found, parts=(), wait=earlier, lost_s=0.2)
+    costs_s = {site: cost_member_s(delayed, site) for site in (*waited_s, "server")}
+    assert costs_s == pytest.approx({"oslo": 0.7, "rome": 0.4, "kyiv": 0.0, "server": 0.0})
+
+    late = [
+        Failure((site,), "", 0, late=Late(s, ((0, s),))) for site, s in (("oslo", 1), ("rome", 2))
+    ]
+    given_up = replace(found, parts=(), failures=tuple(late), lost_s=9.0)
+    costs_s = {site: cost_member_s(given_up, site) for site in waited_s}
+    assert costs_s == pytest.approx({"oslo": 1.0, "rome": 3.0, "kyiv": 0.0})
 
 
 def describe_delay(found: list[Explanation], data: RunData) -> list[str]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from finished_runs import make_agents_run
 
 from trunkline.harness.fluid.fluid_run import predict_events
+from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.run_summary import summarize_run, to_json
-from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes
-from trunkline.harness.report.explanations.explanation import explain_latest
+from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
+from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
+from trunkline.harness.report.explanations.task_time import Part
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts
+from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse
 
 SCENARIO = """
@@ -29,14 +35,20 @@ scheme: {policy: bsp, plan: ps}
 stop: {tasks: 3}
 """
 
+PS_BSP = "scheme={policy: ps, plan: ps, mode: bsp, servers: [hub]}"
 
-def find_needs(*changes: str) -> Needs:
-    """The needs of tasks in a run by the fluid model."""
+
+def run_by_model(*changes: str) -> RunData:
+    """A run by the fluid model."""
     scenario = parse(SCENARIO, "run.yaml", changes)
     history = History.of(predict_events(scenario))
     tables = report_parts.make_tables(scenario, history)
-    data = outputs.RunData(scenario, None, history, tables, {}, "", "")  # type: ignore[arg-type]
-    found = Needs.of(data)
+    return RunData(scenario, None, history, tables, {}, "", "")  # type: ignore[arg-type]
+
+
+def find_needs(*changes: str) -> Needs:
+    """The needs of tasks in a run by the fluid model."""
+    found = Needs.of(run_by_model(*changes))
     assert found is not None
     return found
 
@@ -44,28 +56,75 @@ def find_needs(*changes: str) -> Needs:
 def test_the_link_that_needs_most_time_of_most_plans_is_named_with_its_rate() -> None:
     """The server is hub: south gets 1 MB at 5 Mbit/s, which takes 1.6 s, and sends as much."""
     found = find_needs()
-    assert found.link is not None
-    assert (set(found.link), found.rate_mbps) == ({"hub", "south"}, 5.0)
-    assert (found.limits, found.plans, found.alike) == (3, 3, 1)  # the way back is as slow
+    assert found.limit is not None
+    assert (set(found.limit.link), found.limit.rate_mbps) == ({"hub", "south"}, 5.0)
+    assert (found.limit.plans, found.plans, len(found.limit.alike)) == (3, 3, 1)
+    assert found.second is None  # the way back, which is as slow, is alike
     assert 1.6 < found.bytes_s < 3.4
     assert found.propagation_s >= 0.02
     assert found.describe().endswith(
-        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes."
+        "In all plans, hub -> south (5 Mbit/s) and 1 other link need most time for their bytes, "
+        "1.600 s on average."
     )
 
 
 def test_background_traffic_leaves_a_link_less() -> None:
     found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
     assert found.describe().endswith(
-        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes."
+        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes, 4.000 s on average."
+    )
+
+
+def test_of_links_that_limit_as_many_plans_the_one_that_decides_more_seconds_is_first() -> None:
+    """Pulls need 0.4 s on any of two links, pushes 4 s on one."""
+    rates = "topology.overrides=[{link: south -> hub, rate: 2 Mbit/s}]"
+    found = find_needs(PS_BSP, rates, "stop={tasks: 4}")
+    assert found.describe().endswith(
+        "In 2 of 4 plans, south -> hub (2 Mbit/s) needs most time for its bytes, 4.000 s on "
+        "average; in 2, hub -> north (20 Mbit/s) and 1 other link need most, 0.400 s on average."
     )
 
 
 def test_shares_of_time_say_whether_computing_took_more() -> None:
-    assert SiteTimes(6.0, 2.0, 2.0).describe() == (
-        "Computing took more time than the network: on average, a site was in tasks for 2.000 s "
-        "(20 %), computed for 6.000 s (60 %), and waited for a group for 2.000 s (20 %)."
+    assert SiteTimes(6.0, 2.0, 2.0, 4).describe() == (
+        "Computing took more time than the network: on average, each of 4 sites was in tasks "
+        "for 2.000 s (20 %), computed for 6.000 s (60 %), and waited for a group for 2.000 s "
+        "(20 %)."
     )
+
+
+def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
+    data = run_by_model(PS_BSP)
+    times = SiteTimes.of(data.tables["workers"])
+    assert times is not None
+    assert times.sites == 2
+    assert times.compute_s == pytest.approx(3 * 0.5, rel=0.4)
+    assert ": on average, each of 2 sites was in tasks for " in times.describe()
+    rows = [{"compute_s": "2", "wait_s": "1", "sync_s": "3"}] * 2
+    assert progress._describe_workers([dict.fromkeys(rows[0], "0"), *rows]) == (
+        "2 s computing, 1 s waiting for a group, 3 s in tasks, on average of 2 sites"
+    )
+    task = next(task for task in data.history.tasks if len(task.started.group) == 3)
+    part = Part("outage", 2.0, "hub -> south", fault=0)
+    found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
+    assert Delay.of(found, data).site_s == pytest.approx(2.0)
+
+
+def test_the_site_for_which_others_waited_is_named() -> None:
+    """One site computes for three times as long as the others."""
+    slow = "workload={kind: synthetic, model: 1 MB, compute: 0.5 s, slowdown: {south: 3}}"
+    data = run_by_model(slow)
+    straggler = Straggler.of(data.history)
+    assert straggler == Straggler("south", 3, 3, "south", 3)
+    times = SiteTimes.of(data.tables["workers"])
+    assert times is not None
+    assert times.describe(straggler).endswith(
+        " %, mostly for south, the last to be ready in 3 of 3 tasks)."
+    )
+    assert replace(straggler, last=1, often="hub", often_last=2).describe() == (
+        ", mostly for south, the last to be ready in 1 of 3 tasks; hub was the last in 2"
+    )
+    assert Straggler.of(History.of([])) is None
 
 
 def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:

@@ -9,6 +9,9 @@ from three_sites import TOPOLOGY, Change, added, history
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.background.flows import Background, Flow
+from trunkline.harness.fluid.fluid_run import predict_events
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
 from trunkline.harness.report.explanations.costs.run_summary import list_lost
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
@@ -18,6 +21,7 @@ from trunkline.harness.report.explanations.explanation_text import (
 )
 from trunkline.harness.report.explanations.link_loads import Shared
 from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.harness.scenario.loading import parse
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
 
@@ -150,7 +154,7 @@ def test_what_a_task_made_up_for_is_told_so_that_the_numbers_on_a_fault_agree() 
         " In all, faults took 0.800 s of the task. It made up for 0.400 s of that, so faults cost "
         "it 0.400 s."
     )
-    assert "made up" not in summarize(replace(found, lost_s=0.6), history())
+    assert "made up" not in summarize(replace(found, duration_s=1.6, lost_s=0.6), history())
 
 
 def test_contributions_and_results_on_a_link_and_transfers_in_turn_explain_own_bytes() -> None:
@@ -353,8 +357,35 @@ def test_own_bytes_that_took_less_than_expected_have_a_reason() -> None:
     assert part.startswith("only ") and part.endswith(
         f" of 500 kB on oslo -> kyiv{which} are on the critical path"
     )
-    run = Run(
-        log, TOPOLOGY, 1500, "oslo", [Flow(0, "oslo", "rome", Background("oslo", "rome", 1.0))]
+
+
+def test_background_traffic_is_named_only_if_the_expected_time_has_it() -> None:
+    """The flow takes half of oslo -> rome, which is then the busiest link, or nothing of it."""
+    log = history()
+    flows = [Flow(0, "oslo", "rome", Background("oslo", "rome", 4.0))]
+    run = Run(log, TOPOLOGY, 1500, "oslo", flows)
+    busy, other, little = (
+        explain(run, log.tasks[1], 1.0, None, None, background_s).spared
+        for background_s in (0.7, 0.0, 0.01)
     )
-    busy = explain(run, log.tasks[1], 1.0, None)
-    assert busy.spared == "the expected time has background traffic in it"
+    assert busy == "the expected time has 0.700 s for background traffic in it"
+    assert other == little
+    assert "background" not in other
+    assert ", the busiest link of the plan, " in other
+
+
+def test_what_background_traffic_adds_to_the_estimate_is_measured_by_plan() -> None:
+    text = """
+topology: {builder: full_mesh, sites: [a, b, c], rates: 20 Mbit/s, delays: 10 ms}
+background: [{src: b, dst: c, rate: 10 Mbit/s}]
+workload: {kind: synthetic, model: 1 MB, compute: [0.1 s, 0.5 s]}
+scheme: {policy: preduce, plan: star, server: b, p: 2}
+stop: {tasks: 12}
+"""
+    scenario = parse(text, "run.yaml")
+    measure = make_background_meter(scenario)
+    tasks = History.of(predict_events(scenario)).tasks
+    added_s = {frozenset(task.started.group): measure(task) for task in tasks}
+    assert added_s[frozenset("ab")] == 0
+    assert added_s[frozenset("bc")] > 0.1
+    assert make_background_meter(replace(scenario, background=()))(tasks[0]) == 0

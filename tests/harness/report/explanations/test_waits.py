@@ -118,11 +118,34 @@ def test_a_pause_that_ended_before_the_others_had_computed_delayed_nobody() -> N
     assert not find_waits(order(*events))[7].is_late
 
 
-def test_a_pause_of_a_group_of_one_is_named() -> None:
+def test_a_pause_of_a_group_of_one_is_named_and_costs_nothing() -> None:
+    """No member waited for it."""
     events = *ready("n2", 0, 1020), *stop("n2", "pause", 100, 900), start(1030, 7)
     wait = find_waits(order(*events))[7]
-    assert wait.is_late
-    assert wait.lost_s == pytest.approx(0.81)
+    assert not wait.is_late
+    assert wait.lost_s == pytest.approx(0.01)
+    said = explain(*events)
+    assert "no member waited for n2, the last. " in said
+    assert "n2 was paused for 0.800 s of that time (fault 4: pause n2)." in said
+
+
+def test_the_fault_behind_a_task_in_which_the_last_member_was_is_named() -> None:
+    early, late = ready("n1", 0, 100), ready("n2", 900, 1100)
+    ended, paused = TaskFinished(900 * MS, "n2", 3, "", ()), stop("n2", "pause", 200, 700)
+    fault = FaultStarted(200 * MS, "runner", 4, "outage", "outage n2 n3", ("n2 -> n3",))
+    history = order(*early, fault, ended, *late, start(1110, 7))
+    wait = find_waits(history)[7]
+    assert wait.after_s == pytest.approx(0.8)
+    said = describe_wait(7, wait.add_earlier({3: 0.1, 4: 0.5}), history)
+    assert (
+        " Until then n2 was in task 3, which lost 0.500 s to fault 4 (outage n2 n3), then computed "
+        "for 0.200 s. "
+    ) in said
+    for costs_s in ({}, {4: 0.2}, {4: 9.0}):  # none, a small part of the wait, a large one not
+        assert wait.add_earlier(costs_s) == wait
+    held = find_waits(order(*early, *paused, ended, *late, start(1110, 7)))[7]
+    assert held.held is not None  # which says enough
+    assert held.add_earlier({4: 0.5}) == held
 
 
 def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() -> None:

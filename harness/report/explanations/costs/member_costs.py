@@ -1,0 +1,68 @@
+"""What faults cost one member of a task (pure)."""
+
+from __future__ import annotations
+
+from trunkline.agents.events.task_events import TaskDropped, TaskFinished
+from trunkline.harness.report.explanations.explanation import Explanation
+
+
+def cost_member_s(found: Explanation, site: str) -> float:
+    """What faults cost a member of a task, in seconds: one time of it counts once.
+
+    It loses nothing of the time after it left the task, nor of a wait before it was ready.
+    """
+    costs = found.costs.values()
+    longer_s = sum(cost.longer_s for cost in costs)
+    later_s = sum(cost.later_s for cost in costs)
+    given_up_s = sum(cost.given_up_s for cost in costs)
+    return (
+        max(0.0, longer_s - _measure_rest_s(found, site))
+        + later_s * _share_wait(found, site)
+        + given_up_s * _share_given_up(found, site)
+        + _measure_earlier_s(found, site)
+    )
+
+
+def _measure_rest_s(found: Explanation, site: str) -> float:
+    """How long the task went on after the member had left it."""
+    left = (e.t_ns for e in found.task.all(TaskFinished, TaskDropped) if e.site == site)
+    end_ns = found.task.end_ns or 0
+    return max(0, end_ns - max(left, default=end_ns)) / 1e9
+
+
+def _share_wait(found: Explanation, site: str) -> float:
+    """The share of what faults took before the task that the member waited.
+
+    The last member waited for no other one. If it was stopped while it computed, it lost that time
+    itself; if it was in another task, that one is charged.
+    """
+    wait = found.wait
+    if wait is None:
+        return 0.0
+    if wait.waited_s and site not in wait.waited_s:  # such as a server, which need not be ready
+        return 0.0
+    decide_s = 0.0 if wait.fault is None else wait.decide_s
+    held = wait.held if wait.held is None or wait.held.stop.fault is not None else None
+    held_s = 0.0 if held is None else held.lost_s
+    if not (took_s := decide_s + held_s):
+        return 0.0
+    own_s = wait.waited_s.get(site, wait.wait_s)
+    if held is not None and (site != wait.last or not held.computing):
+        held_s = min(held_s, own_s)
+    return (decide_s + held_s) / took_s
+
+
+def _measure_earlier_s(found: Explanation, site: str) -> float:
+    """How long the member waited for the last one because a fault had delayed the task before."""
+    wait = found.wait
+    if wait is None or wait.behind is None:
+        return 0.0
+    return min(wait.behind[1], wait.after_s, wait.waited_s.get(site, 0.0))
+
+
+def _share_given_up(found: Explanation, site: str) -> float:
+    """The share of what faults took after the task that passed until the member gave it up."""
+    taken_s = [failure.late.faults_s for failure in found.failures]
+    own = [n for n, failure in enumerate(found.failures) if site in failure.members]
+    whole_s = sum(taken_s)
+    return sum(taken_s[: own[-1] + 1]) / whole_s if own and whole_s else 0.0
