@@ -45,12 +45,6 @@ hypothesis.settings.load_profile("patient")
 chunk_memory.SLAB_BYTES = 1 << 14
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than processors: a fifth of the time, a test waits for others' timers."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 gc.disable()  # what is imported and collected stays: looking for garbage took a quarter of the time
 
 
