@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from dask_machines import WAIT_S, Machines, machines, read_trials, wait_until
+from warm_python import WarmProcess
 
 from trunkline.harness.runs import orphans
 
@@ -89,6 +90,16 @@ def test_a_killed_command_and_then_a_lost_scheduler_cost_only_what_was_under_way
         assert lost & counted
 
 
+def stop_amid_a_run(worker: WarmProcess, scratch: Path) -> None:
+    """Stop a worker while the folder of one of its runs is there."""
+    while True:
+        wait_until(lambda: [*scratch.glob("trunkline-*")])
+        worker.send_signal(signal.SIGSTOP)
+        if [*scratch.glob("trunkline-*")]:
+            return
+        worker.send_signal(signal.SIGCONT)
+
+
 def test_without_a_shared_folder_run_folders_are_fetched(tmp_path, sequential):
     """A worker that is killed leaves a folder, of which `trunkline clean` knows the owner."""
     (scratch := tmp_path / "scratch").mkdir()
@@ -96,7 +107,7 @@ def test_without_a_shared_folder_run_folders_are_fetched(tmp_path, sequential):
         here.scheduler()
         lost = here.worker()
         done = here.compare("--on-cluster", here.address)
-        wait_until(lambda: here.under_way())
+        stop_amid_a_run(lost, scratch)
         lost.kill()
         lost.wait()
         here.worker()
