@@ -47,7 +47,8 @@ class Delay:
         lost_s = sum(
             cost_member_s(each, site)
             for each in found
-            for site in at_work.intersection(each.task.started.group)
+            for site in each.task.started.group
+            if site in at_work
         )
         if lost_s / sites < TOLD_S:
             return cls(0.0, sites)
