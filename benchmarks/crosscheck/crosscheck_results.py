@@ -53,9 +53,9 @@ CHANGES: Mapping[str, tuple[str, ...]] = {
     UNPACED: ("network.pacing=false",),
     NS3: ("network.pacing=false",),
     OWN_TCP: ("network.pacing=false",),
-    KERNEL: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
-    AGAIN: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
-    HALF_SPEED: (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES),
+    **dict.fromkeys(
+        (KERNEL, AGAIN, HALF_SPEED), (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES)
+    ),
 }
 """What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
 

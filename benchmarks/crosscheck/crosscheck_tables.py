@@ -27,6 +27,9 @@ from crosscheck_results import (
 from trunkline.harness.study.comparison import confidence_interval
 
 WORST = 12
+SINGLE = "task "
+"""A difference of one task has this and its number, from 1 on."""
+
 COMPARED = NS3, OWN_TCP, KERNEL, AGAIN
 """The sides of the summary."""
 
@@ -53,6 +56,11 @@ class Difference:
         """The mean size of the seeds' differences."""
         return statistics.fmean(map(abs, self.singles))
 
+    @property
+    def is_single(self) -> bool:
+        """Whether it is of one task."""
+        return self.what.startswith(SINGLE)
+
     def write(self) -> list[str]:
         """A row of a table."""
         text = f"{self.percent:+.1f}" + (f" ± {self.half:.1f}" if self.half >= 0.05 else "")
@@ -63,10 +71,6 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
     "first task": lambda result: result.cold_s,
     "later tasks": lambda result: result.warm_s,
 }
-
-
-SINGLE = "task "
-"""A difference of one task has this and its number, from 1 on."""
 
 
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
@@ -115,15 +119,15 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
         for name, sides in {**{x: (x,) for x in COMPARED}, "both": (NS3, KERNEL)}.items():
             for each in found:
                 if each.side in sides:
-                    what = "single tasks" if each.what.startswith(SINGLE) else each.what
+                    what = "single tasks" if each.is_single else each.what
                     groups.setdefault((name, what), []).append(each)
         return titles, [[*key, *_summarize(those)] for key, those in groups.items()]
     if name in ("worst", "tasks"):
-        chosen = [each for each in found if each.what.startswith(SINGLE) == (name == "tasks")]
+        chosen = [each for each in found if each.is_single == (name == "tasks")]
         chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]
         columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
         return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
-    rows = (each for each in found if each.side == name and not each.what.startswith(SINGLE))
+    rows = (each for each in found if each.side == name and not each.is_single)
     return TITLES, [each.write() for each in rows]
 
 

@@ -117,14 +117,23 @@ def count_planned(task: Task) -> Counter[Directed]:
 
     With auxiliary paths the sites choose the paths, so their reports are counted instead.
     """
-    ways = _list_edges(task)
-    if task.all(Routed):
-        ways = ((event.path, event.bytes) for event in task.all(Routed))
-    planned = Counter[Directed]()
+    if routed := task.all(Routed):
+        return _count_ways((event.path, event.bytes) for event in routed)
+    return count_in_trees(task)
+
+
+def count_in_trees(task: Task) -> Counter[Directed]:
+    """The bytes that the trees of the plan put on each link, also if sites chose other paths."""
+    return _count_ways(_list_edges(task))
+
+
+def _count_ways(ways: Iterable[tuple[Edge, int]]) -> Counter[Directed]:
+    """The bytes on each link of these paths."""
+    counted = Counter[Directed]()
     for way, size in ways:
-        for hop in pairwise(way):
-            planned[hop] += size
-    return planned
+        for link in pairwise(way):
+            counted[link] += size
+    return counted
 
 
 def count_sent(task: Task) -> Counter[Directed]:

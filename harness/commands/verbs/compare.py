@@ -151,11 +151,12 @@ def run(arguments: argparse.Namespace) -> int:
     labels = tuple(arguments.label)
     spec = replace(spec, labels=labels, command=command, width_in=arguments.width)
     folder = Path(arguments.out or Path("comparisons") / spec.name)
-    if arguments.sbatch is not None:
-        print(sweeps.write_script(arguments))
-        return 0
     if arguments.dry_run:
         return _list(spec, folder, tell_earlier(spec, folder, is_dry_run=True))
+    if arguments.sbatch is not None:
+        _tell_outdated(spec, folder)
+        print(sweeps.write_script(arguments))
+        return 0
     if arguments.share is not None:
         return run_share(spec, folder, arguments)
     there = tell_earlier(spec, folder)

@@ -255,7 +255,21 @@ def _share(
 
 def find_fault_times(history: History, programs: Iterable[str]) -> FaultTimes:
     """Compare calls that a fault touched with those of the same kind and size that none did."""
-    programs, silent_ns = tuple(programs), find_silence(history)
+    return history.remember(_FindFaultTimes(tuple(programs)))
+
+
+@dataclass(frozen=True, slots=True)
+class _FindFaultTimes:
+    """The comparison for these programs; a history remembers its result."""
+
+    programs: tuple[str, ...]
+
+    def __call__(self, history: History) -> FaultTimes:
+        return _find_fault_times(history, self.programs)
+
+
+def _find_fault_times(history: History, programs: tuple[str, ...]) -> FaultTimes:
+    silent_ns = find_silence(history)
     touched = defaultdict[Call, dict[int, Interval]](dict)
     for each in _find_touched(history):
         begin_ns, number = each.fault.started.t_ns, each.fault.started.fault

@@ -98,7 +98,7 @@ def to_json(data: RunData) -> dict[str, Any]:
         "timed": True,
         "programs": _list_rows(sums),
         "faults_s": sum(each.cost_s for each in faults),
-        "earlier_s": measure_delay_s(data.history, programs, len(sums)) if by_exit else None,
+        "earlier_s": measure_delay_s(data.history, programs, len(sums))[0] if by_exit else None,
         "busiest": None if busiest is None else asdict(busiest),
         "waited_for": dict(rank_stragglers(data.history, data.scenario.programs)),
         "hangs": [each.to_json() for each in list_long_hangs(data.history, data.scenario.programs)],

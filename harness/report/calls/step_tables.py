@@ -177,10 +177,14 @@ def describe_fault_time(
         )
 
 
-def measure_delay_s(history: History, programs: Iterable[str], rows: int) -> float:
-    """How much longer faults made a run of so many programs, which wait for each other, in s."""
+def measure_delay_s(history: History, programs: Iterable[str], rows: int) -> tuple[float, float]:
+    """How much longer faults made a run of so many programs, which wait for each other, in s.
+
+    The second number is what programs made up for, which is not in it.
+    """
     times = find_fault_times(history, programs)
-    return max(0.0, times.measure_s(rows) - measure_made_up_s(history, times, rows))
+    made_up_s = measure_made_up_s(history, times, rows)
+    return max(0.0, times.measure_s(rows) - made_up_s), made_up_s
 
 
 def describe_delay(
@@ -194,8 +198,7 @@ def describe_delay(
         yield "The run ended by its time, so faults did not make it longer."
         return
     least = "at least" if times.unknown else "about"
-    made_up_s = measure_made_up_s(history, times, rows)
-    earlier_s = measure_delay_s(history, programs, rows)
+    earlier_s, made_up_s = measure_delay_s(history, programs, rows)
     less = (
         f"; {_round(made_up_s)} of what faults cost were made up for in calls that others had "
         "begun meanwhile"

@@ -46,7 +46,7 @@ class Held:
         stop: the fault's effect.
         seconds: how long it lasted before the member was ready, while that computed or was awaited.
         lost_s: by how much it delayed the task at most: no longer than others waited. In a group of
-            one, nobody did.
+            one, no member did.
         computing: whether the member had begun to compute its contribution.
     """
 

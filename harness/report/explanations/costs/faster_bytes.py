@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import pairwise
 
 from trunkline.agents.events.task_events import TaskHalted, TaskRearranged
-from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import leave_rates
 from trunkline.harness.checks.payload.byte_checks import count_planned
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import Task
+from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
 from trunkline.harness.report.explanations.task_time import Part, Run
 from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.settings import Scenario
@@ -44,14 +42,12 @@ def describe_faster(
     """
     if background_s >= max(LEAST_S, ENOUGH * saved_s):  # which is a cause of its own
         return f"the expected time has {background_s:.3f} s for background traffic in it"
-    planned = Counter[Directed]()
-    for ends, size in count_planned(task).items():
-        planned.update(dict.fromkeys(pairwise(run.topology.path(*ends)), size))
+    planned = count_on_hops(run.topology, count_planned(task))
     if not planned or task.all(TaskHalted, TaskRearranged):
         return ""
     active = [flow for flow in run.flows if flow.is_active(task.started.t_ns / 1e9)]
     mbps = leave_rates(run.topology.rates_mbps(), run.topology, active)
-    hop = max(planned, key=lambda hop: planned[hop] / max(mbps[hop], 1e-9))
+    hop = max(planned, key=lambda hop: need_s(planned[hop], mbps[hop]))
     where = " -> ".join(hop)
     own = (part for part in parts if part.cause in ("rate", "longer plan"))
     carried = sum(part.bytes for part in own if part.where == where)

@@ -7,14 +7,15 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import pandas as pd
 
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
+from trunkline.harness.checks.payload.byte_checks import count_in_trees
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History, Task
+from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
@@ -145,12 +146,13 @@ class Limit:
         mean_s = sum(busiest.seconds for busiest in own) / len(own)
         return cls(link, rate_mbps, len(own), mean_s, alike)
 
-    def describe(self, needs: str) -> str:
-        """The link needs so much time for its bytes; `needs` says it of one or of many."""
+    def describe(self, in_full: bool) -> str:
+        """The link needs so much time; `in_full` also says that this is for its bytes."""
         others = f" and {count_of(len(self.alike), 'other link')}" if self.alike else ""
-        verb = needs if self.alike else needs.replace("need ", "needs ").replace("their", "its")
+        need, own = ("need", "their") if self.alike else ("needs", "its")
+        most = f"{need} most time for {own} bytes" if in_full else f"{need} most"
         where = f"{' -> '.join(self.link)} ({self.rate_mbps:.4g} Mbit/s)"
-        return f"{where}{others} {verb}, {self.mean_s:.3f} s on average"
+        return f"{where}{others} {most}, {self.mean_s:.3f} s on average"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +198,12 @@ class Needs:
         )
         if self.limit is None:
             return text
-        need = "need most time for their bytes"
         which = f"In {self.limit.plans} of {self.plans} plans"
         if self.limit.plans == self.plans:
             which = "In all plans"
-        text = f"{text} {which}, {self.limit.describe(need)}"
+        text = f"{text} {which}, {self.limit.describe(in_full=True)}"
         if self.second is not None:
-            return f"{text}; in {self.second.plans}, {self.second.describe('need most')}."
+            return f"{text}; in {self.second.plans}, {self.second.describe(in_full=False)}."
         rarely = "; no link decides more of the time" if 2 * self.limit.plans < self.plans else ""
         return f"{text}{rarely}."
 
@@ -248,13 +249,8 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busie
 
     def find(task: Task, active: tuple[Flow, ...]) -> _Busiest:
         left_mbps = leave_mbps(active)
-        planned = Counter[Directed]()
-        for block in task.plan.blocks:
-            size = task.cut.size_of(block.chunks)
-            for edge in (*block.in_edges, *block.out_edges):
-                for ends in pairwise(edge):
-                    planned.update(dict.fromkeys(pairwise(topology.path(*ends)), size))
-        times = {hop: 8e-6 * size / max(left_mbps[hop], 1e-9) for hop, size in planned.items()}
+        planned = count_on_hops(topology, count_in_trees(task))
+        times = {hop: need_s(size, left_mbps[hop]) for hop, size in planned.items()}
         most = max(times.values(), default=0.0)
         links = frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
         return _Busiest(links, most)
