@@ -38,7 +38,6 @@ from pathlib import Path
 import against_kernel
 import against_ns3
 import emulated_machine
-import iperf_meter
 import ns3_description
 from crosscheck_results import (
     AGAIN,
@@ -60,8 +59,17 @@ from crosscheck_results import (
     read_cases,
     read_history,
 )
-from crosscheck_tables import COMPARED, compare, count_versions, draw, draw_losses, draw_versions
+from crosscheck_tables import (
+    COMPARED,
+    compare,
+    count_versions,
+    draw,
+    draw_flows,
+    draw_losses,
+    draw_versions,
+)
 from guest_runs import COPIED
+from iperf_meter import read_flows
 
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.processes.ending import end_by
@@ -98,7 +106,8 @@ def carry_out(side: str, case: Case, seed: int) -> Result | str:
             return Result("pass", found.tasks_s, found.packets, found.drops)
         done = runner.run(scenario, case.file, FOLDER / "runs", lambda progress: None)
         _, history = outputs.read_history(done.run_dir)
-        result = read_history(history, done.verdict.outcome, moving=side == OURS)
+        flows = read_flows(done.run_dir)
+        result = read_history(history, done.verdict.outcome, flows, moving=side == OURS)
         shutil.rmtree(done.run_dir)
         return result
     except (RuntimeError, ValueError, OSError, subprocess.SubprocessError) as error:
@@ -178,9 +187,13 @@ def _measure_in_machines(
             if not (out / name / COPIED).exists():
                 _say(f"{side} {name}: no result")
                 continue
-            data = outputs.read(out / name)
-            result = read_history(data.history, data.verdict.outcome, moving=True)
-            if result.tasks_s:
+            try:
+                data, flows = outputs.read(out / name), read_flows(out / name)
+            except ValueError as error:
+                _say(f"{side} {name}: {error}")
+                continue
+            result = read_history(data.history, data.verdict.outcome, flows, moving=True)
+            if result.is_measured:
                 store.write(case, seed, side, result)
             _say(f"{side} {name}: {_write(result)}")
 
@@ -198,8 +211,10 @@ def _say(text: str) -> None:
 def _write(result: Result | str) -> str:
     if isinstance(result, str):
         return result
-    times = " ".join(f"{each:.4f}" for each in result.tasks_s)
-    return f"{result.verdict}, {result.drops} of {result.packets} packets lost, {times}"
+    times = [f"{each:.4f}" for each in result.tasks_s]
+    flows = [f"{each.mbps:.3f} Mbit/s in {each.rtt_ms:.3f} ms" for each in result.flows]
+    lost = f"{result.drops} of {result.packets} packets lost"
+    return f"{result.verdict}, {lost}, {' '.join(times + flows)}"
 
 
 def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], limits: Limits) -> bool:
@@ -223,16 +238,17 @@ def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], limit
 
 
 def draw_any(
-    name: str, cases: Sequence[Case], store: Store, with_iperf: bool
+    name: str, cases: Sequence[Case], store: Store
 ) -> tuple[Sequence[str], list[list[str]]]:
-    """The titles and the rows of a table; the worst are also those `with_iperf`, if asked for."""
+    """The titles and the rows of a table."""
     if name == "losses":
         return draw_losses(cases, store)
+    if name == "iperf3":
+        return draw_flows(cases, store)
     if name == "versions":
         return draw_versions(cases, store, CHANGES)
     if name in ("worst", "tasks"):
-        goodputs = iperf_meter.list_goodputs() if name == "worst" and with_iperf else ()
-        return draw(name, [*compare(cases, store, (NS3, KERNEL, AGAIN)), *goodputs])
+        return draw(name, [*compare(cases, store, (NS3, KERNEL, AGAIN))])
     return draw(name, [*compare(cases, store, COMPARED if name == "summary" else (name,))])
 
 
@@ -250,7 +266,7 @@ def main() -> None:
     which.add_argument(
         "--keep", action="store_true", help="not what other code measured, only what is missing"
     )
-    tables = ("summary", "worst", "tasks", "losses", "versions", *BASELINES)
+    tables = ("summary", "worst", "tasks", "losses", "iperf3", "versions", *BASELINES)
     parser.add_argument("--table", choices=tables)
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
@@ -277,9 +293,7 @@ def main() -> None:
         end_by(signal.SIGTERM)  # like Ctrl-C, it ends what was begun
         limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
         sys.exit(not measure_all(chosen, store, sides, limits))
-    titles, rows = draw_any(
-        arguments.table, chosen, Store(FOLDER, version), arguments.cases == CASES
-    )
+    titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 

@@ -29,6 +29,7 @@ from typing import Literal
 import against_kernel
 import against_ns3
 import ns3_description
+from iperf_meter import Flow
 
 from trunkline.agents.events.run_events import RunFinished
 from trunkline.agents.events.task_events import Received, Sent
@@ -49,13 +50,11 @@ AGAIN = "kernel again"
 """The same runs once more: on Debian's kernel, a run differs from the next."""
 
 CHANGES: Mapping[str, tuple[str, ...]] = {
-    OURS: (f"stop.tasks={KERNEL_TASKS}",),
+    OURS: (),
     UNPACED: ("network.pacing=false",),
     NS3: ("network.pacing=false",),
     OWN_TCP: ("network.pacing=false",),
-    **dict.fromkeys(
-        (KERNEL, AGAIN, HALF_SPEED), (f"stop.tasks={KERNEL_TASKS}", *against_kernel.CHANGES)
-    ),
+    **dict.fromkeys((KERNEL, AGAIN, HALF_SPEED), against_kernel.CHANGES),
 }
 """What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
 
@@ -107,7 +106,11 @@ class Case:
 
     def load(self, seed: int, side: str) -> Scenario:
         """The scenario with this seed, as a side runs it."""
-        return load(self.file, (f"name={self.name}", *self.changes, *CHANGES[side]), seed)
+        changes = f"name={self.name}", *self.changes, *CHANGES[side]
+        scenario = load(self.file, changes, seed)
+        if scenario.stop.tasks is None or side in (*SENDERS, UNPACED):
+            return scenario
+        return load(self.file, (*changes, f"stop.tasks={KERNEL_TASKS}"), seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class Result:
     Attributes:
         tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
             first byte that is sent to the last one that arrives: its processor is slow.
+        flows: what iperf3 reported, in scenarios that run it.
         packets: the packets that were carried, and `drops` those that were lost.
         version: that of the Trunkline that ran or described it.
         code: a hash of the code that made it.
@@ -126,6 +130,7 @@ class Result:
     tasks_s: tuple[float, ...]
     packets: int
     drops: int
+    flows: tuple[Flow, ...] = ()
     version: str = ""
     code: str = ""
 
@@ -133,6 +138,11 @@ class Result:
     def is_sound(self) -> bool:
         """Whether the run did not fail."""
         return self.verdict != "fail"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is something to compare."""
+        return bool(self.tasks_s or self.flows)
 
     @property
     def cold_s(self) -> float:
@@ -179,7 +189,9 @@ def read_cases(text: str, folder: Path) -> list[Case]:
     return cases
 
 
-def read_history(history: History, verdict: str, *, moving: bool) -> Result:
+def read_history(
+    history: History, verdict: str, flows: tuple[Flow, ...] = (), *, moving: bool
+) -> Result:
     """The result of a run; `moving` times are from a task's first byte to its last."""
     ended = [task for task in history.tasks if task.end_ns]
     if moving:
@@ -188,7 +200,7 @@ def read_history(history: History, verdict: str, *, moving: bool) -> Result:
         times = tuple(task.duration_s or math.nan for task in ended)
     links = [link for end in history.all(RunFinished) for link in end.links]
     packets, drops = sum(x.packets for x in links), sum(x.drops for x in links)
-    return Result(verdict, times, packets, drops)
+    return Result(verdict, times, packets, drops, flows)
 
 
 def _find_moving_s(task: Task) -> float:
@@ -216,7 +228,9 @@ class Store:
         found = json.loads(path.read_text())
         if found.pop("of") != _mark(case.load(seed, side)):
             return None
-        result = Result(**{**found, "tasks_s": tuple(found["tasks_s"])})
+        found["tasks_s"] = tuple(found["tasks_s"])
+        found["flows"] = tuple(Flow(**each) for each in found.get("flows", ()))
+        result = Result(**found)
         is_wanted = {
             "all": True,
             "code": result.code == hash_code(side),
@@ -236,7 +250,7 @@ class Store:
     def results(self, case: Case, side: str) -> dict[int, Result]:
         """The results of all seeds that there are, without failed runs."""
         found = ((seed, self.read(case, seed, side)) for seed in seeds_of(case, side))
-        return {seed: each for seed, each in found if each and each.tasks_s and each.is_sound}
+        return {seed: each for seed, each in found if each and each.is_measured and each.is_sound}
 
     def _path(self, case: Case, seed: int, side: str) -> Path:
         return self.folder / case.name / f"{side}-{seed}.json"

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import iperf_meter
 from crosscheck_results import (
     AGAIN,
     BASELINES,
@@ -23,6 +24,7 @@ from crosscheck_results import (
     hash_code,
     read_all,
 )
+from iperf_meter import Flow
 
 from trunkline.harness.study.comparison import confidence_interval
 
@@ -74,22 +76,43 @@ QUANTITIES: Mapping[str, Callable[[Result], float]] = {
 
 
 def compare(cases: Iterable[Case], store: Store, sides: Iterable[str]) -> Iterator[Difference]:
-    """Compare all that both sides have measured, seed by seed: `QUANTITIES`, and single tasks."""
+    """Compare all that both sides have measured, seed by seed.
+
+    That are `QUANTITIES` and single tasks, or what iperf3 reported (`iperf_meter.MEANS`).
+    """
     for case in cases:
         for side in (each for each in sides if each in case.sides):
-            ours, others = store.results(case, BASELINES[side]), store.results(case, side)
-            if pairs := [(ours[seed], others[seed]) for seed in ours if seed in others]:
-                count = min(len(each.tasks_s) for pair in pairs for each in pair)
-                firsts = [(first.first(count), second.first(count)) for first, second in pairs]
+            if pairs := _list_pairs(case, store, side):
                 doubt = "" if all(each.verdict == "pass" for _, each in pairs) else " (unknown)"
-                for what, value in QUANTITIES.items():
-                    values = [(value(first), value(second)) for first, second in firsts]
+                for what, value in _list_quantities(pairs).items():
+                    values = [(value(first), value(second)) for first, second in pairs]
                     yield make_difference(case, side, what, values, doubt)
-                for number in range(count):
-                    values = [
-                        (first.tasks_s[number], second.tasks_s[number]) for first, second in firsts
-                    ]
-                    yield make_difference(case, side, f"{SINGLE}{number + 1}", values, doubt)
+
+
+def _list_pairs(case: Case, store: Store, side: str) -> list[tuple[Result, Result]]:
+    """Our result and the other one of each seed that both have, with as many tasks each."""
+    ours, others = store.results(case, BASELINES[side]), store.results(case, side)
+    pairs = [(ours[seed], others[seed]) for seed in ours if seed in others]
+    count = min((len(each.tasks_s) for pair in pairs for each in pair), default=0)
+    return [(first.first(count), second.first(count)) for first, second in pairs]
+
+
+def _list_quantities(
+    pairs: Sequence[tuple[Result, Result]],
+) -> dict[str, Callable[[Result], float]]:
+    """What is compared of these pairs."""
+
+    def of_flows(mean: Callable[[Sequence[Flow]], float]) -> Callable[[Result], float]:
+        return lambda result: mean(result.flows)
+
+    def of_task(number: int) -> Callable[[Result], float]:
+        return lambda result: result.tasks_s[number]
+
+    first, _ = pairs[0]
+    if first.flows:
+        return {what: of_flows(mean) for what, mean in iperf_meter.MEANS.items()}
+    single = {f"{SINGLE}{n + 1}": of_task(n) for n in range(len(first.tasks_s))}
+    return {**QUANTITIES, **single}
 
 
 def make_difference(
@@ -129,6 +152,28 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
         return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
     rows = (each for each in found if each.side == name and not each.is_single)
     return TITLES, [each.write() for each in rows]
+
+
+def draw_flows(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:
+    """What iperf3 reported on Debian's kernel and beside it: a row for each case and side."""
+    rows = []
+    for case in cases:
+        for side in (KERNEL, AGAIN) if KERNEL in case.sides else ():
+            pairs = _list_pairs(case, store, side)
+            if not pairs or not pairs[0][0].flows:
+                continue
+            row = [f"`{case.name}`", side, str(len(pairs))]
+            for what, mean in iperf_meter.MEANS.items():
+                values = [(mean(first.flows), mean(second.flows)) for first, second in pairs]
+                found = make_difference(case, side, what, values, "")
+                row += [found.ours, found.other, found.write()[-1]]
+            again = [[iperf_meter.count_again(each.flows) for each in pair] for pair in pairs]
+            row += [f"{statistics.fmean(each):.1f}" for each in zip(*again, strict=True)]
+            rows.append(row)
+    titles = ["case", "side", "seeds"]
+    for what in iperf_meter.MEANS:
+        titles += [f"{what}: Trunkline", "the other", "difference, %"]
+    return [*titles, "packets sent again: Trunkline", "the other"], rows
 
 
 def draw_losses(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:
