@@ -57,7 +57,6 @@ machines: system kernel $(DEVELOPMENT) ## boot the guest on emulated processors,
 crosscheck: system kernel $(DEVELOPMENT) ## compare task times with ns-3 and Debian's own kernel, and write docs/crosscheck.md; an hour or more, or MINUTES=60
 	@distribution/system.sh g++ libns3-dev qemu-system-x86 busybox-static cpio kmod
 	.venv/bin/python benchmarks/crosscheck/crosscheck.py $(if $(MINUTES),--minutes $(MINUTES))
-	.venv/bin/python benchmarks/crosscheck/iperf_meter.py
 	.venv/bin/python docs/figures.py docs/crosscheck.md
 
 .PHONY: mutants

@@ -38,7 +38,7 @@ class Flow:
                 statistics.fmean(each["mean_rtt"] for each in senders) / 1e3,
                 sum(each["retransmits"] for each in senders),
             )
-        except (KeyError, IndexError, statistics.StatisticsError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"no report of iperf3 -J: {error}") from error
 
 

@@ -1,38 +1,69 @@
-"""What iperf3 reports, and the table of two kernels."""
+"""What iperf3 reports, and the tables of two kernels."""
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 
-import iperf_meter
-from crosscheck import KERNEL, OURS, Case, read_cases
-from iperf_meter import CASES, Reading, draw
+import crosscheck
+import pytest
+from crosscheck_results import AGAIN, KERNEL, OURS, Case, Result, Store, read_cases
+from crosscheck_tables import compare, draw, draw_flows
+from iperf_meter import Flow, read_flows
 
-from trunkline.harness.scenario.loading import load
+SENDER = {"mean_rtt": 59307, "retransmits": 5, "bits_per_second": 9.9e6}
+CASES = read_cases(crosscheck.CASES.read_text(), crosscheck.CASES.parent)
+PAIR = Case("meter", crosscheck.CASES.parent / "iperf3.yaml", 2, 2, (KERNEL, AGAIN), ())
 
-REPORT = {
-    "end": {
-        "streams": [{"sender": {"mean_rtt": 59307, "retransmits": 5, "bits_per_second": 9.9e6}}],
-        "sum_received": {"bits_per_second": 9.5e6},
-    }
-}
+
+def report(*senders: dict[str, float]) -> str:
+    streams = [{"sender": sender} for sender in senders]
+    return json.dumps({"end": {"streams": streams, "sum_received": {"bits_per_second": 9.5e6}}})
+
+
+def make(*flows: Flow) -> Result:
+    return Result("pass", (), 1000, 10, flows)
 
 
 def test_a_report_has_what_arrived_and_what_the_sender_saw():
-    assert Reading.of(json.dumps(REPORT)) == Reading(9.5, 59.307, 5)
+    assert Flow.of(report(SENDER)) == Flow(9.5, 59.307, 5)
 
 
-def test_all_cases_can_be_run_on_both_kernels():
-    for case in read_cases(CASES.read_text(), CASES.parent):
-        assert load(case.file, case.changes, 1).backend == "embedded"
-        assert iperf_meter._load(case, 1, KERNEL).backend == "host"
+def test_streams_of_one_client_are_one_flow():
+    assert Flow.of(report(SENDER, {**SENDER, "mean_rtt": 61307})) == Flow(9.5, 60.307, 10)
 
 
-def test_the_table_has_the_mean_of_the_differences(tmp_path):
-    case = Case("pair", CASES, 2, 2, (KERNEL,), ())
-    for seed, side, mbps in ((1, OURS, 9.0), (1, KERNEL, 9.1), (2, OURS, 8.0), (2, KERNEL, 8.3)):
-        path = tmp_path / "pair" / f"{side}-{seed}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(asdict(Reading(mbps, 20.0, 3))))
-    rows = [*draw([case], tmp_path)]
-    assert rows[0] == ["`pair`", "goodput, Mbit/s", "8.50", "8.70", "+0.20 ± 1.27"]
-    assert rows[2] == ["`pair`", "packets sent again", "3.00", "3.00", "+0.00 ± 0.00"]
+@pytest.mark.parametrize("text", ["", "{}", '{"error": "refused", "end": {}}', report()])
+def test_a_client_without_a_report_has_no_flow(text):
+    with pytest.raises(ValueError, match="no report of iperf3"):
+        Flow.of(text)
+
+
+def test_the_flows_of_a_run_are_those_of_its_clients(tmp_path):
+    (tmp_path / "log").mkdir()
+    for name in ("n1.client2", "n1.client3"):
+        (tmp_path / "log" / f"{name}.out").write_text(report(SENDER))
+    (tmp_path / "log" / "n2.server.out").write_text("listening")
+    assert read_flows(tmp_path) == (Flow(9.5, 59.307, 5), Flow(9.5, 59.307, 5))
+
+
+def test_there_are_twenty_cases_up_to_nine_sites_on_both_kernels():
+    metered = [case for case in CASES if case.load(1, OURS).stop.tasks is None]
+    assert len(metered) >= 20
+    assert max(len(case.load(1, OURS).topology.sites) for case in metered) == 9
+    for case in metered:
+        assert (case.load(1, OURS).backend, case.load(1, KERNEL).backend) == ("embedded", "host")
+
+
+def test_means_of_flows_are_compared_seed_by_seed(tmp_path):
+    store = Store(tmp_path)
+    for seed, ours, theirs in ((1, 9.0, 9.9), (2, 8.0, 8.4)):
+        store.write(PAIR, seed, OURS, make(Flow(ours, 20.0, 3), Flow(ours, 30.0, 4)))
+        store.write(PAIR, seed, KERNEL, make(Flow(theirs, 25.0, 3), Flow(theirs, 25.0, 2)))
+    found = [*compare([PAIR], store, (KERNEL, AGAIN))]
+    assert [each.what for each in found] == ["goodput, Mbit/s", "round trip, ms"]
+    assert [each.percent for each in found] == pytest.approx([7.5, 0.0])
+    assert [row[1] for row in draw("summary", found)[1]] == [
+        "goodput, Mbit/s", "round trip, ms", "goodput, Mbit/s", "round trip, ms",
+    ]  # fmt: skip
+    (row,) = draw_flows([PAIR, replace(PAIR, name="other")], store)[1]
+    assert row[:6] == ["`meter`", "kernel", "2", "8.500", "9.150", "+7.5 ± 31.8"]
+    assert row[6:] == ["25.000", "25.000", "+0.0", "7.0", "5.0"]
