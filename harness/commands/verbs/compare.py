@@ -40,7 +40,8 @@ limits.
 
 Repeat the same command to continue an interrupted comparison. Intervals are 95 % confidence
 intervals by Student's t. A ratio is the geometric mean of the ratios, paired by seed, to the cell
-with the first value of the first key that varies. Only trials that passed are averaged. The exit code is that of the worst trial.
+with the first value of the first key that varies. Only trials that passed are averaged. The exit
+code is that of the worst trial.
 """
 
 IDENTICAL = (
