@@ -60,7 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
     from trunkline.harness.report.explanations.costs import run_summary
-    from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -81,11 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     if data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     if is_whole:
-        for said in (
-            *run_summary.summarize_run(found, data),
-            *describe_fault_costs(found, data.history),
-            *name_late_entries(data.history, data.scenario),
-        ):
+        run, faults = run_summary.describe_run(found, data)
+        for said in (*run, *faults, *name_late_entries(data.history, data.scenario)):
             _print(console, said)
     for number, each in enumerate(chosen):
         if number or is_whole:

@@ -9,7 +9,11 @@ from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
 from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
-from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
+from trunkline.harness.report.explanations.costs.shorter_run import (
+    Longer,
+    Shorter,
+    predict_shorter,
+)
 from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
@@ -57,6 +61,12 @@ class Delay:
         shorter = predict_shorter(data, found) if is_open else None
         abandoned = sum(task.outcome == "abandoned" for task in data.history.tasks)
         return cls(lost_s / sites, sites, is_open, shorter, abandoned)
+
+    @property
+    def longer(self) -> tuple[Longer, ...]:
+        """By how much several faults made the run longer; empty if they are not told apart."""
+        parts = () if self.shorter is None else self.shorter.parts
+        return parts if len(parts) > 1 else ()
 
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""

@@ -4,17 +4,24 @@ Until the first fault, the run is the one without faults. From then on the fluid
 would have gone on: its policy forms the groups that would have formed, and compute times are those
 of the run. The model has no TCP, so its links carry less: headers take their share, and tasks of
 the log that began later and that no fault touched tell if more was missing.
+
+The model knows neither outages nor stopped sites, so it cannot predict a run without one of several
+faults. But it tells at any time how late the run is: its tasks, or rounds if it ends by them, have
+ended later than in the model. What this delay grows by, from when a fault begins until the next one
+does, is what the fault made the run longer. So the parts add up to the whole. If a fault still cost
+a task time when the next one began, the two are not told apart.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from trunkline.agents.events.causes import TimeUp
-from trunkline.agents.events.round_events import Ready
+from trunkline.agents.events.round_events import Ready, RoundFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.harness.fluid import fluid_run
@@ -26,6 +33,8 @@ from trunkline.harness.report.run_data import RunData
 MOST_CHUNKS = 200_000
 """A run that sent more is not predicted: the model takes some 30 µs for each."""
 
+LEAST_S = 0.005
+"""A fault that cost a task less did not act on it."""
 
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
@@ -35,19 +44,30 @@ LEAST_TASKS = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Longer:
+    """By how many seconds some faults made a run longer; several cannot be told apart."""
+
+    faults: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Shorter:
     """The prediction of a run without its faults.
 
     Attributes:
         earlier_s: by how much its last task ends earlier, in seconds, at least 0.
         share: of their rates, what its links carry.
+        parts: the same by faults, in the order in which they began. The parts add up to it, unless
+            that is less than 0.
     """
 
     earlier_s: float
     share: float
+    parts: tuple[Longer, ...] = ()
 
 
-def predict_shorter(data: RunData, found: Iterable[Explanation]) -> Shorter | None:
+def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | None:
     """Predict a run without its faults; None if the model cannot.
 
     `found` are explanations of the tasks that lost most time.
@@ -64,12 +84,81 @@ def predict_shorter(data: RunData, found: Iterable[Explanation]) -> Shorter | No
     events = fluid_run.predict_events(replace(plain, topology=replace(topology, links=links)))
     predicted = History.of(events)
     measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
-    before = bisect_right(measured_s, fault_ns / 1e9 - _find_begin(history))
     is_done = not any(isinstance(each.cause, TimeUp) for each in predicted.all(Stopping))
-    if not (is_done and measured_s and before <= len(predicted_s)):
+    before_s = _measure_later_s(measured_s, predicted_s, fault_ns / 1e9 - _find_begin(history))
+    if not (is_done and measured_s) or before_s is None:
         return None
-    later_s = measured_s[before - 1] - predicted_s[before - 1] if before else 0.0
-    return Shorter(max(0.0, measured_s[-1] - predicted_s[-1] - later_s), share)
+    later_s = measured_s[-1] - predicted_s[-1]
+    parts = _divide(history, predicted, found, (before_s, later_s), stop.rounds is not None)
+    return Shorter(max(0.0, later_s - before_s), share, tuple(parts))
+
+
+def _divide(
+    history: History,
+    predicted: History,
+    found: Iterable[Explanation],
+    ends_s: tuple[float, float],
+    by_rounds: bool,
+) -> Iterator[Longer]:
+    """Divide by faults what a run was later at its end than before its first fault."""
+    groups = [*_group_faults(history, found)]
+    if not groups:
+        return
+    list_times = _list_rounds if by_rounds else _list_ends
+    measured_s, predicted_s, begin_s = (
+        list_times(history),
+        list_times(predicted),
+        _find_begin(history),
+    )
+    edges_s = [ends_s[0]]
+    for _, begun_ns in groups[1:]:
+        later_s = _measure_later_s(measured_s, predicted_s, begun_ns / 1e9 - begin_s)
+        if later_s is None:
+            return
+        edges_s.append(later_s)
+    for (faults, _), (before_s, after_s) in zip(
+        groups, pairwise([*edges_s, ends_s[1]]), strict=True
+    ):
+        yield Longer(faults, after_s - before_s)
+
+
+def _group_faults(
+    history: History, found: Iterable[Explanation]
+) -> Iterator[tuple[tuple[int, ...], int]]:
+    """The faults that cost tasks something, and when they began, in this order.
+
+    Those that began before an earlier one had ended, or in a task that it cost something, are one
+    group with it.
+    """
+    until_ns: dict[int, int] = {}
+    for each in found:
+        for number, cost_s in each.costs_s.items():
+            if cost_s >= LEAST_S:
+                until_ns[number] = max(until_ns.get(number, 0), each.task.end_ns or 0)
+    acting = [each for each in history.faults if each.started.fault in until_ns]
+    group: tuple[int, ...] = ()
+    begun_ns = over_ns = 0
+    for fault in acting:
+        number, start_ns = fault.started.fault, fault.started.t_ns
+        if group and start_ns >= over_ns:
+            yield group, begun_ns
+            group = ()
+        begun_ns = begun_ns if group else start_ns
+        group = (*group, number)
+        end_ns = history.end_ns if fault.end_ns is None else fault.end_ns
+        over_ns = max(over_ns, until_ns[number], end_ns)
+    if group:
+        yield group, begun_ns
+
+
+def _measure_later_s(
+    measured_s: Sequence[float], predicted_s: Sequence[float], until_s: float
+) -> float | None:
+    """How much later than predicted the last one ended until then; None if none is predicted."""
+    before = bisect_right(measured_s, until_s)
+    if before > len(predicted_s) or not predicted_s:
+        return None
+    return measured_s[before - 1] - predicted_s[before - 1] if before else 0.0
 
 
 def _find_share(data: RunData, found: Iterable[Explanation], fault_ns: int) -> float:
@@ -88,6 +177,12 @@ def _list_ends(history: History) -> list[float]:
     """When tasks ended, in seconds after the first site was ready, in order."""
     begin_s = _find_begin(history)
     return sorted(task.end_ns / 1e9 - begin_s for task in history.tasks if task.end_ns is not None)
+
+
+def _list_rounds(history: History) -> list[float]:
+    """When sites finished rounds, in seconds after the first site was ready, in order."""
+    begin_s = _find_begin(history)
+    return [each.t_ns / 1e9 - begin_s for each in history.all(RoundFinished)]
 
 
 def _find_begin(history: History) -> float:
