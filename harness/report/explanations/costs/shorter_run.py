@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -35,6 +36,9 @@ MOST_CHUNKS = 200_000
 
 LEAST_S = 0.005
 """A fault that cost a task less did not act on it."""
+
+MOST = 0.8
+"""A fault is over when tasks that lost this share of what it cost tasks have ended, and it has."""
 
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
@@ -127,28 +131,42 @@ def _group_faults(
 ) -> Iterator[tuple[tuple[int, ...], int]]:
     """The faults that cost tasks something, and when they began, in this order.
 
-    Those that began before an earlier one had ended, or in a task that it cost something, are one
-    group with it.
+    Those that began before an earlier one was over are one group with it.
     """
-    until_ns: dict[int, int] = {}
-    for each in found:
-        for number, cost_s in each.costs_s.items():
-            if cost_s >= LEAST_S:
-                until_ns[number] = max(until_ns.get(number, 0), each.task.end_ns or 0)
-    acting = [each for each in history.faults if each.started.fault in until_ns]
+    over_ns = _find_over(found)
     group: tuple[int, ...] = ()
-    begun_ns = over_ns = 0
-    for fault in acting:
+    begun_ns = until_ns = 0
+    for fault in history.faults:
         number, start_ns = fault.started.fault, fault.started.t_ns
-        if group and start_ns >= over_ns:
+        if number not in over_ns:
+            continue
+        if group and start_ns >= until_ns:
             yield group, begun_ns
             group = ()
         begun_ns = begun_ns if group else start_ns
         group = (*group, number)
         end_ns = history.end_ns if fault.end_ns is None else fault.end_ns
-        over_ns = max(over_ns, until_ns[number], end_ns)
+        until_ns = max(until_ns, over_ns[number], end_ns)
     if group:
         yield group, begun_ns
+
+
+def _find_over(found: Iterable[Explanation]) -> dict[int, int]:
+    """When the tasks had ended that lost most of what each fault cost tasks, in ns."""
+    costs = defaultdict[int, list[tuple[int, float]]](list)
+    for each in found:
+        for number, cost_s in each.costs_s.items():
+            if cost_s >= LEAST_S:
+                costs[number].append((each.task.end_ns or 0, cost_s))
+    over_ns = {}
+    for number, ends in costs.items():
+        left_s = (1 - MOST) * sum(cost_s for _, cost_s in ends)
+        for end_ns, cost_s in sorted(ends, reverse=True):
+            over_ns[number] = end_ns
+            left_s -= cost_s
+            if left_s < 0:
+                break
+    return over_ns
 
 
 def _measure_later_s(
