@@ -83,7 +83,7 @@ def name_worst(
     worst = max(longer, key=lambda each: each.seconds, default=None)
     if worst is not None and len(longer) > 1 and worst.seconds >= LEAST_LONGER_S:
         which = _name_faults(worst.faults, history)
-        yield f"{which} made the run longest, by about {worst.seconds:.1f} s."
+        yield f"{which} delayed the run most, by about {worst.seconds:.1f} s."
         return
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
     if len(cost_s) > 1:

@@ -22,6 +22,9 @@ from trunkline.harness.report.run_data import RunData
 LEAST_EARLIER_S = 0.05
 """A run that ends earlier by less does not end earlier."""
 
+LEAST_ERROR_S = 0.1
+"""No prediction is said to be more exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delay:
@@ -73,7 +76,10 @@ class Delay:
         if self.shorter is None:
             return
         earlier_s, share = self.shorter.earlier_s, self.shorter.share
-        when = f"about {earlier_s:.1f} s earlier" if earlier_s >= LEAST_EARLIER_S else "no earlier"
+        error = f"± {max(LEAST_ERROR_S, self.shorter.error_s):.1f} s"
+        when = f"about {earlier_s:.1f} {error} earlier"
+        if earlier_s < LEAST_EARLIER_S:
+            when = f"no earlier ({error})"
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
         yield (

@@ -96,6 +96,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
         "faults_per_site_s": delay.site_s,
         "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
+        "earlier_error_s": None if delay.shorter is None else delay.shorter.error_s,
         "longer": [] if delay.shorter is None else [asdict(each) for each in delay.shorter.parts],
         "shares": None if times is None else times.shares,
         "limiting": limiting,

@@ -239,18 +239,25 @@ def explain_as_late(data: RunData) -> Explanation:
     return replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)
 
 
+def find_first_ns(data: RunData) -> int:
+    return data.history.faults[0].started.t_ns
+
+
 def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     """The model has no headers, and its prediction has, so it says less than 2 s."""
     data = predicted(later_ns=2 * 10**9)
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
-        r"Without faults, the last task would have ended about (\S+) s earlier \(predicted by the "
-        r"fluid model, in which links carry 96 % of their rates\)\.",
+        r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
+        r"\(predicted by the fluid model, in which links carry 96 % of their rates\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
+    last_s, begun_s = (t_ns / 1e9 for t_ns in (data.history.tasks[-1].end_ns, find_first_ns(data)))
+    rest_s = last_s - float(found[1]) - begun_s  # that the run would have had without the fault
+    assert float(found[2]) == pytest.approx(shorter_run.ERROR * rest_s, abs=0.06)
     *_, said = describe_delay([explain_as_late(data)], predicted())
-    assert said.startswith("Without faults, the last task would have ended no earlier (pred")
+    assert said.startswith("Without faults, the last task would have ended no earlier (± 0.")
 
 
 def test_until_the_first_fault_the_prediction_is_the_run() -> None:
@@ -312,7 +319,7 @@ def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -
     assert to_json(found, data)["longer"][0]["faults"] == (0,)
     (worst,) = name_worst(found, data.history, shorter.parts)
     said = f"about {shorter.parts[0].seconds:.1f} s"
-    assert worst == f"Fault 0 (pause n0) made the run longest, by {said}."
+    assert worst == f"Fault 0 (pause n0) delayed the run most, by {said}."
     first, second = describe_fault_costs(found, data.history, shorter.parts)
     assert f", made the run {said} longer, and cost tasks 1.000 s: task 2 took l" in first
     assert second.startswith("Fault 1 (pause n1), ")
@@ -336,7 +343,7 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert Delay.of(found, data).longer == ()  # it is the whole, which is said before
     parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
     (worst,) = name_worst(found, data.history, parts)
-    assert worst == "Faults 0 and 1 together made the run longest, by about 2.5 s."
+    assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
     first, second = describe_fault_costs(found, data.history, parts)
     assert ", made the run about 2.5 s longer, together with fault 0, and cost tasks 2" in first
     assert ", made the run about 2.5 s longer, together with fault 1, and cost tasks 1" in second
