@@ -369,7 +369,7 @@ def _find_touched(history: History) -> list[CallsInFault]:
 
 
 def describe_calls_in_faults(history: History, programs: Iterable[str], rows: int) -> list[str]:
-    """What each fault cost one of the rows, the costliest first; of many faults, the first ones."""
+    """The cost of each fault for one of the rows, the costliest first; of many, the first ones."""
     found = find_calls_in_faults(history, programs, rows)
     found.sort(key=lambda each: -each.cost_s)
     begin_ns = find_timeline_start_ns(history) or 0  # a log without it has one clock
@@ -391,4 +391,4 @@ def name_costliest(history: History, programs: Iterable[str], rows: int) -> Iter
     if len(costs_s) > 1:
         worst = max(costs_s, key=lambda fault: costs_s[fault])
         share = 100 * costs_s[worst] / sum(costs_s.values())
-        yield f"Fault {worst} cost the programs most: {share:.0f} % of what all faults cost them."
+        yield f"Fault {worst} cost the programs most: {share:.0f} % of the cost of all faults."

@@ -76,7 +76,7 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a link carried of `rate_mbps` between two counts, in which the step lies."""
+    """The load of a link of `rate_mbps` between two counts, in which the step lies."""
 
     link: Directed
     mbps: float

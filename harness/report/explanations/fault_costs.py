@@ -1,4 +1,4 @@
-"""What each fault cost the tasks of a run, in sentences (pure)."""
+"""The cost of each fault for the tasks of a run, in sentences (pure)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def list_faults(history: History) -> list[Disturbance]:
 
 
 def sum_costs(found: Iterable[Explanation]) -> dict[int, float]:
-    """What each fault cost these tasks, in seconds, by the number of the fault."""
+    """The cost of each fault for these tasks, in seconds, by the number of the fault."""
     total_s: Counter[int] = Counter()
     for each in found:
         total_s.update(each.costs_s)
@@ -88,7 +88,7 @@ def name_worst(
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
     if len(cost_s) > 1:
         most = max(cost_s, key=lambda number: cost_s[number])
-        share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of what all faults cost them"
+        share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
         yield f"{_name_faults((most,), history)} cost tasks most: {share}."
 
 
@@ -133,7 +133,7 @@ def _describe_longer(longer: Longer, fault: int) -> str:
 
 
 def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
-    """What a fault did to tasks, the costliest first; a few with several effects one by one."""
+    """The effects of a fault on tasks, the costliest first; a few with several one by one."""
     by_how: defaultdict[str, list[Explanation]] = defaultdict(list)
     for each in found:
         by_how[_describe_effects(each, fault, False)].append(each)
@@ -172,7 +172,7 @@ def _list_tasks(numbers: Sequence[int]) -> str:
 
 
 def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:
-    """What a fault did to a task, to follow its name; each of several effects may have its time."""
+    """The effects of a fault on a task, to follow its name; each of several may have its time."""
     if found.is_abandoned:
         ended = _has_failed(found, fault)
         delayed = f", which another fault ended, {_describe_delay(found, fault)}"

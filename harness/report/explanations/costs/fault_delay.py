@@ -1,4 +1,4 @@
-"""What faults cost a site, and by how much they made a run longer (pure)."""
+"""The cost of faults for a site, and by how much they made a run longer (pure)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_ERROR_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """What faults cost a run.
+    """The cost of faults for a run.
 
     Attributes:
         site_s: what they cost each of so many `sites` on average, in tasks and before them.
@@ -45,7 +45,7 @@ class Delay:
 
     @classmethod
     def of(cls, found: Sequence[Explanation], data: RunData) -> Delay:
-        """What faults cost a run, of which these tasks lost most time.
+        """The cost of faults for a run, of which these tasks lost most time.
 
         A task takes the time of its members alone, and none of a server, which does no rounds.
         """
@@ -88,7 +88,7 @@ class Delay:
         )
 
     def describe_sites(self) -> Iterator[str]:
-        """What faults cost a site, and that the run without them is not known, if it is not."""
+        """The cost for a site, and that the run without faults is not known, if it is not."""
         if not self.site_s:
             return
         yield (

@@ -1,4 +1,4 @@
-"""What a run lost and to what: the sentences before those on its faults and tasks (pure)."""
+"""The sentences on a whole run: the time that it lost, and the causes (pure)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def list_worst(found: Sequence[Explanation]) -> list[Explanation]:
 def summarize_run(
     found: Sequence[Explanation], data: RunData, delay: Delay | None = None
 ) -> Iterator[str]:
-    """What faults cost in all and which most, where time went, and what tasks lost.
+    """The cost of faults, the worst fault, where time went, and the losses of tasks.
 
     `found` are the tasks that lost most time, the worst first; `delay` is what faults cost, if it
     is known. Without faults that cost something, the first sentences are on the network and on

@@ -188,7 +188,7 @@ def _measure_later_s(
 
 
 def _find_share(data: RunData, found: Iterable[Explanation], fault_ns: int) -> float:
-    """What links carried of their rates in tasks after the first fault that none touched."""
+    """The share of their rates that links carried in tasks after the first fault without one."""
     share = payload_share(data.scenario.network.mtu)
     touched = [each.task.number for each in found if each.costs or each.is_abandoned]
     tasks = data.tables["tasks"].dropna(subset=["duration_s", "estimate_s"])

@@ -73,7 +73,7 @@ def test_a_cut_shares_the_time_until_its_links_carry_data_again() -> None:
     found = find_fault_times(history, ("n1",))
     assert found.divide_s(1) == pytest.approx({0: 1.1 + 0.25, 1: 1.0 - 0.25})
     (worst,) = name_costliest(history, ("n1",), 1)
-    assert worst == "Fault 0 cost the programs most: 64 % of what all faults cost them."
+    assert worst == "Fault 0 cost the programs most: 64 % of the cost of all faults."
     first, second = describe_calls_in_faults(history, ("n1",), 1)
     assert "cost a program 1.350 s on average (each moment shared by faults 0 and 1). " in first
     assert first.endswith(

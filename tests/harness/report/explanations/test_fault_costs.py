@@ -116,7 +116,7 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None
     )
     assert [*name_worst([small, large], history)] == []
     assert [*name_worst([small, large, other], history)] == [
-        "Fault 1 (heal) cost tasks most: 71 % of what all faults cost them."
+        "Fault 1 (heal) cost tasks most: 71 % of the cost of all faults."
     ]
 
 
