@@ -41,8 +41,8 @@ ERROR = 0.1
 """In nine of ten measured cases (`docs/explain.md`) a prediction was wrong by less than this share
 of the time that it says the run would have had after its first fault."""
 
-MOST = 0.8
-"""A fault is over when tasks that lost this share of what it cost tasks have ended, and it has."""
+MOST = 0.5
+"""A fault is over when it has ended, and so have tasks that lost this share of its cost."""
 
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
