@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from trunkline.harness.report.calls.one_step import OneStep
+    from trunkline.harness.report.calls.steps.one_step import OneStep
     from trunkline.harness.report.explanations.explanation import Explanation
     from trunkline.harness.report.run_data import RunData
 
@@ -132,8 +132,8 @@ def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
 
 def _find_step(data: RunData, number: int) -> OneStep:
     """The step of this number."""
-    from trunkline.harness.report.calls.one_step import OneStep
     from trunkline.harness.report.calls.program_explanation import list_numbers
+    from trunkline.harness.report.calls.steps.one_step import OneStep
 
     if (found := OneStep.of(data, number)) is None:
         known = list_numbers(data)

@@ -29,7 +29,7 @@ from trunkline.harness.record.step_times import list_moving
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.calls.calls_in_faults import find_fault_times
 from trunkline.harness.report.calls.silent_links import find_counts
-from trunkline.harness.report.calls.step_tables import PARTS
+from trunkline.harness.report.calls.steps.step_tables import PARTS
 from trunkline.harness.report.overlay.link_load import count_counted_bytes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology

@@ -23,8 +23,8 @@ from trunkline.harness.report.calls.calls_in_faults import (
     name_costliest,
 )
 from trunkline.harness.report.calls.late_starts import describe_late_start
-from trunkline.harness.report.calls.one_step import OneStep
-from trunkline.harness.report.calls.step_tables import (
+from trunkline.harness.report.calls.steps.one_step import OneStep
+from trunkline.harness.report.calls.steps.step_tables import (
     PARTS,
     describe_before,
     describe_delay,
@@ -35,7 +35,7 @@ from trunkline.harness.report.calls.step_tables import (
     rank_stragglers,
     sum_steps,
 )
-from trunkline.harness.report.calls.steps_section import describe_stragglers
+from trunkline.harness.report.calls.steps.steps_section import describe_stragglers
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.pages.programs_section import describe_exit

@@ -12,8 +12,8 @@ from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.calls.calls_in_faults import find_calls_in_faults
 from trunkline.harness.report.calls.pace import tell_pace
 from trunkline.harness.report.calls.program_explanation import divide_time
-from trunkline.harness.report.calls.step_tables import StepRow, tabulate_steps
-from trunkline.harness.report.calls.steps_section import write_steps
+from trunkline.harness.report.calls.steps.step_tables import StepRow, tabulate_steps
+from trunkline.harness.report.calls.steps.steps_section import write_steps
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData

@@ -11,8 +11,8 @@ from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
-from trunkline.harness.report.calls import one_step
-from trunkline.harness.report.calls.one_step import OneStep
+from trunkline.harness.report.calls.steps import one_step
+from trunkline.harness.report.calls.steps.one_step import OneStep
 
 MS = 10**6
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.harness.report.calls.step_tables import PARTS, sum_steps
+from trunkline.harness.report.calls.steps.step_tables import PARTS, sum_steps
 from trunkline.harness.report.pages.markup import Child, keep_together, make_table, tag
 
 MAX_ROWS = 200

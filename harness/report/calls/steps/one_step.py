@@ -22,7 +22,7 @@ from trunkline.harness.report.calls.calls_in_faults import (
     find_fault_times,
 )
 from trunkline.harness.report.calls.silent_links import find_counts, find_silence
-from trunkline.harness.report.calls.step_tables import LEAST_PERCENT, NAMES
+from trunkline.harness.report.calls.steps.step_tables import LEAST_PERCENT, NAMES
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.run_data import RunData
 from trunkline.workloads.program_roles import find_owner, site_of
