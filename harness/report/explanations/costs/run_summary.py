@@ -50,7 +50,9 @@ def summarize_run(
 
 
 def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
-    """The summary, and the sentences on faults."""
+    """The summary, and the sentences on faults; no summary if no task has ended."""
+    if not found:
+        return [], [*describe_fault_costs(found, data.history)]
     delay = Delay.of(found, data)
     faults = describe_fault_costs(found, data.history, delay.longer)
     return [*summarize_run(found, data, delay)], [*faults]
