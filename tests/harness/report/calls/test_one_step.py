@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from finished_runs import make_programs_run
+from finished_runs import make_agents_run, make_programs_run
 
 from trunkline.agents.events.event_writing import to_line
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
@@ -86,3 +86,13 @@ def test_faults_are_a_list_on_the_page(timed) -> None:
     assert [item[:8] for item in items] == ["Fault 0 ", "Fault 1 "]
     assert "<p>Fault " not in page
     assert "<code>trunkline explain RUN --step N</code> explains one of them." in page
+
+
+def test_steps_are_of_programs_and_tasks_of_agents(capsys, timed, tmp_path) -> None:
+    agents = make_agents_run(tmp_path / "agents" / "first")
+    for folder, option, said in (
+        (agents, "--step", "--step: expected a run of programs; agents have tasks: --task"),
+        (timed, "--task", "programs log no transfers, but have steps: --step"),
+    ):
+        assert main.main(["explain", str(folder), option, "0"]) != 0
+        assert said in capsys.readouterr().err
