@@ -22,9 +22,6 @@ from trunkline.harness.report.run_data import RunData
 LEAST_EARLIER_S = 0.05
 """A run that ends earlier by less does not end earlier."""
 
-LEAST_ERROR_S = 0.1
-"""No prediction is said to be more exact."""
-
 
 @dataclass(frozen=True, slots=True)
 class Delay:
@@ -76,7 +73,7 @@ class Delay:
         if self.shorter is None:
             return
         earlier_s, share = self.shorter.earlier_s, self.shorter.share
-        error = f"± {max(LEAST_ERROR_S, self.shorter.error_s):.1f} s"
+        error = f"± {self.shorter.error_s:.1f} s"
         when = f"about {earlier_s:.1f} {error} earlier"
         if earlier_s < LEAST_EARLIER_S:
             when = f"no earlier ({error})"

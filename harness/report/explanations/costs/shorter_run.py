@@ -37,9 +37,10 @@ MOST_CHUNKS = 200_000
 LEAST_S = 0.005
 """A fault that cost a task less did not act on it."""
 
-ERROR = 0.1
-"""In nine of ten measured cases (`docs/explain.md`) a prediction was wrong by less than this share
-of the time that it says the run would have had after its first fault."""
+ERROR, LEAST_REST_S = 0.2, 4.0
+"""In nine of ten measured cases (`docs/explain.md`), a prediction was wrong by less than this many
+seconds times the root of the time, in seconds, that the run would have had after its first fault.
+That time counts as at least so long."""
 
 MOST = 0.5
 """A fault is over when it has ended, and so have tasks that lost this share of its cost."""
@@ -102,7 +103,7 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     parts = _divide(history, predicted, found, (before_s, later_s), stop.rounds is not None)
     earlier_s = max(0.0, later_s - before_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
-    return Shorter(earlier_s, share, ERROR * max(0.0, rest_s), tuple(parts))
+    return Shorter(earlier_s, share, ERROR * math.sqrt(max(LEAST_REST_S, rest_s)), tuple(parts))
 
 
 def _divide(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -239,10 +240,6 @@ def explain_as_late(data: RunData) -> Explanation:
     return replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)
 
 
-def find_first_ns(data: RunData) -> int:
-    return data.history.faults[0].started.t_ns
-
-
 def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     """The model has no headers, and its prediction has, so it says less than 2 s."""
     data = predicted(later_ns=2 * 10**9)
@@ -253,11 +250,20 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
-    last_s, begun_s = (t_ns / 1e9 for t_ns in (data.history.tasks[-1].end_ns, find_first_ns(data)))
-    rest_s = last_s - float(found[1]) - begun_s  # that the run would have had without the fault
-    assert float(found[2]) == pytest.approx(shorter_run.ERROR * rest_s, abs=0.06)
     *_, said = describe_delay([explain_as_late(data)], predicted())
     assert said.startswith("Without faults, the last task would have ended no earlier (± 0.")
+
+
+def test_the_error_of_a_prediction_grows_with_the_root_of_the_time_after_the_first_fault() -> None:
+    for count, least_s in ((2, 4.0), (40, 10.0)):
+        data = predicted(f"stop={{tasks: {count}}}")
+        shorter = predict_shorter(data, [])
+        assert shorter is not None
+        rest_s = (data.history.end_ns - data.history.faults[0].started.t_ns) / 1e9
+        expected_s = 0.2 * math.sqrt(max(least_s, rest_s - shorter.earlier_s))
+        assert shorter.error_s == pytest.approx(expected_s, rel=0.05)
+        *_, said = describe_delay([explain_as_late(data)], data)
+        assert f" ended no earlier (± {shorter.error_s:.1f} s) (predicted by " in said
 
 
 def test_until_the_first_fault_the_prediction_is_the_run() -> None:
