@@ -7,9 +7,9 @@ the log that began later and that no fault touched tell if more was missing.
 
 The model knows neither outages nor stopped sites, so it cannot predict a run without one of several
 faults. But it tells at any time how late the run is: its tasks, or rounds if it ends by them, have
-ended later than in the model. What this delay grows by, from when a fault begins until the next one
-does, is what the fault made the run longer. So the parts add up to the whole. If a fault still cost
-a task time when the next one began, the two are not told apart.
+ended later than in the model. By what this delay grows from when a fault begins until it is over,
+the fault made the run longer. What it grows by at other times is an error of the model. If a fault
+still acted when the next one began, the two are not told apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from statistics import median
 
 from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.round_events import Ready, RoundFinished
@@ -43,7 +43,10 @@ seconds times the root of the time, in seconds, that the run would have had afte
 That time counts as at least so long."""
 
 MOST = 0.5
-"""A fault is over when it has ended, and so have tasks that lost this share of its cost."""
+"""The next fault is told apart if the one before had ended, with tasks of this share of its cost."""
+
+SETTLED = 8
+"""So many tasks, or rounds, tell how late a run is after a fault."""
 
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
@@ -69,7 +72,7 @@ class Shorter:
         share: of their rates, what its links carry.
         error_s: in nine of ten measured cases the prediction was wrong by less.
         parts: the same by faults, in the order in which they began. The parts add up to it, unless
-            that is less than 0.
+            their sum is less than 0.
     """
 
     earlier_s: float
@@ -101,67 +104,81 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
         return None
     later_s = measured_s[-1] - predicted_s[-1]
     parts = _divide(history, predicted, found, (before_s, later_s), stop.rounds is not None)
-    earlier_s = max(0.0, later_s - before_s)
+    sum_s = sum(each.seconds for each in parts) if parts else later_s - before_s
+    earlier_s = max(0.0, sum_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
-    return Shorter(earlier_s, share, ERROR * math.sqrt(max(LEAST_REST_S, rest_s)), tuple(parts))
+    error_s = ERROR * math.sqrt(max(LEAST_REST_S, rest_s))
+    return Shorter(earlier_s, share, error_s, tuple(parts))
 
 
 def _divide(
     history: History,
     predicted: History,
-    found: Iterable[Explanation],
+    found: Collection[Explanation],
     ends_s: tuple[float, float],
     by_rounds: bool,
-) -> Iterator[Longer]:
-    """Divide by faults what a run was later at its end than before its first fault."""
-    groups = [*_group_faults(history, found)]
-    if not groups:
-        return
-    list_times = _list_rounds if by_rounds else _list_ends
-    measured_s, predicted_s, begin_s = (
-        list_times(history),
-        list_times(predicted),
-        _find_begin(history),
-    )
-    edges_s = [ends_s[0]]
-    for _, begun_ns in groups[1:]:
-        later_s = _measure_later_s(measured_s, predicted_s, begun_ns / 1e9 - begin_s)
-        if later_s is None:
-            return
-        edges_s.append(later_s)
-    for (faults, _), (before_s, after_s) in zip(
-        groups, pairwise([*edges_s, ends_s[1]]), strict=True
-    ):
-        yield Longer(faults, after_s - before_s)
+) -> list[Longer]:
+    """By how much faults made the run longer; nothing if that is not known.
 
-
-def _group_faults(
-    history: History, found: Iterable[Explanation]
-) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The faults that cost tasks something, and when they began, in this order.
-
-    Those that began before an earlier one was over are one group with it.
+    Before its first fault and at its end, it was later than predicted by `ends_s`.
     """
-    over_ns = _find_over(found)
-    group: tuple[int, ...] = ()
-    begun_ns = until_ns = 0
+    groups = [*_group_faults(history, found)]
+    list_times = _list_rounds if by_rounds else _list_ends
+    measured_s, predicted_s = list_times(history), list_times(predicted)
+    begin_s, last_s, parts = _find_begin(history), _list_ends(history)[-1], []
+    starts_s = [group.begun_ns / 1e9 - begin_s for group in groups]
+    for place, group in enumerate(groups):
+        before_s: float | None = ends_s[0]
+        if place:
+            before_s = _measure_later_s(measured_s, predicted_s, starts_s[place])
+        next_s = starts_s[place + 1] if place + 1 < len(groups) else math.inf
+        over_s = min(next_s, group.over_ns / 1e9 - begin_s)
+        after_s: float | None = ends_s[1]
+        if over_s < last_s:
+            after_s = _measure_settled_s(measured_s, predicted_s, over_s, next_s)
+        if before_s is None or after_s is None:
+            return []
+        parts.append(Longer(group.faults, after_s - before_s))
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Faults that are not told apart, from when the first one began until all were over."""
+
+    faults: tuple[int, ...]
+    begun_ns: int
+    over_ns: int
+
+
+def _group_faults(history: History, found: Collection[Explanation]) -> Iterator[_Group]:
+    """The faults that cost tasks something, in the order in which they began.
+
+    Those that began when an earlier one had most of its cost to come, or still lasted, are one
+    group with it.
+    """
+    most_ns, all_ns = _find_over(found, MOST), _find_over(found, 1.0)
+    group: _Group | None = None
+    until_ns = 0
     for fault in history.faults:
         number, start_ns = fault.started.fault, fault.started.t_ns
-        if number not in over_ns:
+        if number not in all_ns:
             continue
-        if group and start_ns >= until_ns:
-            yield group, begun_ns
-            group = ()
-        begun_ns = begun_ns if group else start_ns
-        group = (*group, number)
         end_ns = history.end_ns if fault.end_ns is None else fault.end_ns
-        until_ns = max(until_ns, over_ns[number], end_ns)
-    if group:
-        yield group, begun_ns
+        own = _Group((number,), start_ns, max(all_ns[number], end_ns))
+        if group is not None and start_ns >= until_ns:
+            yield group
+            group = None
+        if group is not None:
+            over_ns = max(group.over_ns, own.over_ns)
+            own = _Group((*group.faults, number), group.begun_ns, over_ns)
+        group, until_ns = own, max(until_ns, most_ns[number], end_ns)
+    if group is not None:
+        yield group
 
 
-def _find_over(found: Iterable[Explanation]) -> dict[int, int]:
-    """When the tasks had ended that lost most of what each fault cost tasks, in ns."""
+def _find_over(found: Iterable[Explanation], share: float) -> dict[int, int]:
+    """When the tasks had ended that lost such a share of the cost of each fault, in ns."""
     costs = defaultdict[int, list[tuple[int, float]]](list)
     for each in found:
         for number, cost_s in each.costs_s.items():
@@ -169,7 +186,7 @@ def _find_over(found: Iterable[Explanation]) -> dict[int, int]:
                 costs[number].append((each.task.end_ns or 0, cost_s))
     over_ns = {}
     for number, ends in costs.items():
-        left_s = (1 - MOST) * sum(cost_s for _, cost_s in ends)
+        left_s = (1 - share) * sum(cost_s for _, cost_s in ends)
         for end_ns, cost_s in sorted(ends, reverse=True):
             over_ns[number] = end_ns
             left_s -= cost_s
@@ -186,6 +203,20 @@ def _measure_later_s(
     if before > len(predicted_s) or not predicted_s:
         return None
     return measured_s[before - 1] - predicted_s[before - 1] if before else 0.0
+
+
+def _measure_settled_s(
+    measured_s: Sequence[float], predicted_s: Sequence[float], over_s: float, next_s: float
+) -> float | None:
+    """How much later than predicted the next ones ended after a fault was over: their median.
+
+    None if none is predicted.
+    """
+    first = max(0, bisect_right(measured_s, over_s) - 1)
+    last = min(first + SETTLED, max(first + 1, bisect_right(measured_s, next_s)))
+    pairs = zip(measured_s[first:last], predicted_s[first:last], strict=False)
+    found = [measured - predicted for measured, predicted in pairs]
+    return median(found) if found else None
 
 
 def _find_share(data: RunData, found: Iterable[Explanation], fault_ns: int) -> float:
