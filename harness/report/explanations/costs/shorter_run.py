@@ -6,10 +6,11 @@ of the run. The model has no TCP, so its links carry less: headers take their sh
 the log that began later and that no fault touched tell if more was missing.
 
 The model knows neither outages nor stopped sites, so it cannot predict a run without one of several
-faults. But it tells at any time how late the run is: its tasks, or rounds if it ends by them, have
-ended later than in the model. By what this delay grows from when a fault begins until it is over,
-the fault made the run longer. What it grows by at other times is an error of the model. If a fault
-still acted when the next one began, the two are not told apart.
+faults. But it tells at any time how late the run is: its tasks have ended later than in the model.
+By what this delay grows from when a fault begins until it is over, the fault made the run longer.
+What it grows by at other times is an error of the model. If a fault still acted when the next one
+began, the two are not told apart. Nor are faults of a run that ends by its rounds: sites that did
+rounds alone do fewer tasks, so the delay of a task says too little of that of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from trunkline.agents.events.causes import TimeUp
-from trunkline.agents.events.round_events import Ready, RoundFinished
+from trunkline.agents.events.round_events import Ready, WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.harness.fluid import fluid_run
@@ -37,16 +38,17 @@ MOST_CHUNKS = 200_000
 LEAST_S = 0.005
 """A fault that cost a task less did not act on it."""
 
-ERROR, LEAST_REST_S = 0.2, 4.0
+ERROR, ERROR_BY_ROUNDS, LEAST_REST_S = 0.2, 0.3, 4.0
 """In nine of ten measured cases (`docs/explain.md`), a prediction was wrong by less than this many
 seconds times the root of the time, in seconds, that the run would have had after its first fault.
-That time counts as at least so long."""
+That time counts as at least so long. Runs that end by their rounds are predicted less well: sites
+that did rounds alone do fewer tasks."""
 
 MOST = 0.5
-"""The next fault is told apart if the one before had ended, with tasks of this share of its cost."""
+"""Two faults are told apart if the first had ended, and tasks with this share of its cost."""
 
 SETTLED = 8
-"""So many tasks, or rounds, tell how late a run is after a fault."""
+"""So many tasks tell how late a run is after a fault."""
 
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
@@ -98,17 +100,25 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     events = fluid_run.predict_events(replace(plain, topology=replace(topology, links=links)))
     predicted = History.of(events)
     measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
-    is_done = not any(isinstance(each.cause, TimeUp) for each in predicted.all(Stopping))
     before_s = _measure_later_s(measured_s, predicted_s, fault_ns / 1e9 - _find_begin(history))
-    if not (is_done and measured_s) or before_s is None:
+    if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
         return None
     later_s = measured_s[-1] - predicted_s[-1]
-    parts = _divide(history, predicted, found, (before_s, later_s), stop.rounds is not None)
+    by_rounds = stop.rounds is not None
+    parts = [] if by_rounds else _divide(history, predicted, found, (before_s, later_s))
     sum_s = sum(each.seconds for each in parts) if parts else later_s - before_s
     earlier_s = max(0.0, sum_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
-    error_s = ERROR * math.sqrt(max(LEAST_REST_S, rest_s))
+    error = ERROR_BY_ROUNDS if by_rounds else ERROR
+    error_s = error * math.sqrt(max(LEAST_REST_S, rest_s))
     return Shorter(earlier_s, share, error_s, tuple(parts))
+
+
+def _is_done(predicted: History, workers: Collection[str]) -> bool:
+    """Whether a predicted run has done its tasks or rounds, and does not just end by its time."""
+    if not any(isinstance(each.cause, TimeUp) for each in predicted.all(Stopping)):
+        return True
+    return {*workers} <= {each.site for each in predicted.all(WorkerFinished)}
 
 
 def _divide(
@@ -116,16 +126,14 @@ def _divide(
     predicted: History,
     found: Collection[Explanation],
     ends_s: tuple[float, float],
-    by_rounds: bool,
 ) -> list[Longer]:
     """By how much faults made the run longer; nothing if that is not known.
 
     Before its first fault and at its end, it was later than predicted by `ends_s`.
     """
     groups = [*_group_faults(history, found)]
-    list_times = _list_rounds if by_rounds else _list_ends
-    measured_s, predicted_s = list_times(history), list_times(predicted)
-    begin_s, last_s, parts = _find_begin(history), _list_ends(history)[-1], []
+    measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
+    begin_s, parts = _find_begin(history), []
     starts_s = [group.begun_ns / 1e9 - begin_s for group in groups]
     for place, group in enumerate(groups):
         before_s: float | None = ends_s[0]
@@ -134,7 +142,7 @@ def _divide(
         next_s = starts_s[place + 1] if place + 1 < len(groups) else math.inf
         over_s = min(next_s, group.over_ns / 1e9 - begin_s)
         after_s: float | None = ends_s[1]
-        if over_s < last_s:
+        if over_s < measured_s[-1]:
             after_s = _measure_settled_s(measured_s, predicted_s, over_s, next_s)
         if before_s is None or after_s is None:
             return []
@@ -235,12 +243,6 @@ def _list_ends(history: History) -> list[float]:
     """When tasks ended, in seconds after the first site was ready, in order."""
     begin_s = _find_begin(history)
     return sorted(task.end_ns / 1e9 - begin_s for task in history.tasks if task.end_ns is not None)
-
-
-def _list_rounds(history: History) -> list[float]:
-    """When sites finished rounds, in seconds after the first site was ready, in order."""
-    begin_s = _find_begin(history)
-    return [each.t_ns / 1e9 - begin_s for each in history.all(RoundFinished)]
 
 
 def _find_begin(history: History) -> float:

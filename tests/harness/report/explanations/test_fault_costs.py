@@ -337,6 +337,33 @@ def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -
     assert "made the run" not in first + second
 
 
+def test_what_the_model_is_wrong_by_after_a_fault_is_charged_to_none() -> None:
+    """All that ends after the last tasks but five is later by another second, without a fault."""
+    data = predicted("stop={tasks: 20}")
+    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
+    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
+    found = charge(data, 2, 6)
+    usual = predict_shorter(data, found)
+    late_ns = (data.history.tasks[-5].end_ns or 0) - 1
+    moved = [
+        replace(event, t_ns=event.t_ns + 10**9 * (event.t_ns > late_ns))
+        for event in data.history.events
+    ]
+    late = predict_shorter(replace(data, history=History.of(moved)), found)
+    assert usual is not None and late is not None
+    assert late.parts == usual.parts
+    assert late.earlier_s == usual.earlier_s
+
+
+def test_a_run_that_ends_by_its_rounds_is_predicted_as_a_whole() -> None:
+    data = predicted("stop={rounds: 4}", later_ns=2 * 10**9)
+    shorter = predict_shorter(data, [explain_as_late(data)])
+    assert shorter is not None
+    assert shorter.earlier_s == pytest.approx(2.0, abs=0.3)
+    assert shorter.parts == ()
+    assert shorter.error_s == pytest.approx(0.3 * 2.0, rel=0.3)
+
+
 def test_faults_that_overlap_made_the_run_longer_together() -> None:
     """The second one began before a task had ended that the first one cost something."""
     data = predicted("stop={tasks: 8}")
