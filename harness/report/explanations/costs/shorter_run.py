@@ -39,7 +39,7 @@ LEAST_S = 0.005
 """A fault that cost a task less did not act on it."""
 
 ERROR, ERROR_BY_ROUNDS, LEAST_REST_S = 0.2, 0.3, 4.0
-"""In nine of ten measured cases (`docs/explain.md`), a prediction was wrong by less than this many
+"""In nine of ten measured cases (`docs/accuracy.md`), a prediction was wrong by less than this many
 seconds times the root of the time, in seconds, that the run would have had after its first fault.
 That time counts as at least so long. Runs that end by their rounds are predicted less well: sites
 that did rounds alone do fewer tasks."""
