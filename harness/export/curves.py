@@ -15,7 +15,7 @@ import pandas as pd
 
 from trunkline.harness.export.rates_over_time import find_edges_ns, tabulate_link_rates
 from trunkline.harness.export.run_files import RunFiles
-from trunkline.harness.report.calls.step_tables import PARTS
+from trunkline.harness.report.calls.steps.step_tables import PARTS
 
 MAX_LINKS = 40
 """The number of links, those that carried most, that have a curve."""

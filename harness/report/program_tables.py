@@ -52,8 +52,10 @@ class SiteRow(Row, table="sites"):
 
     site: str = column("the site")
     programs: int = column("how many programs it has")
-    bytes_sent: int = column("what its interfaces sent, headers included, also for other sites")
-    bytes_received: int = column("what they received")
+    bytes_sent: int = column(
+        "the bytes that its interfaces sent, headers included, also for other sites"
+    )
+    bytes_received: int = column("the bytes that they received")
 
 
 class TrafficRow(Row, table="traffic"):
@@ -64,7 +66,7 @@ class TrafficRow(Row, table="traffic"):
     t_s: float = column("when it was counted")
     src: str = column("the site or router that sends")
     dst: str = column("the site or router that receives")
-    bytes: int = column("what the link has carried since the start, headers included")
+    bytes: int = column("the bytes on the link since the start, headers included")
 
 
 def tabulate_programs(history: History, programs: Mapping[str, Program]) -> Iterator[ProgramRow]:

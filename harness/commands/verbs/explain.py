@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from trunkline.harness.report.calls.steps.one_step import OneStep
     from trunkline.harness.report.explanations.explanation import Explanation
     from trunkline.harness.report.run_data import RunData
 
@@ -22,6 +23,7 @@ EPILOG = """\
 examples:
   trunkline explain quickstart              the tasks that lost most time
   trunkline explain quickstart --task 7     one task, with its critical path
+  trunkline explain gloo_ddp --step 4       one step of programs with timed calls
   trunkline explain runs/quickstart/latest --json
 
 The parts of a task's time are those of its critical path: the chain of transfers that decided when
@@ -45,6 +47,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "plans)",
     )
     parser.add_argument(
+        "--step",
+        type=terminal.parse_whole,
+        metavar="N",
+        help="the number of a step of programs with timed calls: its calls in order",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="print one JSON object per task; without --task each has totals of the run, too",
@@ -60,7 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
     from trunkline.harness.report.explanations.costs import run_summary
-    from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -69,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
+    if arguments.step is not None:
+        raise terminal.UsageError("--step: expected a run of programs; agents have tasks: --task")
     found = _choose(data, arguments.task)
     is_whole = arguments.task is None
     chosen = run_summary.list_worst(found) if is_whole else found
@@ -81,11 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     if data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     if is_whole:
-        for said in (
-            *run_summary.summarize_run(found, data),
-            *describe_fault_costs(found, data.history),
-            *name_late_entries(data.history, data.scenario),
-        ):
+        run, faults = run_summary.describe_run(found, data)
+        for said in (*run, *faults, *name_late_entries(data.history, data.scenario)):
             _print(console, said)
     for number, each in enumerate(chosen):
         if number or is_whole:
@@ -104,18 +110,36 @@ def _print(console: Console, printed: str | Table) -> None:
 
 
 def _explain_programs(data: RunData, arguments: argparse.Namespace) -> int:
-    """Print where the time of programs went, as far as it is known."""
-    from trunkline.harness.report.calls.program_explanation import describe, to_json
+    """Print where the time of programs went, or of one step, as far as it is known."""
+    from trunkline.harness.report.calls import program_explanation
 
     if arguments.task is not None:
-        raise terminal.UsageError("--task: expected a run of agents; programs log no transfers")
+        raise terminal.UsageError(
+            "--task: expected a run of agents; programs log no transfers, but have steps: --step"
+        )
+    step = None if arguments.step is None else _find_step(data, arguments.step)
     if arguments.json:
-        print(json.dumps(to_json(data)))
+        print(json.dumps(program_explanation.to_json(data) if step is None else step.to_json()))
         return 0
+    explained = program_explanation.describe(data)
+    if step is not None:
+        explained = program_explanation.describe_step(step)
     console = terminal.make_console()
-    for printed in describe(data):
+    for printed in explained:
         _print(console, printed)
     return 0
+
+
+def _find_step(data: RunData, number: int) -> OneStep:
+    """The step of this number."""
+    from trunkline.harness.report.calls.program_explanation import list_numbers
+    from trunkline.harness.report.calls.steps.one_step import OneStep
+
+    if (found := OneStep.of(data, number)) is None:
+        known = list_numbers(data)
+        expected = _list_ranges(known) if known else "timed calls, and programs that report steps"
+        raise terminal.UsageError(f"--step {number}: expected {expected}")
+    return found
 
 
 def _choose(data: RunData, number: int | None) -> list[Explanation]:

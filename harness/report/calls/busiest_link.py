@@ -29,7 +29,7 @@ from trunkline.harness.record.step_times import list_moving
 from trunkline.harness.record.transfers import union
 from trunkline.harness.report.calls.calls_in_faults import find_fault_times
 from trunkline.harness.report.calls.silent_links import find_counts
-from trunkline.harness.report.calls.step_tables import PARTS
+from trunkline.harness.report.calls.steps.step_tables import PARTS
 from trunkline.harness.report.overlay.link_load import count_counted_bytes
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
@@ -61,7 +61,7 @@ MOST_KINDS = 3
 
 @dataclass(frozen=True, slots=True)
 class KindLoad:
-    """What links carried while calls of one name and size moved bytes.
+    """The load of links while calls of one name and size moved bytes.
 
     Attributes:
         seconds: how long such calls moved bytes.
@@ -173,7 +173,7 @@ def find_busiest(history: History, topology: Topology, programs: Iterable[str]) 
 
 
 class _Counted:
-    """What links carried between the counts of a run.
+    """The bytes that links carried between the counts of a run.
 
     Attributes:
         edges_ns: when links were counted, from the start on.
@@ -199,7 +199,7 @@ class _Counted:
         return np.diff(np.interp(self.edges_ns, edges_ns, past_ns))
 
     def find_carried(self, spans: Sequence[Interval]) -> Mapping[Directed, Mapping[int, float]]:
-        """What each link carried in these spans, by the place of the count before.
+        """The bytes of each link in these spans, by the place of the count before.
 
         It carries as much beside calls as while no call is under way.
         """
@@ -225,7 +225,7 @@ class _Counted:
 def _list_kinds(
     moving: Sequence[tuple[Call, Interval]], counted: _Counted, conditions: Conditions
 ) -> Iterator[KindLoad]:
-    """What links carried during each kind of call, that with most bytes first.
+    """The load of links during each kind of call, that with most bytes first.
 
     Kinds that took little time, or have few of the bytes, are left out. So is the other size of the
     same calls: the root of a gather has more bytes than the others.
@@ -253,7 +253,7 @@ def _load_kind(
     counted: _Counted,
     conditions: Conditions,
 ) -> KindLoad:
-    """What links carried in these times, in which single calls moved bytes."""
+    """The load of links in these times, in which single calls moved bytes."""
     spans, lengths_ns = union(moving), np.diff(counted.edges_ns)
     inside = np.flatnonzero(counted.measure_ns(spans) >= ALL * lengths_ns).tolist()
     seconds = _measure(spans) / 1e9

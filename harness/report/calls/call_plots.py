@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.activity import HEIGHT, TOP
 from trunkline.harness.report.calls.call_tables import list_kinds
-from trunkline.harness.report.calls.step_tables import PARTS, sum_steps
+from trunkline.harness.report.calls.steps.step_tables import PARTS, sum_steps
 from trunkline.harness.report.faults import fault_bands
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
 from trunkline.harness.report.plots import (

@@ -368,21 +368,27 @@ def _find_touched(history: History) -> list[CallsInFault]:
     return found
 
 
-def describe_calls_in_faults(history: History, programs: Iterable[str], rows: int) -> Iterator[str]:
-    """What each fault cost one of the rows, in sentences; of many faults, the first ones."""
+def describe_calls_in_faults(history: History, programs: Iterable[str], rows: int) -> list[str]:
+    """The cost of each fault for one of the rows, the costliest first; of many, the first ones."""
     found = find_calls_in_faults(history, programs, rows)
+    found.sort(key=lambda each: -each.cost_s)
     begin_ns = find_timeline_start_ns(history) or 0  # a log without it has one clock
-    costs_s = {each.fault.started.fault: each.cost_s for each in found if each.cost_s >= LEAST_S}
-    if len(costs_s) > 1:
-        worst = max(costs_s, key=lambda fault: costs_s[fault])
-        share = 100 * costs_s[worst] / sum(costs_s.values())
-        yield f"Fault {worst} cost the programs most: {share:.0f} % of what all faults cost them."
-    for each in found[:MOST_FAULTS]:
-        yield from each.describe(begin_ns)
+    told = [" ".join(each.describe(begin_ns)) for each in found[:MOST_FAULTS]]
     if left := found[MOST_FAULTS:]:
         busy = sum(bool(each.calls) for each in left)
         cost_s = sum(each.cost_s for each in left)
         which = count_of(len(left), "other fault")
-        yield (
+        told.append(
             f"{which} cost a program {cost_s:.3f} s on average; calls were under way during {busy}."
         )
+    return told
+
+
+def name_costliest(history: History, programs: Iterable[str], rows: int) -> Iterator[str]:
+    """The fault that cost the programs most, if several cost them something."""
+    found = find_calls_in_faults(history, programs, rows)
+    costs_s = {each.fault.started.fault: each.cost_s for each in found if each.cost_s >= LEAST_S}
+    if len(costs_s) > 1:
+        worst = max(costs_s, key=lambda fault: costs_s[fault])
+        share = 100 * costs_s[worst] / sum(costs_s.values())
+        yield f"Fault {worst} cost the programs most: {share:.0f} % of the cost of all faults."

@@ -36,7 +36,7 @@ MOST_NAMED = 0.8
 
 @dataclass(frozen=True, slots=True)
 class _Between:
-    """What a process did from the end of its last call to the start of this one.
+    """The time of a process from the end of its last call to the start of this one.
 
     Attributes:
         ended_ns: when its last call had ended.
@@ -206,7 +206,7 @@ class _Computing:
         return find_owner(self.names.get(site, [site]), call.started.process)
 
     def measure(self, call: Call, ended_ns: int) -> _Between:
-        """What the process did before this call; its call before had ended at `ended_ns`."""
+        """The time before this call, since the end of the one before at `ended_ns`."""
         begun_ns, (site, process, _) = call.started.t_ns, call.key
         key = (site, process) if (site, process) in self.phases else (site, None)
         own, within = self.phases.get(key, []), []

@@ -16,7 +16,7 @@ from trunkline.harness.report.calls.calls_in_faults import LONGER_SHARE, FaultTi
 
 
 def measure_made_up_s(history: History, times: FaultTimes, rows: int) -> float:
-    """What calls after late ones were shorter than usual, in seconds of one of so many programs.
+    """By how much calls after late ones were shorter than usual, in s of one of so many programs.
 
     A call makes up for no more than the late call before it.
     """

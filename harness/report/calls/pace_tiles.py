@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trunkline.harness.config.units import TIME_S, count_of, short
 from trunkline.harness.report.calls.calls_in_faults import LEAST_S, find_fault_times
 from trunkline.harness.report.calls.pace import find_pace
-from trunkline.harness.report.calls.step_tables import rank_parts, sum_steps
+from trunkline.harness.report.calls.steps.step_tables import rank_parts, sum_steps
 from trunkline.harness.report.run_data import RunData
 
 SHOWN = 3

@@ -13,16 +13,18 @@ import pandas as pd
 from rich.table import Table
 
 from trunkline.harness.checks.expectations.remarks import name_late_entries
-from trunkline.harness.config.units import short_size
+from trunkline.harness.config.units import count_of, short_size
 from trunkline.harness.record.hangs import describe_hangs, list_long_hangs
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.calls.busiest_link import describe_busiest, find_busiest
 from trunkline.harness.report.calls.calls_in_faults import (
     describe_calls_in_faults,
     find_calls_in_faults,
+    name_costliest,
 )
 from trunkline.harness.report.calls.late_starts import describe_late_start
-from trunkline.harness.report.calls.step_tables import (
+from trunkline.harness.report.calls.steps.one_step import OneStep
+from trunkline.harness.report.calls.steps.step_tables import (
     PARTS,
     describe_before,
     describe_delay,
@@ -33,11 +35,14 @@ from trunkline.harness.report.calls.step_tables import (
     rank_stragglers,
     sum_steps,
 )
-from trunkline.harness.report.calls.steps_section import describe_stragglers
+from trunkline.harness.report.calls.steps.steps_section import describe_stragglers
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.pages.programs_section import describe_exit
 from trunkline.harness.report.run_data import RunData
+
+LEFT = ("program", "how", "call", "last to begin")
+"""The columns of tables that have words."""
 
 MOST_EXPLAINED = 3
 """For so many programs it is said why others waited for them."""
@@ -54,22 +59,71 @@ def describe(data: RunData) -> Iterator[str | Table]:
     yield from describe_time(data)
     sums = sum_steps(data.tables["steps"])
     times = ("duration_s", *PARTS)
-    table = _make_table("program", "steps", *(name.removesuffix("_s") for name in times))
+    table = _make_table("program", "steps", *map(_name_part, times))
     for row in sums.to_dict("records"):
         table.add_row(row["program"], str(row["steps"]), *(f"{row[key]:.3f} s" for key in times))
     yield table
 
 
+def describe_step(found: OneStep) -> Iterator[str | Table]:
+    """Why one step took its time: sentences, a row for each program, and a row for each call."""
+    yield from found.describe()
+    table = _make_table("program", "from", "duration", *(_name_part(name) for name in PARTS))
+    for row in found.to_json()["programs"]:
+        times = ("start_s", "duration_s", *PARTS)
+        table.add_row(row["program"], *(f"{row[key]:.3f} s" for key in times))
+    yield table
+    calls, left = found.list_calls()
+    table = _make_table("begun", "all begun", "ended", "call", "programs", "last to begin")
+    for each in calls:
+        ended = "never" if each.ended_s is None else f"{each.ended_s:.3f} s"
+        begun = (f"{begun_s:.3f} s" for begun_s in (each.begun_s, each.all_begun_s))
+        table.add_row(*begun, ended, each.what, str(len(each.calls)), each.last)
+    if calls:
+        yield table
+    if left:
+        yield f"{count_of(left, 'other call')} of this step took less time."
+
+
+def list_numbers(data: RunData) -> list[int]:
+    """The numbers of the steps that programs did; none without timed calls."""
+    if not _is_timed(data):
+        return []
+    return sorted({int(number) for number in data.tables["steps"]["step"].dropna()})
+
+
+def _name_part(column: str) -> str:
+    return column.removesuffix("_s")
+
+
 def describe_time(data: RunData) -> Iterator[str]:
-    """Where the time of programs with timed calls went, in sentences; the page has them, too."""
+    """Where the time of programs with timed calls went, in sentences."""
+    before, faults, after = divide_time(data)
+    yield from (*before, *faults, *after)
+
+
+def divide_time(data: RunData) -> tuple[list[str], list[str], list[str]]:
+    """The same: where it went and what faults cost in all, each fault, and the rest.
+
+    The page has each fault in a list.
+    """
     history, programs, steps = data.history, data.scenario.programs, data.tables["steps"]
     sums = sum_steps(steps)
-    yield from describe_means(history, programs, sums)
-    yield from describe_hangs(history, programs)
-    yield from describe_fault_time(history, programs, sums)
-    yield from describe_delay(history, programs, sums, data.scenario.stop)
-    yield from describe_calls_in_faults(history, programs, len(sums))
-    yield from name_late_entries(history, data.scenario)
+    before = (
+        *describe_means(history, programs, sums),
+        *describe_hangs(history, programs),
+        *describe_fault_time(history, programs, sums),
+        *describe_delay(history, programs, sums, data.scenario.stop),
+        *name_costliest(history, programs, len(sums)),
+    )
+    faults = describe_calls_in_faults(history, programs, len(sums))
+    late = name_late_entries(history, data.scenario)
+    return [*before], [*faults, *late], [*_describe_rest(data, sums)]
+
+
+def _describe_rest(data: RunData, sums: pd.DataFrame) -> Iterator[str]:
+    """The busiest link, the programs for which others waited, and steps."""
+    history, programs = data.history, data.scenario.programs
     yield from describe_busiest(history, data.scenario, sums)
     stragglers = rank_stragglers(history, programs)
     yield from describe_stragglers(stragglers, len(sums))
@@ -77,7 +131,7 @@ def describe_time(data: RunData) -> Iterator[str]:
     for who, time_s in stragglers[:MOST_EXPLAINED]:
         if time_s >= LEAST_EXPLAINED * waited_s:
             yield from describe_late_start(history, programs, who)
-    yield from describe_longest(steps)
+    yield from describe_longest(data.tables["steps"])
     yield from describe_before(sums)
 
 
@@ -156,7 +210,7 @@ def _make_table(*heads: str) -> Table:
     """An empty table, whose numbers stand right."""
     table = Table(box=None)
     for head in heads:
-        table.add_column(head, justify="left" if head in ("program", "how") else "right")
+        table.add_column(head, justify="left" if head in LEFT else "right")
     return table
 
 

@@ -41,7 +41,7 @@ def find_silence(history: History) -> Mapping[int, int]:
 
 
 def find_counts(history: History) -> Mapping[Directed, Sequence[Count]]:
-    """What each link carried from one count to the next one; counts without bytes are left out."""
+    """The bytes of each link from one count to the next one; counts without any are left out."""
     return history.remember(_list_counts)
 
 

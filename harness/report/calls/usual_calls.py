@@ -45,7 +45,7 @@ class Usual:
         return median(waited_ns + moved_ns for waited_ns, moved_ns in spans) if spans else None
 
     def _find_like(self, call: Call) -> Sequence[Interval]:
-        """What like calls waited, and then moved."""
+        """How long like calls waited, and then moved."""
         return next((found for key in _list_likes(call) if (found := self.spans.get(key))), ())
 
     def _measure_wait(self, call: Call) -> int:

@@ -79,12 +79,12 @@ class Late:
 
     @property
     def faults_s(self) -> float:
-        """What all faults took of it."""
+        """The time that all faults took of it."""
         return sum(seconds for _, seconds in self.took_s)
 
     @classmethod
     def of(cls, run: Run, task: Task, fault: int | None, span: Interval) -> Late:
-        """What members lost in a span of time from the task's end until they gave it up.
+        """The time that members lost from the task's end until they gave it up.
 
         The task waited for repairs meanwhile: each fault behind one took the time from when it
         began until the next one did, and that behind the end the rest.
@@ -155,7 +155,7 @@ def list_given_up(task: Task) -> list[TaskDropped]:
 def divide_abandoned(run: Run, task: Task, fault: int | None) -> Iterator[Part]:
     """The time before a fault, until the controller halted the task, and until it abandoned it.
 
-    What other faults took before that fault is theirs.
+    The time that other faults took before that fault is theirs.
 
     `fault` is the number of the fault behind the end, if there is one. The task must have been
     abandoned.

@@ -1,4 +1,4 @@
-"""What plans take longer because the controller knew of lost sites or links (pure)."""
+"""By how much plans are longer because the controller knew of losses (pure)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Losses:
         return LinkBroke(self.links[0]) if self.links else None
 
     def describe(self) -> str:
-        """What a plan does without, in words."""
+        """The sites or links that a plan does without, in words."""
         links = [f"{a} <-> {b}" for a, b in self.links]
         told = []
         for kind, names in (("site", [*self.sites]), ("link", links)):

@@ -50,7 +50,7 @@ SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
 
 LEAST_S = 0.001
-"""What kept the controller from hearing of a site for less than this is not named."""
+"""A shorter time in which the controller did not hear of a site is not explained."""
 
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
@@ -65,7 +65,7 @@ EXPECTED = (*PLANNED, "before the fault")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a fault cost a task: it began so much later, took longer, and was given up later."""
+    """The cost of a fault for a task: it began later, took longer, and was given up later."""
 
     later_s: float = 0.0
     longer_s: float = 0.0
@@ -136,7 +136,7 @@ class Explanation:
 
     @property
     def costs(self) -> dict[int, Cost]:
-        """What each fault cost the task, by the number of the fault.
+        """The cost of each fault for the task, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
         other faults. One that members gave up after its end lost the time until they did. Of what
@@ -194,7 +194,7 @@ class Explanation:
     def groups(self) -> list[tuple[Part, ...]]:
         """The unexpected parts by fault, or by cause without one; the longest group first.
 
-        What faults did, what others did and what `own_s` says add up to `late_s`.
+        The times of faults, of other causes and `own_s` add up to `late_s`.
         """
         found: defaultdict[str | int, list[Part]] = defaultdict(list)
         for part in self.parts:

@@ -58,7 +58,7 @@ CAUSES = {
     "unexplained": "A rest that the log does not explain",
     "repair": "A repair",
     "longer plan": "A longer plan",
-    "begun anew": "What a repair began anew",
+    "begun anew": "Bytes sent again after a repair",
     "contribution": "Contributions",
     "installation": "The installation of the result",
 }
@@ -110,7 +110,7 @@ def _name_subject(number: int, history: History) -> str:
 
 
 def summarize(found: Explanation, history: History) -> str:
-    """What a task took, what was expected, and what made the difference, in a few sentences."""
+    """The time of a task, its expected time, and the causes of the difference, in sentences."""
     return " ".join(_summarize(found, history))
 
 
@@ -143,7 +143,7 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
 
 
 def _name_detour(found: Explanation) -> str:
-    """What the task's own plan was to take, if that is not the expected time."""
+    """The estimate of the task's own plan, if that is not the expected time."""
     if found.detour is None:
         return ""
     plan = f"its plan {found.detour.without} was to take {found.planned_s:.3f} s"
@@ -161,7 +161,7 @@ def _begin(found: Explanation) -> str:
 
 
 def _describe_late(found: Explanation, history: History) -> Iterator[str]:
-    """What made a task late, the longest first. The numbers add up to the time it was late."""
+    """Why a task was late, the longest first. The numbers add up to the time it was late."""
     groups = found.groups
     least_s = max(LEAST_S, TOLD_SHARE * abs(found.late_s))
     if (
@@ -189,7 +189,7 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
 
 
 def _describe_made_up(found: Explanation) -> str:
-    """What faults took of a task and the wait before it, and what of that it made up for."""
+    """The time that faults took of a task, and how much of it the task made up for."""
     cost_s, number = sum(found.costs_s.values()), len(found.costs_s)
     who = f"fault {next(iter(found.costs_s))}" if number == 1 else "faults"
     waited = any(each.later_s >= LEAST_S for each in found.costs.values())
@@ -230,7 +230,7 @@ def _describe_own(found: Explanation, least_s: float) -> str:
 
 
 def _describe_group(group: tuple[Part, ...], history: History) -> str:
-    """What one fault or cause took in all, and its longest parts."""
+    """The time of one fault or cause, and its longest parts."""
     took_s = _sum_s(group)
     group = tuple(part for part in group if part.seconds >= LEAST_S) or group
     first = group[0]

@@ -12,7 +12,6 @@ from trunkline.harness.report.explanations.explanation_text import (
     list_parts,
     summarize,
 )
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
 
@@ -21,14 +20,17 @@ SHOWN = 5
 
 
 def explain_lost_time(
-    found: list[Explanation], history: History, run: Iterable[str] = ()
+    found: list[Explanation],
+    history: History,
+    run: Iterable[str] = (),
+    faults: Iterable[str] = (),
 ) -> list[Child]:
     """Say what each fault cost, and explain notable tasks; nothing without any.
 
-    `run` has what the command says of the whole run before its faults. Tasks that failed come
-    first, then those that lost most time.
+    `run` and `faults` have what the command says of the whole run, and of each fault. Tasks that
+    failed come first, then those that lost most time.
     """
-    costs = [tag("li", keep_together(each)) for each in describe_fault_costs(found, history)]
+    costs = [tag("li", keep_together(each)) for each in faults]
     slow = [each for each in found if each.is_notable]
     if not costs and not slow:
         return []

@@ -1,4 +1,4 @@
-"""What each fault cost the tasks of a run, in sentences (pure)."""
+"""The cost of each fault for the tasks of a run, in sentences (pure)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trunkline.agents.events.task_events import TaskHalted
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
+from trunkline.harness.report.explanations.costs.shorter_run import Longer
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
@@ -20,30 +21,46 @@ from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 LEAST_S = 0.005
 """A task that lost less to a fault is not named."""
 
+LEAST_LONGER_S = 0.05
+"""A run that is longer by less is no longer."""
+
 NAMED = 6
 """The most tasks that a sentence names."""
 
 
-def describe_fault_costs(found: Sequence[Explanation], history: History) -> Iterator[str]:
-    """A sentence on each fault; of many, on the first ones.
+def describe_fault_costs(
+    found: Sequence[Explanation], history: History, longer: Sequence[Longer] = ()
+) -> Iterator[str]:
+    """A sentence on each fault, the worst first; of many, on the first ones.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
+    `longer` says by how much faults made the run longer: the worst fault made it longest. Where
+    that is not known, it is the one that cost tasks most.
     """
-    faults = list_faults(history)
+    of_fault = {fault: each for each in longer for fault in each.faults}
+    cost_s = sum_costs(found)
+
+    def rank(fault: Disturbance) -> tuple[float, float]:
+        number = fault.started.fault
+        own = of_fault.get(number)
+        return -(0.0 if own is None else own.seconds), -cost_s.get(number, 0.0)
+
+    faults = sorted(list_faults(history), key=rank)
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
     for fault in faults[:MOST_FAULTS]:
+        own = of_fault.get(fault.started.fault)
         yield "".join(
             (
-                _describe(fault, ordered, begin_ns),
+                _describe(fault, ordered, begin_ns, own),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
                 _describe_alone(fault, history),
             )
         )
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
-        cost_s = sum(each.costs_s.get(number, 0.0) for each in ordered for number in left)
-        yield f"{count_of(len(left), 'other fault')} cost tasks {cost_s:.3f} s in all."
+        left_s = sum(cost_s.get(number, 0.0) for number in left)
+        yield f"{count_of(len(left), 'other fault')} cost tasks {left_s:.3f} s in all."
 
 
 def list_faults(history: History) -> list[Disturbance]:
@@ -52,24 +69,43 @@ def list_faults(history: History) -> list[Disturbance]:
 
 
 def sum_costs(found: Iterable[Explanation]) -> dict[int, float]:
-    """What each fault cost these tasks, in seconds, by the number of the fault."""
+    """The cost of each fault for these tasks, in seconds, by the number of the fault."""
     total_s: Counter[int] = Counter()
     for each in found:
         total_s.update(each.costs_s)
     return dict(total_s)
 
 
-def name_worst(found: Iterable[Explanation], history: History) -> Iterator[str]:
-    """The fault that cost tasks most, if several cost them something."""
+def name_worst(
+    found: Iterable[Explanation], history: History, longer: Sequence[Longer] = ()
+) -> Iterator[str]:
+    """The fault that made the run longest, if that is known of several; else by tasks' costs."""
+    worst = max(longer, key=lambda each: each.seconds, default=None)
+    if worst is not None and len(longer) > 1 and worst.seconds >= LEAST_LONGER_S:
+        which = _name_faults(worst.faults, history)
+        yield f"{which} delayed the run most, by about {worst.seconds:.1f} s."
+        return
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
     if len(cost_s) > 1:
-        worst = max(cost_s, key=lambda number: cost_s[number])
-        text = next(each.started.text for each in history.faults if each.started.fault == worst)
-        share = f"{100 * cost_s[worst] / sum(cost_s.values()):.0f} % of what all faults cost them"
-        yield f"Fault {worst} ({shorten(text, LETTERS)}) cost tasks most: {share}."
+        most = max(cost_s, key=lambda number: cost_s[number])
+        share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
+        yield f"{_name_faults((most,), history)} cost tasks most: {share}."
 
 
-def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | None) -> str:
+def _name_faults(numbers: Sequence[int], history: History) -> str:
+    """A fault with its text, or the numbers of several."""
+    if len(numbers) > 1:
+        return f"Faults {join_words([*map(str, numbers)])} together"
+    text = next(each.started.text for each in history.faults if each.started.fault == numbers[0])
+    return f"Fault {numbers[0]} ({shorten(text, LETTERS)})"
+
+
+def _describe(
+    fault: Disturbance,
+    found: Sequence[Explanation],
+    begin_ns: int | None,
+    longer: Longer | None,
+) -> str:
     number, span = fault.started.fault, describe_span(fault, begin_ns)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
     costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
@@ -81,11 +117,23 @@ def _describe(fault: Disturbance, found: Sequence[Explanation], begin_ns: int | 
         words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
     else:
         words = [*_list_effects_of(told, number)]
-    return f"{name}, {span}, cost tasks {sum(costs_s.values()):.3f} s: {'; '.join(words)}.{left}"
+    run = "" if longer is None else f"{_describe_longer(longer, number)}, and "
+    cost = f"cost tasks {sum(costs_s.values()):.3f} s"
+    return f"{name}, {span}, {run}{cost}: {'; '.join(words)}.{left}"
+
+
+def _describe_longer(longer: Longer, fault: int) -> str:
+    """By how much a fault made the run longer, or with which others."""
+    others = [str(each) for each in longer.faults if each != fault]
+    which = f"fault{'s' * (len(others) > 1)} {join_words(others)}"
+    together = f", together with {which}" if others else ""
+    if longer.seconds < LEAST_LONGER_S:
+        return f"made the run no longer{together}"
+    return f"made the run about {longer.seconds:.1f} s longer{together}"
 
 
 def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
-    """What a fault did to tasks, the costliest first; a few with several effects one by one."""
+    """The effects of a fault on tasks, the costliest first; a few with several one by one."""
     by_how: defaultdict[str, list[Explanation]] = defaultdict(list)
     for each in found:
         by_how[_describe_effects(each, fault, False)].append(each)
@@ -124,7 +172,7 @@ def _list_tasks(numbers: Sequence[int]) -> str:
 
 
 def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:
-    """What a fault did to a task, to follow its name; each of several effects may have its time."""
+    """The effects of a fault on a task, to follow its name; each of several may have its time."""
     if found.is_abandoned:
         ended = _has_failed(found, fault)
         delayed = f", which another fault ended, {_describe_delay(found, fault)}"

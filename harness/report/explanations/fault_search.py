@@ -1,4 +1,11 @@
-"""Which fault is behind what happened: by its time, its agents and the ways it touched (pure)."""
+"""Which fault is behind what happened: by its time, its agents and the ways it touched (pure).
+
+The fault behind a loss touched the lost agent, its way to the controller, or the way between the
+two neighbours, and acted when agents noticed the loss. Of several, one that stopped an agent comes
+before one that cut a link, and that before one that changed a link's values. If a connection broke
+without silence, a kill comes first. A fault that changed delays only counts if one of them grew by
+more than TCP's shortest timer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What links carried during a run, when, and how a lower rate delayed it (pure).
+"""The load of links during a run, and how a lower rate delayed it (pure).
 
 Bytes count as sent when `spreading` says. So a link that nearly stops is busy all the time then,
 and is not when it has its full rate again.

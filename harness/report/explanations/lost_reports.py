@@ -1,4 +1,4 @@
-"""What killed members sent and received, by the reports of their peers (pure).
+"""The bytes that killed members sent and received, by the reports of their peers (pure).
 
 A site reports its bytes when it leaves a task. One that is killed before reports nothing, but those
 that it got bytes from, or sent bytes to, do.

@@ -1,4 +1,4 @@
-"""What held a task up before a fault, and what its repair began anew (pure)."""
+"""Why a task was held up before a fault, and the bytes that its repair sent again (pure)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from trunkline.harness.report.explanations.task_time import (
 Steps = tuple[PathStep, ...]
 
 OF_TCP = ("cold start", "queueing", "unexplained")
-"""What is left of the time of a transfer: it cannot be before its first bytes."""
+"""The rest of the time of a transfer: it cannot be before its first bytes."""
 
 SHORTEST_WAIT_S = 0.05
 """A sender that waited for others for less began at once."""
@@ -69,7 +69,7 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
     }
 
     def measure_waiting_s(ends: Directed) -> tuple[float, float]:
-        """What the waiting bytes need at the rate of that time, and at the scenario's."""
+        """The time of the waiting bytes at the rate of that time, and at the scenario's."""
         now, usual = (
             min(find(hop) for hop in hops[ends])
             for find in (find_rate_mbps, lambda hop: run.topology.link(*hop).rate_mbps)
@@ -97,7 +97,7 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
 def divide_before(
     run: Run, task: Task, span: Interval, fault: int | None
 ) -> tuple[Steps, tuple[Part, ...]]:
-    """What held a task up until a fault, and the parts of that time; none if nothing did.
+    """The step that held a task up until a fault, and its parts; none if nothing did.
 
     TCP took nothing before the sender's first bytes. If it sent none for a while, that was a wait
     for others: what faults took of their way is theirs, and the rest is the task's own.
@@ -125,7 +125,7 @@ def divide_before(
 
 
 def _list_arrivals(run: Run, task: Task, until_ns: int) -> Iterator[Received]:
-    """What arrived of a task until a time, without what a later repair sent again."""
+    """The bytes of a task that arrived until a time, without those that a repair sent again."""
     ends_ns: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     for piece in run.pieces:
         if piece.task == task.number and piece.start_ns < until_ns:

@@ -234,7 +234,7 @@ class Run:
     def _name_rest(
         self, task: Task, step: PathStep, found: list[Part], left_s: float
     ) -> Iterator[Part]:
-        """What TCP did in the time that nothing else explains."""
+        """The causes by TCP in the time that nothing else explains."""
         outage = next((part for part in found if part.cause in ("outage", "stop")), None)
         ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
         if outage is not None:  # TCP sends again only when its timer goes off
@@ -311,7 +311,7 @@ class Run:
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
     def _list_cold(self, task: Task, step: PathStep) -> Iterator[Part]:
-        """What a cold connection may need."""
+        """The time that a cold connection may need."""
         ends = step.src, step.site
         since_ns, where = self.connections.find(ends, step.end_ns)[0], " -> ".join(ends)
         cold_s = self.connections.find_cold_s(ends, step)
@@ -331,7 +331,7 @@ class Run:
 
     @cached_property
     def loads(self) -> LinkLoads:
-        """What every link carried."""
+        """The load of every link."""
         return LinkLoads.of(self.pieces, self.history, self.conditions, self.mtu, self.flows)
 
     @cached_property
@@ -346,7 +346,7 @@ class Run:
 
     @cached_property
     def limits(self) -> TcpLimits:
-        """What TCP could carry on every connection."""
+        """The limit of TCP on every connection."""
         made = self.history.all(LinkFound)
         return TcpLimits.of(self.pieces, self.conditions, self.mtu, made)
 
@@ -373,7 +373,7 @@ class Run:
         return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
 
     def _list_slowdowns(self, hop: Directed, span: Interval, more: int = 0) -> Iterator[Part]:
-        """What a lower rate than the scenario's took, with the fault that set it."""
+        """The time that a lower rate than the scenario's took, with the fault that set it."""
         if (slow := self.loads.find_slowdown(hop, span, more)) is not None:
             name, usual_mbps = " -> ".join(hop), self.topology.link(*hop).rate_mbps
             fault = self.faults.find({name}, CHANGES, slow.since_ns, slow.since_ns)
@@ -403,7 +403,7 @@ class Run:
                 yield Part("stop", seconds, stop.who, stop.fault)
 
     def find_silence(self, task: Task, site: str, span: Interval) -> Part | None:
-        """What kept a task's controller from hearing of a site: a cut on the way, or its stop."""
+        """Why a task's controller did not hear of a site: a cut on the way, or its stop."""
         controller, centre = self.centre_of(task)
         step = PathStep("contribution", *span, site)
         cuts = self._list_cuts(step, self._list_hops((site, centre)))

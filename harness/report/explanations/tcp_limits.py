@@ -1,4 +1,4 @@
-"""What TCP could carry while a link was cut, lost packets or was late, and afterwards (pure).
+"""The limit of TCP while a link was cut, lost packets or was late, and afterwards (pure).
 
 The log does not say what TCP did. This is CUBIC's rule for a connection that sends all the time:
 
@@ -36,7 +36,7 @@ SHORTEST_TIMER_S = 0.2
 """TCP sends a packet again after the usual round trip and this time, in Linux."""
 
 KEPT = 0.7
-"""What a lost packet leaves of CUBIC's window."""
+"""The share of CUBIC's window after a lost packet."""
 
 CUBIC = 0.4
 """A window grows by this many packets times the cube of the seconds."""
@@ -96,7 +96,7 @@ class Slice:
 
     @property
     def due_s(self) -> float:
-        """What the trouble took at most; losses what the bytes need longer because of them."""
+        """The most time that the trouble took; of losses, by how much longer the bytes need."""
         if self.trouble is None or self.trouble.cause != "loss":
             return self.seconds
         return min(self.seconds, self.megabits * (1 / self.tcp_mbps - 1 / self.mbps))
@@ -161,7 +161,7 @@ class TcpLimits:
         return self._carry(ends, *span) * 8e-6 >= needed
 
     def find_troubles(self, ends: Directed, span: Interval) -> list[Limitation]:
-        """What limited TCP in a span of time, the longest first."""
+        """The limits of TCP in a span of time, the longest first."""
         found: defaultdict[Trouble, list[Slice]] = defaultdict(list)
         for each in self._cut(ends, span, self._list_likely(ends, span)):
             if each.trouble is not None:
@@ -197,7 +197,7 @@ class TcpLimits:
             yield Slice(seconds, mbps, tcp_mbps, trouble, carried * 8e-6)
 
     def _list_likely(self, ends: Directed, span: Interval) -> list[Trouble]:
-        """What may limit the connection that two sites have in a span of time."""
+        """The possible limits of the connection of two sites in a span of time."""
         made_ns = (t for t in self.made_ns.get(frozenset(ends), ()) if t <= span[0])
         since_ns = max(span[0] - REMEMBERED_S * 1e9, *made_ns, 0)
         return [

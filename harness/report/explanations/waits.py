@@ -97,7 +97,7 @@ class Wait:
 
     @property
     def lost_s(self) -> float:
-        """What the task lost before it: a fault held its last member up, or the controller."""
+        """The loss before the task: a fault held its last member up, or the controller."""
         return self.decide_s + (self.held.lost_s if self.held else 0.0)
 
     @property

@@ -130,7 +130,7 @@ def _place_text(
 
 
 def _is_free(taken: Sequence[float], lane: int, start: float) -> bool:
-    """Whether what the lanes hold ends before this place; a lane that is not there is free."""
+    """Whether the lanes are free from this place on; a lane that is not there is free."""
     return lane >= len(taken) or taken[lane] <= start
 
 

@@ -177,7 +177,7 @@ def _find_end(task: Task, sent: Transfer, way: Way) -> int:
 
 
 def _list_planned(task: Task) -> Planned:
-    """What the repairs of a completed task planned that no later one withdrew.
+    """The plans of repairs of a completed task that no later one withdrew.
 
     All of it was sent. If a task was not completed, or if its sites chose the ways, none is known.
     """

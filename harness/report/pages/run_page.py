@@ -194,8 +194,8 @@ def _explain_lost_time(data: RunData) -> list[Child]:
     if data.scenario.runs_programs or data.history.is_predicted:
         return []
     found = explain_latest(data.scenario, data.history, data.tables["tasks"])
-    run = run_summary.summarize_run(found, data)
-    return explanations_section.explain_lost_time(found, data.history, run)
+    run, faults = run_summary.describe_run(found, data)
+    return explanations_section.explain_lost_time(found, data.history, run, faults)
 
 
 def _changes_rates(data: RunData) -> bool:

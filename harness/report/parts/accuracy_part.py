@@ -1,4 +1,4 @@
-"""What evaluations found, in a report (pure)."""
+"""The results of evaluations, in a report (pure)."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from trunkline.harness.report.calls import calls_section
 from trunkline.harness.report.calls.call_tables import CallRow, tabulate_calls
 from trunkline.harness.report.calls.calls_in_faults import find_calls_in_faults
 from trunkline.harness.report.calls.pace import tell_pace
-from trunkline.harness.report.calls.program_explanation import describe_time
-from trunkline.harness.report.calls.step_tables import StepRow, tabulate_steps
-from trunkline.harness.report.calls.steps_section import write_steps
+from trunkline.harness.report.calls.program_explanation import divide_time
+from trunkline.harness.report.calls.steps.step_tables import StepRow, tabulate_steps
+from trunkline.harness.report.calls.steps.steps_section import write_steps
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.parts.part import Part, Width
 from trunkline.harness.report.run_data import RunData
@@ -44,7 +44,8 @@ def _write_sections(data: RunData) -> Iterator[Section]:
             data.tables["programs"].to_dict("records"),
         )
         said = (f"{name.capitalize()}: {text}." for name, text in pace)
-        content = write_steps(steps, [*describe_time(data), *said])
+        before, each_fault, after = divide_time(data)
+        content = write_steps(steps, before, each_fault, [*after, *said])
         yield Section("steps", "Where the time went", content)
 
 

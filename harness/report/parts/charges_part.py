@@ -1,4 +1,4 @@
-"""What took virtual time at the sites of programs, in a report (pure)."""
+"""The virtual time that computing and polls took at sites, in a report (pure)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _write_sections(data: RunData) -> Iterator[Section]:
         for row in found.to_dict("records")
     ]
     table = make_table(heads, rows, "charges", range(1, len(heads)))
-    words = "What computing and empty polls took of the virtual time."
+    words = "The virtual time that computing and empty polls took."
     if noise := find_noise(data.history):
         words += f" Charged, so the run does not repeat to the byte: {noise}."
     yield Section("charges", "Time of computing", [tag("p", words), table])

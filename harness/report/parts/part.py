@@ -1,4 +1,4 @@
-"""What a feature adds to a report (pure)."""
+"""The parts that a feature adds to a report (pure)."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _share_computing(
 ) -> float | None:
     """The percentage of the window in which a worker computed, on average; None without any.
 
-    What comes before the first computation does not count: programs start and find each other.
+    The time before the first computation does not count: programs start and find each other.
     """
     found = list_computing(history)
     spans = [span for site in workers for span in found.get(site, ())]

@@ -47,9 +47,13 @@ class ServerRow(Row, table="servers"):
     t_s: float = column("when the step began")
     server: str = column("the server")
     in_mbps: float = column("payload that came over its links in the step, per second")
-    in_percent: float = column("that payload over what the rates of these links let pass")
+    in_percent: float = column(
+        "that payload as a share of the bytes that the rates of these links allow"
+    )
     out_mbps: float = column("payload that left over its links in the step, per second")
-    out_percent: float = column("that payload over what the rates of these links let pass")
+    out_percent: float = column(
+        "that payload as a share of the bytes that the rates of these links allow"
+    )
 
 
 class RatesOfRun(Columns):

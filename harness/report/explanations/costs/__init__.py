@@ -1,1 +1,1 @@
-"""What faults cost a whole run, and why bytes took less than expected."""
+"""The cost of faults for a whole run, and why bytes took less than expected."""

@@ -1,4 +1,4 @@
-"""What faults cost a site, and by how much they made a run longer (pure)."""
+"""The cost of faults for a site, and by how much they made a run longer (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
 from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
-from trunkline.harness.report.explanations.costs.shorter_run import Shorter, predict_shorter
+from trunkline.harness.report.explanations.costs.shorter_run import (
+    Longer,
+    Shorter,
+    predict_shorter,
+)
 from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
@@ -21,7 +25,7 @@ LEAST_EARLIER_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """What faults cost a run.
+    """The cost of faults for a run.
 
     Attributes:
         site_s: what they cost each of so many `sites` on average, in tasks and before them.
@@ -38,7 +42,7 @@ class Delay:
 
     @classmethod
     def of(cls, found: Sequence[Explanation], data: RunData) -> Delay:
-        """What faults cost a run, of which these tasks lost most time.
+        """The cost of faults for a run, of which these tasks lost most time.
 
         A task takes the time of its members alone, and none of a server, which does no rounds.
         """
@@ -58,12 +62,21 @@ class Delay:
         abandoned = sum(task.outcome == "abandoned" for task in data.history.tasks)
         return cls(lost_s / sites, sites, is_open, shorter, abandoned)
 
+    @property
+    def longer(self) -> tuple[Longer, ...]:
+        """By how much several faults made the run longer; empty if they are not told apart."""
+        parts = () if self.shorter is None else self.shorter.parts
+        return parts if len(parts) > 1 else ()
+
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""
         if self.shorter is None:
             return
         earlier_s, share = self.shorter.earlier_s, self.shorter.share
-        when = f"about {earlier_s:.1f} s earlier" if earlier_s >= LEAST_EARLIER_S else "no earlier"
+        error = f"± {self.shorter.error_s:.1f} s"
+        when = f"about {earlier_s:.1f} {error} earlier"
+        if earlier_s < LEAST_EARLIER_S:
+            when = f"no earlier ({error})"
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
         yield (
@@ -72,7 +85,7 @@ class Delay:
         )
 
     def describe_sites(self) -> Iterator[str]:
-        """What faults cost a site, and that the run without them is not known, if it is not."""
+        """The cost for a site, and that the run without faults is not known, if it is not."""
         if not self.site_s:
             return
         yield (

@@ -1,4 +1,4 @@
-"""What a plan needs of the links of the network, by what it puts on those of the overlay (pure)."""
+"""The bytes of a plan on the links of the network, and how long they need (pure)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What faults cost one member of a task (pure)."""
+"""The cost of faults for one member of a task (pure)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trunkline.harness.report.explanations.explanation import Explanation
 
 
 def cost_member_s(found: Explanation, site: str) -> float:
-    """What faults cost a member of a task, in seconds: one time of it counts once.
+    """The cost of faults for a member of a task, in seconds: one time of it counts once.
 
     It loses nothing of the time after it left the task, nor of a wait before it was ready.
     """

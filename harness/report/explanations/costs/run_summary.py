@@ -1,4 +1,4 @@
-"""What a run lost and to what: the sentences before those on its faults and tasks (pure)."""
+"""The sentences on a whole run: the time that it lost, and the causes (pure)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.fault_costs import list_faults, name_worst, sum_costs
+from trunkline.harness.report.explanations.fault_costs import (
+    describe_fault_costs,
+    list_faults,
+    name_worst,
+    sum_costs,
+)
 from trunkline.harness.report.run_data import RunData
 
 SHOWN = 3
@@ -23,22 +28,34 @@ def list_worst(found: Sequence[Explanation]) -> list[Explanation]:
     return [worst, *(each for each in others if each.is_notable)]
 
 
-def summarize_run(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
-    """What faults cost in all and which most, where time went, and what tasks lost.
+def summarize_run(
+    found: Sequence[Explanation], data: RunData, delay: Delay | None = None
+) -> Iterator[str]:
+    """The cost of faults, the worst fault, where time went, and the losses of tasks.
 
-    `found` are the tasks that lost most time, the worst first. Without faults that cost something,
-    the first sentences are on the network and on computing.
+    `found` are the tasks that lost most time, the worst first; `delay` is what faults cost, if it
+    is known. Without faults that cost something, the first sentences are on the network and on
+    computing.
     """
-    delay = Delay.of(found, data)
-    worst = " ".join((*name_worst(found, data.history), list_lost(list_worst(found))))
+    delay = delay or Delay.of(found, data)
+    worst = [*name_worst(found, data.history, delay.longer), list_lost(list_worst(found))]
     if delay.site_s:
         yield from delay.describe_end()
-        yield worst
+        yield " ".join(worst)
     yield from _describe_times(data)
     if not delay.site_s:
-        yield worst
+        yield " ".join(worst)
     yield from describe_losses(found, data.history)
     yield from delay.describe_sites()
+
+
+def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
+    """The summary, and the sentences on faults; no summary if no task has ended."""
+    if not found:
+        return [], [*describe_fault_costs(found, data.history)]
+    delay = Delay.of(found, data)
+    faults = describe_fault_costs(found, data.history, delay.longer)
+    return [*summarize_run(found, data, delay)], [*faults]
 
 
 def _describe_times(data: RunData) -> Iterator[str]:
@@ -81,6 +98,8 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
         "faults_per_site_s": delay.site_s,
         "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
+        "earlier_error_s": None if delay.shorter is None else delay.shorter.error_s,
+        "longer": [] if delay.shorter is None else [asdict(each) for each in delay.shorter.parts],
         "shares": None if times is None else times.shares,
         "limiting": limiting,
         "straggler": None if straggler is None else asdict(straggler),

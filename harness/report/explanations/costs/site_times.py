@@ -1,4 +1,4 @@
-"""What sites did with their time, and what tasks need of the network (pure)."""
+"""Where the time of sites went, and the needs of tasks (pure)."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Limit:
 
     @classmethod
     def of(cls, link: Directed, limiting: Iterable[_Busiest], rate_mbps: float) -> Limit:
-        """What is to be said of a link, by the busiest links of all plans."""
+        """The limit by a link, from the busiest links of all plans."""
         own = [busiest for busiest in limiting if link in busiest.links]
         others = Counter(hop for busiest in own for hop in busiest.links if hop != link)
         alike = frozenset(hop for hop, count in others.items() if 2 * count > len(own))
@@ -157,7 +157,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What plans of tasks need of the network.
+    """The needs of the plans of tasks.
 
     Attributes:
         duration_s, bytes_s, propagation_s: how long a completed task took, and what its bytes at

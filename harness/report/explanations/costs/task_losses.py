@@ -1,4 +1,4 @@
-"""What the tasks of a run lost in all, and to what (pure)."""
+"""The time that the tasks of a run lost in all, by cause (pure)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ TEXTS = {
 """The causes that are told by themselves; all others are `OTHERS`."""
 
 MEANING = (
-    "A task loses what it took beyond its expected time, and what its complete group waited before "
-    "it. Tasks overlap, so the run is not longer by this sum."
+    "A task loses the time beyond its expected time, and the wait of its complete group before it. "
+    "Tasks overlap, so the run is not longer by this sum."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What tasks lost in all, in seconds.
+    """The time that tasks lost in all, in seconds.
 
     Attributes:
         by_cause_s: the parts of it, by cause; those of `OWN` are less than 0 if the tasks' own
@@ -52,7 +52,7 @@ class Losses:
 
     @classmethod
     def of(cls, found: Sequence[Explanation]) -> Losses:
-        """What these tasks lost; those that were fast make up for nothing."""
+        """The time that these tasks lost; those that were fast make up for nothing."""
         late = [each for each in found if each.lost_s > 0]
         by_cause = dict.fromkeys([*TEXTS, OTHERS], 0.0)
         for each in late:
@@ -64,7 +64,7 @@ class Losses:
 
 
 def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
-    """What the tasks lost in all, and to what, in numbers that add up."""
+    """The time that the tasks lost in all, by cause, in numbers that add up."""
     ended = sum(task.end_ns is not None for task in history.tasks)
     which = f"The {count_of(ended, 'task')} of this run"
     if ended > len(found):
@@ -89,7 +89,7 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
 
 
 def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
-    """What one task lost, by cause; without what its own bytes took beyond what was expected."""
+    """The time that one task lost, by cause, but for the time of its own bytes."""
     faults_s = sum(found.costs_s.values())
     yield FAULTS, faults_s
     if found.is_abandoned and found.failures[0].fault is None:

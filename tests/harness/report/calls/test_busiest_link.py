@@ -13,7 +13,7 @@ from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.agents.events.run_events import LinkBytes, LinksCounted, RunFinished
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls.busiest_link import describe_busiest, find_busiest
-from trunkline.harness.report.calls.step_tables import PARTS
+from trunkline.harness.report.calls.steps.step_tables import PARTS
 from trunkline.harness.scenario.loading import load
 
 MS = 10**6

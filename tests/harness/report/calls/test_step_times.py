@@ -23,7 +23,7 @@ from trunkline.harness.record.hangs import describe_hangs
 from trunkline.harness.record.history import History
 from trunkline.harness.record.step_times import StepTime, list_step_times
 from trunkline.harness.report.calls.late_starts import describe_late_start
-from trunkline.harness.report.calls.step_tables import (
+from trunkline.harness.report.calls.steps.step_tables import (
     PARTS,
     StepRow,
     describe_before,
@@ -32,7 +32,7 @@ from trunkline.harness.report.calls.step_tables import (
     sum_steps,
     tabulate_steps,
 )
-from trunkline.harness.report.calls.steps_section import describe_stragglers
+from trunkline.harness.report.calls.steps.steps_section import describe_stragglers
 from trunkline.workloads.program_roles import PROCESSES, find_owner, first_process
 
 S = 10**9

@@ -340,7 +340,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
     assert per_site.startswith("Faults cost a site ")
     assert 0.9 < first["run"]["faults_per_site_s"] <= 1.1  # some members left the task earlier
-    said_s = re.match(r"Without faults, the last task would have ended about (\S+) s", earlier)
+    said_s = re.match(r"Without faults, the last task would have ended about (\S+) ± ", earlier)
     assert said_s and float(said_s[1]) == pytest.approx(1.0, abs=0.3)
     assert fault.startswith("Fault 0 (")
     assert most == f"Most time was lost by task 0 ({first['lost_s']:.3f} s)."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import three_sites
 from finished_runs import make_agents_run
 
 from trunkline.agents.events.causes import BudgetSpent
-from trunkline.agents.events.fault_events import FaultStarted
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskFinished
 from trunkline.harness.checks.verdict import Verdict
@@ -22,7 +23,8 @@ from trunkline.harness.report.explanations.abandonment import Failure, Late
 from trunkline.harness.report.explanations.costs import shorter_run
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
-from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
+from trunkline.harness.report.explanations.costs.run_summary import describe_run, to_json
+from trunkline.harness.report.explanations.costs.shorter_run import Longer, predict_shorter
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
@@ -115,7 +117,7 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None
     )
     assert [*name_worst([small, large], history)] == []
     assert [*name_worst([small, large, other], history)] == [
-        "Fault 1 (heal) cost tasks most: 71 % of what all faults cost them."
+        "Fault 1 (heal) cost tasks most: 71 % of the cost of all faults."
     ]
 
 
@@ -243,13 +245,25 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     data = predicted(later_ns=2 * 10**9)
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
-        r"Without faults, the last task would have ended about (\S+) s earlier \(predicted by the "
-        r"fluid model, in which links carry 96 % of their rates\)\.",
+        r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
+        r"\(predicted by the fluid model, in which links carry 96 % of their rates\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
     *_, said = describe_delay([explain_as_late(data)], predicted())
-    assert said.startswith("Without faults, the last task would have ended no earlier (pred")
+    assert said.startswith("Without faults, the last task would have ended no earlier (± 0.")
+
+
+def test_the_error_of_a_prediction_grows_with_the_root_of_the_time_after_the_first_fault() -> None:
+    for count, least_s in ((2, 4.0), (40, 10.0)):
+        data = predicted(f"stop={{tasks: {count}}}")
+        shorter = predict_shorter(data, [])
+        assert shorter is not None
+        rest_s = (data.history.end_ns - data.history.faults[0].started.t_ns) / 1e9
+        expected_s = 0.2 * math.sqrt(max(least_s, rest_s - shorter.earlier_s))
+        assert shorter.error_s == pytest.approx(expected_s, rel=0.05)
+        *_, said = describe_delay([explain_as_late(data)], data)
+        assert f" ended no earlier (± {shorter.error_s:.1f} s) (predicted by " in said
 
 
 def test_until_the_first_fault_the_prediction_is_the_run() -> None:
@@ -268,6 +282,107 @@ def move(history: History, by_ns: int) -> History:
         replace(event, t_ns=event.t_ns + by_ns) if event.t_ns > first else event
         for event in history.events
     )
+
+
+def add_two_faults(data: RunData, first_ns: int, second_ns: int) -> RunData:
+    """The run with two faults, which delay all that follows by 2 s and by 0.5 s."""
+    events = [event for event in data.history.events if not isinstance(event, FaultStarted)]
+    moved = [
+        replace(event, t_ns=event.t_ns + 2 * 10**9 * (event.t_ns > first_ns)) for event in events
+    ]
+    moved = [
+        replace(event, t_ns=event.t_ns + 5 * 10**8 * (event.t_ns > second_ns)) for event in moved
+    ]
+    for number, begun_ns in enumerate((first_ns, second_ns)):
+        text = f"pause n{number}"
+        moved.append(FaultStarted(begun_ns, "runner", number, "pause", text, (f"n{number}",)))
+        moved.append(FaultEnded(begun_ns + 1, "runner", number))
+    return replace(data, history=History.of(sorted(moved, key=lambda event: event.t_ns)))
+
+
+def charge(data: RunData, *tasks: int) -> list[Explanation]:
+    """Explanations in which fault 0 cost the first of these tasks something, and so on."""
+    found = []
+    for fault, number in enumerate(tasks):
+        task = next(task for task in data.history.tasks if task.number == number)
+        part = Part("outage", 1.0 + fault, "a -> b", fault=fault)
+        made = Explanation(task, 9.0, 1.0, (), (part,), None, None)
+        found.append(replace(made, lost_s=8.0))
+    return found
+
+
+def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -> None:
+    """The parts add up, and the worst fault is named first, though the other cost tasks more."""
+    data = predicted("stop={tasks: 8}")
+    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
+    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
+    found = charge(data, 2, 6)
+    shorter = predict_shorter(data, found)
+    assert shorter is not None
+    assert [each.faults for each in shorter.parts] == [(0,), (1,)]
+    assert [each.seconds for each in shorter.parts] == pytest.approx([2.0, 0.5], abs=0.2)  # headers
+    assert sum(each.seconds for each in shorter.parts) == pytest.approx(shorter.earlier_s)
+    assert to_json(found, data)["longer"][0]["faults"] == (0,)
+    (worst,) = name_worst(found, data.history, shorter.parts)
+    said = f"about {shorter.parts[0].seconds:.1f} s"
+    assert worst == f"Fault 0 (pause n0) delayed the run most, by {said}."
+    first, second = describe_fault_costs(found, data.history, shorter.parts)
+    assert f", made the run {said} longer, and cost tasks 1.000 s: task 2 took l" in first
+    assert second.startswith("Fault 1 (pause n1), ")
+    run, faults = describe_run(found, data)
+    assert run[1].startswith(worst)
+    assert faults == [first, second]
+    first, second = describe_fault_costs(found, data.history)
+    assert first.startswith("Fault 1 (pause n1), ")  # by what they cost tasks
+    assert "made the run" not in first + second
+
+
+def test_what_the_model_is_wrong_by_after_a_fault_is_charged_to_none() -> None:
+    """All that ends after the last tasks but five is later by another second, without a fault."""
+    data = predicted("stop={tasks: 20}")
+    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
+    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
+    found = charge(data, 2, 6)
+    usual = predict_shorter(data, found)
+    late_ns = (data.history.tasks[-5].end_ns or 0) - 1
+    moved = [
+        replace(event, t_ns=event.t_ns + 10**9 * (event.t_ns > late_ns))
+        for event in data.history.events
+    ]
+    late = predict_shorter(replace(data, history=History.of(moved)), found)
+    assert usual is not None and late is not None
+    assert late.parts == usual.parts
+    assert late.earlier_s == usual.earlier_s
+
+
+def test_a_run_that_ends_by_its_rounds_is_predicted_as_a_whole() -> None:
+    data = predicted("stop={rounds: 4}", later_ns=2 * 10**9)
+    shorter = predict_shorter(data, [explain_as_late(data)])
+    assert shorter is not None
+    assert shorter.earlier_s == pytest.approx(2.0, abs=0.3)
+    assert shorter.parts == ()
+    assert shorter.error_s == pytest.approx(0.3 * 2.0, rel=0.3)
+
+
+def test_faults_that_overlap_made_the_run_longer_together() -> None:
+    """The second one began before a task had ended that the first one cost something."""
+    data = predicted("stop={tasks: 8}")
+    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
+    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
+    found = charge(data, 5, 6)
+    shorter = predict_shorter(data, found)
+    assert shorter is not None
+    assert [each.faults for each in shorter.parts] == [(0, 1)]
+    assert Delay.of(found, data).longer == ()  # it is the whole, which is said before
+    parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
+    (worst,) = name_worst(found, data.history, parts)
+    assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
+    first, second = describe_fault_costs(found, data.history, parts)
+    assert ", made the run about 2.5 s longer, together with fault 0, and cost tasks 2" in first
+    assert ", made the run about 2.5 s longer, together with fault 1, and cost tasks 1" in second
+    parts = (Longer((0,), 0.5), Longer((1,), -0.2))
+    _, second = describe_fault_costs(found, data.history, parts)
+    assert second.startswith("Fault 1 ") and ", made the run no longer, and cost tasks " in second
 
 
 def test_its_links_are_as_slow_as_in_tasks_without_faults() -> None:

@@ -12,7 +12,11 @@ from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
-from trunkline.harness.report.explanations.costs.run_summary import summarize_run, to_json
+from trunkline.harness.report.explanations.costs.run_summary import (
+    describe_run,
+    summarize_run,
+    to_json,
+)
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
 from trunkline.harness.report.explanations.task_time import Part
@@ -138,3 +142,10 @@ def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:
     values = to_json(found, data)
     assert sum(values["causes_s"].values()) == pytest.approx(values["lost_s"])
     assert sum(values["shares"].values()) == pytest.approx(1)
+
+
+def test_a_run_in_which_no_task_ended_has_its_faults_and_no_summary(tmp_path) -> None:
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    run, (fault,) = describe_run([], data)
+    assert run == []
+    assert fault.endswith(" cost no task any time that the log shows.")

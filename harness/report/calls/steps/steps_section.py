@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from trunkline.harness.report.calls.step_tables import PARTS, sum_steps
+from trunkline.harness.report.calls.steps.step_tables import PARTS, sum_steps
 from trunkline.harness.report.pages.markup import Child, keep_together, make_table, tag
 
 MAX_ROWS = 200
@@ -16,24 +16,34 @@ SHOWN = 3
 """The most stragglers that are named."""
 
 
-def write_steps(steps: pd.DataFrame, sentences: Iterable[str]) -> list[Child]:
-    """The sentences, and a row for each program."""
+def write_steps(
+    steps: pd.DataFrame,
+    sentences: Iterable[str],
+    faults: Sequence[str] = (),
+    more: Iterable[str] = (),
+) -> list[Child]:
+    """Sentences, a list of `faults`, `more` sentences, and a row for each program."""
     sums = sum_steps(steps)
     rows = [
         [row["program"], row["steps"], *(f"{row[key]:.3f}" for key in ("duration_s", *PARTS))]
         for row in sums.to_dict("records")
     ]
     heads = ["program", "steps", "time (s)", *(f"{part.removesuffix('_s')} (s)" for part in PARTS)]
-    words = (
+    words: list[Child] = [
         "A program waits in a collective call until the last member whose data it needs has begun "
         "it, and moves bytes from then on. It is held up while a fault makes the call longer than "
         "its calls of the same name and size without a fault. It is stopped while a fault "
-        "pauses it, and until it is started again. tables/steps.csv has each step."
-    )
-    said = [tag("p", keep_together(sentence)) for sentence in sentences]
+        "pauses it, and until it is started again. tables/steps.csv has each step. "
+    ]
+    if sums["steps"].any():
+        command = tag("code", "trunkline explain RUN ", tag("span", "--step N", class_="whole"))
+        words += [command, " explains one of them."]
+    listed = [tag("li", keep_together(fault)) for fault in faults]
     return [
-        tag("p", words),
-        *said,
+        tag("p", *words),
+        *(tag("p", keep_together(sentence)) for sentence in sentences),
+        tag("ul", listed) if listed else None,
+        *(tag("p", keep_together(sentence)) for sentence in more),
         make_table(heads, rows[:MAX_ROWS], "steps", range(1, len(heads))),
     ]
 
