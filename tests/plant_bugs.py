@@ -192,13 +192,19 @@ def map_lines(jobs: int) -> Lines:
     all_took_s: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary, ThreadPoolExecutor() as pool:
         copies = [Copy(Path(temporary) / str(number)) for number in range(jobs)]
-        found = pool.map(Copy.map_lines, copies, (files[number::jobs] for number in range(jobs)))
-        for copy, (took_s, data) in zip(copies, found, strict=True):
-            all_took_s |= took_s
-            for path in data.measured_files():
-                file = str(Path(path).relative_to(copy.folder / "agents"))
-                for line, contexts in data.contexts_by_lineno(path).items():
-                    lines[file, line].update(filter(None, contexts))
+        try:
+            shares = (files[number::jobs] for number in range(jobs))
+            for copy, (took_s, data) in zip(
+                copies, pool.map(Copy.map_lines, copies, shares), strict=True
+            ):
+                all_took_s |= took_s
+                for path in data.measured_files():
+                    file = str(Path(path).relative_to(copy.folder / "agents"))
+                    for line, contexts in data.contexts_by_lineno(path).items():
+                        lines[file, line].update(filter(None, contexts))
+        finally:  # perhaps by a signal
+            for copy in copies:
+                copy.end()
     return {line: sorted(tests, key=all_took_s.__getitem__) for line, tests in lines.items()}
 
 
