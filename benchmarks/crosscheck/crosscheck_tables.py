@@ -163,9 +163,7 @@ def draw_flows(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list
             if not pairs or not pairs[0][0].flows:
                 continue
             row = [f"`{case.name}`", side, str(len(pairs))]
-            for what, mean in iperf_meter.MEANS.items():
-                values = [(mean(first.flows), mean(second.flows)) for first, second in pairs]
-                found = make_difference(case, side, what, values, "")
+            for found in compare([case], store, (side,)):
                 row += [found.ours, found.other, found.write()[-1]]
             again = [[iperf_meter.count_again(each.flows) for each in pair] for pair in pairs]
             row += [f"{statistics.fmean(each):.1f}" for each in zip(*again, strict=True)]
