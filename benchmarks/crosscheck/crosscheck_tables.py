@@ -35,6 +35,9 @@ SINGLE = "task "
 COMPARED = NS3, OWN_TCP, KERNEL, AGAIN
 """The sides of the summary."""
 
+BOTH = "both"
+"""The first two of these that are independent, together, in what both have measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -139,12 +142,16 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
             "single seeds: 95th percentile, %", "largest, %",
         )  # fmt: skip
         groups: dict[tuple[str, str], list[Difference]] = {}
-        for name, sides in {**{x: (x,) for x in COMPARED}, "both": (NS3, KERNEL)}.items():
+        for name, sides in {**{x: (x,) for x in COMPARED}, BOTH: (NS3, KERNEL)}.items():
             for each in found:
                 if each.side in sides:
                     what = "single tasks" if each.is_single else each.what
                     groups.setdefault((name, what), []).append(each)
-        return titles, [[*key, *_summarize(those)] for key, those in groups.items()]
+        return titles, [
+            [*key, *_summarize(those)]
+            for key, those in groups.items()
+            if key[0] != BOTH or len({each.side for each in those}) > 1
+        ]
     if name in ("worst", "tasks"):
         chosen = [each for each in found if each.is_single == (name == "tasks")]
         chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]

@@ -201,16 +201,20 @@ def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):
 
 def test_tables_have_the_worst_first_and_the_percentiles(tmp_path):
     store = Store(tmp_path)
-    cases = [Case(f"c{n}", PAIR.file, 1, 1, (NS3,), ()) for n in range(1, 21)]
+    cases = [Case(f"c{n}", PAIR.file, 1, 1, (NS3, KERNEL), ()) for n in range(1, 21)]
     for number, case in enumerate(cases, 1):
-        store.write(case, 1, UNPACED, make(1.0))
+        for side in (OURS, KERNEL, UNPACED):
+            store.write(case, 1, side, make(1.0))
         store.write(case, 1, NS3, make(1.0 + number / 100))
-    found = [*compare(cases, store, (NS3,))]
+    found = [*compare(cases, store, (NS3, KERNEL))]
     assert draw("worst", found)[1][0][:2] == ["`c20`", "ns-3"]
-    summary = ["first task", "20", *["10.5", "19.0", "20.0"] * 2, "19.0", "20.0"]
-    rows = draw("summary", found)[1]
-    assert (rows[0], rows[3]) == (["ns-3", *summary], ["both", *summary])
-    assert rows[2] == ["ns-3", "single tasks", *summary[1:]]
+    numbers = [*["10.5", "19.0", "20.0"] * 2, "19.0", "20.0"]
+    rows = {(side, what): row for side, what, *row in draw("summary", found)[1]}
+    assert rows["ns-3", "first task"] == rows["ns-3", "single tasks"] == ["20", *numbers]
+    together = [*["0.5", "18.0", "20.0"] * 2, "18.0", "20.0"]
+    assert rows["both", "first task"] == ["40", *together]
+    of_one = [row[0] for row in draw("summary", [*compare(cases, store, (NS3,))])[1]]
+    assert {*of_one} == {"ns-3"}
 
 
 def test_a_failed_run_is_not_compared_and_an_unknown_one_is_marked(tmp_path):
