@@ -226,7 +226,7 @@ class Store:
         if not path.exists():
             return None
         found = json.loads(path.read_text())
-        if found.pop("of") != _mark(case.load(seed, side)):
+        if found.pop("of") != _mark(case, seed, side):
             return None
         found["tasks_s"] = tuple(found["tasks_s"])
         found["flows"] = tuple(Flow(**each) for each in found.get("flows", ()))
@@ -244,7 +244,7 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = asdict(replace(result, version=self.version, code=hash_code(side)))
         new = path.with_suffix(".new")
-        new.write_text(json.dumps({"of": _mark(case.load(seed, side)), **kept}))
+        new.write_text(json.dumps({"of": _mark(case, seed, side), **kept}))
         new.rename(path)
 
     def results(self, case: Case, side: str) -> dict[int, Result]:
@@ -256,8 +256,10 @@ class Store:
         return self.folder / case.name / f"{side}-{seed}.json"
 
 
-def _mark(scenario: Scenario) -> str:
-    return hashlib.sha256(resolve(scenario).encode()).hexdigest()[:16]
+def _mark(case: Case, seed: int, side: str) -> str:
+    """A hash of the scenario, wherever this checkout is."""
+    text = resolve(case.load(seed, side)).replace(str(case.file.parent.resolve()), ".")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @functools.cache

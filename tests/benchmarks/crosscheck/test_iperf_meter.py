@@ -66,3 +66,13 @@ def test_means_of_flows_are_compared_seed_by_seed(tmp_path):
     (row,) = draw_flows([PAIR, replace(PAIR, name="other")], store)[1]
     assert row[:6] == ["`meter`", "kernel", "2", "8.500", "9.150", "+7.5 ± 31.8"]
     assert row[6:] == ["25.000", "25.000", "+0.0", "7.0", "5.0"]
+
+
+def test_a_result_counts_wherever_the_checkout_is(tmp_path):
+    store = Store(tmp_path / "kept")
+    here, there = (replace(PAIR, file=tmp_path / name / PAIR.file.name) for name in ("a", "b"))
+    for case in (here, there):
+        case.file.parent.mkdir()
+        case.file.write_text(PAIR.file.read_text())
+    store.write(here, 1, OURS, make(Flow(9.0, 20.0, 3)))
+    assert store.read(there, 1, OURS) is not None
