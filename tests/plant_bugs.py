@@ -45,10 +45,13 @@ TESTS = (
 LIMIT_S = 180
 """Many times what the slowest test takes."""
 
-PYTEST = (
-    *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"),
+PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
+LIMITED = (
+    *PYTEST,
     *("-o", f"faulthandler_timeout={LIMIT_S}", "-o", "faulthandler_exit_on_timeout=true"),
 )
+"""Only tests of bugs have a limit: those that are watched are much slower."""
+
 PROFILE = "--hypothesis-profile=first failure"
 COVERAGE = """[run]
 source = agents
@@ -174,7 +177,7 @@ def main() -> int:
         folder = f"tests/agents/{Path(mutant.file).parent}"
         first = find_tests(mutant, lines)
         steps = [arguments.tests] if arguments.tests else [first, [folder], TESTS]
-        return [(*PYTEST, PROFILE, *tests) for tests in steps if tests]
+        return [(*LIMITED, PROFILE, *tests) for tests in steps if tests]
 
     survivors = play(chosen, list_commands, arguments.jobs)
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} planted bugs killed by the tests")
