@@ -246,7 +246,7 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
         r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
-        r"\(predicted by the fluid model, in which links carry 96 % of their rates\)\.",
+        r"\(predicted by the fluid model; the median of 9 runs of it\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
@@ -272,7 +272,7 @@ def test_until_the_first_fault_the_prediction_is_the_run() -> None:
     slow = replace(data, history=move(data.history, 5 * 10**9))
     shorter, usual = (predict_shorter(each, []) for each in (slow, data))
     assert shorter is not None and usual is not None
-    assert shorter.earlier_s == pytest.approx(usual.earlier_s)
+    assert shorter.earlier_s == pytest.approx(usual.earlier_s, abs=0.02)
 
 
 def move(history: History, by_ns: int) -> History:
@@ -385,13 +385,19 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert second.startswith("Fault 1 ") and ", made the run no longer, and cost tasks " in second
 
 
-def test_its_links_are_as_slow_as_in_tasks_without_faults() -> None:
+def test_its_tasks_take_as_long_as_those_of_the_run() -> None:
     """Contributions that were sent early make tasks a little shorter than estimated."""
     data = predicted("stop={tasks: 9}", slower=1.25)
     shorter = predict_shorter(data, [explain_as_late(data)])
     assert shorter is not None
-    assert shorter.share == pytest.approx(0.8, abs=0.06)
-    assert shorter.earlier_s < 0.5
+    assert shorter.longer == pytest.approx(0.16, abs=0.08)
+    assert shorter.earlier_s < shorter.error_s
+    *_, said = describe_delay([explain_as_late(data)], data)
+    share = f"{100 * shorter.longer:.0f}"
+    assert said.endswith(
+        f" (predicted by the fluid model, whose tasks take {share} % longer on average, as in this "
+        "run; the median of 9 runs of it)."
+    )
 
 
 def test_tasks_that_faults_ended_would_have_been_completed() -> None:
