@@ -68,9 +68,9 @@ class Delay:
 
     @property
     def longer(self) -> tuple[Longer, ...]:
-        """By how much several faults made the run longer; empty if they are not told apart."""
+        """By how much several faults made the run longer; empty of one, or if that is not known."""
         parts = () if self.shorter is None else self.shorter.parts
-        return parts if len(parts) > 1 else ()
+        return parts if sum(len(part.faults) for part in parts) > 1 else ()
 
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""

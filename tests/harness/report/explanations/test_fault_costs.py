@@ -11,6 +11,7 @@ import three_sites
 from finished_runs import make_agents_run
 
 from trunkline.agents.events.causes import BudgetSpent
+from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskFinished
@@ -29,6 +30,7 @@ from trunkline.harness.report.explanations.costs.task_losses import MEANING, des
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, name_worst
+from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.task_time import Cause, Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
@@ -36,6 +38,8 @@ from trunkline.harness.report.pages.markup import join
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -373,7 +377,7 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     shorter = predict_shorter(data, found)
     assert shorter is not None
     assert [each.faults for each in shorter.parts] == [(0, 1)]
-    assert Delay.of(found, data).longer == ()  # it is the whole, which is said before
+    assert Delay.of(found, data).longer == shorter.parts
     parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
     (worst,) = name_worst(found, data.history, parts)
     assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
@@ -443,7 +447,7 @@ def test_rounds_alone_during_a_fault_are_told_of_all_that_a_site_did(tmp_path) -
         alone = [RoundAlone(t_ns, "rome", 1 + n) for n, t_ns in enumerate(ended_ns)]
         events = [*history.events, *alone, ComputeStarted(begun_ns, "rome", 9)]
         said, *_ = describe_fault_costs([], History.of(events))
-        return said.partition(" Meanwhile ")[2]
+        return said.partition(" Because of it, ")[2]
 
     assert describe(10, 20) == "rome did 2 rounds alone."
     assert describe(10, 20, 900, begun_ms=101) == "rome did 2 rounds alone (of 3 in all)."
@@ -480,3 +484,32 @@ def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:
     )
     (none,) = describe_losses([replace(first, lost_s=-1.0)], history)
     assert none.endswith(" lost no time: none took longer than expected.")
+
+
+def test_rounds_that_a_site_did_alone_before_it_found_the_controller_again_are_the_faults() -> None:
+    """The fault is over, and on a link of the way; another one began meanwhile."""
+    ms = 10**6
+    events = [
+        FaultStarted(100 * ms, "runner", 0, "outage", "outage a b", ("a -> b", "b -> a")),
+        ControllerLost(2000 * ms, "c", "controller was silent for 1 s"),
+        FaultEnded(2010 * ms, "runner", 0),
+        FaultStarted(2100 * ms, "runner", 1, "pause", "pause c", ("c",)),
+        ComputeStarted(2200 * ms, "c", 1, 0),
+        RoundAlone(2300 * ms, "c", 1),
+        ControllerFound(2400 * ms, "c", "controller"),
+    ]
+    links = [Link(*ends, 8.0) for ends in ("ab", "ba", "bc", "cb")]
+    topology = Topology("line", (Site("a"), Site("c")), tuple(links), ("b",))
+    history = History.of(events)
+    search = FaultSearch(history, topology, "a", 1000 * ms)
+    first, second = sorted(describe_fault_costs([], history, (), search))
+    assert first.endswith(" Because of it, c did 1 round alone.")
+    assert "alone" not in second
+
+
+def test_faults_that_are_told_together_say_so_also_if_there_are_no_others() -> None:
+    parts = (Longer((0, 1), 6.1),)
+    delay = Delay(1.0, 3, True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
+    assert delay.longer == parts
+    alone = replace(delay, shorter=shorter_run.Shorter(6.1, 0.0, 9, 0.5, (Longer((0,), 6.1),)))
+    assert alone.longer == ()
