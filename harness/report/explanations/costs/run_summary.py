@@ -101,6 +101,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
             "plans": needs.plans,
             "mean_s": limit.mean_s,
             "alike": len(limit.alike),
+            "even": needs.even,
         }
     return {
         "lost_s": losses.lost_s,
