@@ -86,7 +86,7 @@ class Delay:
         which = "predicted by the fluid model"
         if longer >= LEAST_LONGER:
             which += f", whose tasks take {100 * longer:.0f} % longer on average, as in this run"
-        which += f"; the median of {runs} runs of it" if runs > 1 else ""
+        which += f"; the mean of {runs} runs of it" if runs > 1 else ""
         yield f"Without faults, the last task would have ended {when}{whole} ({which})."
 
     def describe_sites(self) -> Iterator[str]:
@@ -96,8 +96,8 @@ class Delay:
         yield (
             f"Faults cost a site {self.site_s:.3f} s on average of "
             f"{count_of(self.sites, 'site')}: in its tasks until it left them, and in waits for "
-            "members that faults had stopped or delayed. This leaves out rounds that a lost site "
-            "did not do."
+            "members and tasks that faults had stopped or delayed. This leaves out rounds that a "
+            "lost site did not do."
         )
         if self.is_open and self.shorter is None:
             yield (

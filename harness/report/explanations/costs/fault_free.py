@@ -3,7 +3,7 @@
 Until the first fault, a run of the model is the real one: each site is in a task for as long as the
 log says. Later tasks take longer than in the model, by shares that are drawn from those of the real
 run. Small differences decide which groups form, and plans of other groups take other times. So one
-run of the model says little where plans differ much; several tell the median and the spread.
+run of the model says little where plans differ much; several tell the mean and the spread.
 
 A task's share is what it took longer than its plan needs on the links, less what faults and other
 tasks took. What it lost to connections that were made anew counts for a part, which differs between

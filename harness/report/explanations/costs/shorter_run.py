@@ -2,7 +2,7 @@
 
 Until the first fault, the run is the one without faults. From then on the fluid model tells how it
 would have gone on (`fault_free`): its policy forms the groups that would have formed, and compute
-times are those of the run. The prediction is the median of several runs of the model.
+times are those of the run. The prediction is the mean of several runs of the model.
 
 The model knows neither outages nor stopped sites, so it cannot predict a run without one of several
 faults. But it tells at any time how late the run is: its tasks have ended later than in the model.
@@ -103,29 +103,38 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     excesses, count = list_excesses(data, found, fault_ns), 1
     if excesses:
         count = max(1, min(RUNS, MOST_CHUNKS // max(1, chunks)))
-    measured_s = _list_ends(history)
+    measured_s, by_rounds = _list_ends(history), stop.rounds is not None
     until_s = fault_ns / 1e9 - _find_begin(history)
-    runs: list[tuple[float, float, History]] = []
+    later_s: list[float] = []
+    divided: list[list[Longer]] = []
     for predicted in predict_runs(data, plain, excesses, count, fault_ns):
         predicted_s = _list_ends(predicted)
         before_s = _measure_later_s(measured_s, predicted_s, until_s)
         if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
             return None
-        runs.append((measured_s[-1] - predicted_s[-1] - before_s, before_s, predicted))
-    runs.sort(key=lambda run: run[0])
-    later_s, before_s, predicted = runs[len(runs) // 2]
-    by_rounds = stop.rounds is not None
-    parts = [] if by_rounds else _divide(history, predicted, found, (before_s, before_s + later_s))
-    sum_s = sum(each.seconds for each in parts) if parts else later_s
+        ends_s = before_s, measured_s[-1] - predicted_s[-1]
+        divided.append([] if by_rounds else _divide(history, predicted, found, ends_s))
+        later_s.append(ends_s[1] - before_s)
+    parts = _average(divided)
+    sum_s = sum(each.seconds for each in parts) if parts else mean(later_s)
     earlier_s = max(0.0, sum_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
     error = ERROR_BY_ROUNDS if by_rounds else ERROR
     error_s = math.hypot(
         error * math.sqrt(max(LEAST_REST_S, rest_s)),
-        NINE_OF_TEN * pstdev(each_s for each_s, *_ in runs),
+        NINE_OF_TEN * pstdev(later_s),
     )
     longer = mean((each.least + each.most) / 2 for each in excesses) if excesses else 0.0
-    return Shorter(earlier_s, longer, len(runs), error_s, tuple(parts))
+    return Shorter(earlier_s, longer, len(later_s), error_s, tuple(parts))
+
+
+def _average(divided: Sequence[Sequence[Longer]]) -> list[Longer]:
+    """The mean of what faults made the run longer by, of some runs; nothing if one has nothing."""
+    if not all(divided):
+        return []
+    faults = (part.faults for part in divided[0])
+    seconds = zip(*([part.seconds for part in each] for each in divided), strict=True)
+    return [Longer(which, mean(all_s)) for which, all_s in zip(faults, seconds, strict=True)]
 
 
 def _is_done(predicted: History, workers: Collection[str]) -> bool:
