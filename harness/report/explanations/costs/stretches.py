@@ -7,10 +7,11 @@ A push that a fault made longer than it was due held up the next ones for the fa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
@@ -45,23 +46,20 @@ class Turns:
     def most(self) -> int:
         """How many of them ran at once, at most."""
         spans = [self._find_span(task) for task in self.pushes]
-        return max((sum(a <= start_ns < b for a, b in spans) for start_ns, _ in spans), default=0)
+        turns = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+        return max(accumulate(change for _, change in turns), default=0)
 
     def divide(self, task: Task, wait: Wait, costs_of: CostsOf) -> tuple[Stretch, ...]:
         """The stretches of the wait before a task; they add up to `decide_s`."""
         is_turn = wait.reason and wait.cause is None and _is_push(task)
         found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
-        since_ns = (
-            wait.span[0]
-            if not found
-            else wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
-        )
+        since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
         if left[1] > left[0]:
             late_s = 0.0
             if wait.fault is not None:
                 begun_ns = self.faults.find_begin_ns(wait.fault, left)
-                due_ns = self._find_due_ns(task, left[0]) if is_turn else left[0]
+                due_ns = self._find_due_ns(left[0]) if is_turn else left[0]
                 late_s = max(0, left[1] - max(begun_ns, due_ns)) / 1e9
             own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
             found.append(own)
@@ -92,19 +90,19 @@ class Turns:
         if fault is None:
             return stretch
         begun_ns = self.faults.find_begin_ns(fault, span)
-        due_ns = max(begun_ns, span[0], self._find_due_ns(other, other.started.t_ns))
+        due_ns = max(begun_ns, span[0], self._find_due_ns(other.started.t_ns))
         late_s = min(costs_s[fault], max(0, span[1] - due_ns) / 1e9)
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else stretch
 
-    def _find_due_ns(self, task: Task, t_ns: int) -> int:
+    def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""
         before = [each for each in self.pushes if each.started.t_ns <= t_ns]
         if not before:
             return t_ns
         last = max(before, key=lambda each: each.started.t_ns)
-        needed_s = self.planned_s.get(last.number, 0.0)
-        needed_s = needed_s if needed_s == needed_s else 0.0
+        needed_s = self.planned_s.get(last.number, math.nan)
+        needed_s = 0.0 if math.isnan(needed_s) else needed_s
         return last.started.t_ns + max(round(needed_s * 1e9), self._find_spacing_ns(t_ns))
 
     def _find_spacing_ns(self, t_ns: int) -> int:
