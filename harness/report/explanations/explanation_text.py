@@ -341,7 +341,8 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     took = f"{wait.decide_s:.3f}"
     when = f"as soon as {last} was" if took == "0.000" else f"{took} s after {last} was"
     yield f"The controller started the task {when} ready."
-    if len(wait.stretches) > 1:
+    is_charged = any(each.fault not in (None, wait.fault) for each in wait.stretches)
+    if len(wait.stretches) > 1 or is_charged:
         yield f"It waited {join_words([*_list_stretches(wait.stretches, history)])}."
     elif wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."

@@ -98,6 +98,7 @@ class Wait:
         behind: the fault that cost the task `after` much of this time, and how much; None without.
         held: the stop that made the last member late; None without one.
         stretches: the parts of `decide_s`; empty as long as they are not known.
+        awaited: the task whose end was the reason; None if it was something else.
     """
 
     last: str
@@ -116,6 +117,7 @@ class Wait:
     held: Held | None = None
     cause: Cause | None = None
     stretches: tuple[Stretch, ...] = ()
+    awaited: int | None = None
 
     @property
     def costs_s(self) -> dict[int, float]:
@@ -237,6 +239,7 @@ def _make_wait(
         waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
         after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
+        awaited=why.values["task"] if isinstance(why, PolicyTold) and why.told == "ended" else None,
     )
 
 

@@ -43,6 +43,14 @@ class Turns:
         return tuple(task for task in self.history.tasks if _is_push(task))
 
     @cached_property
+    def _tasks(self) -> Mapping[int, Task]:
+        return {task.number: task for task in self.history.tasks}
+
+    def _find_awaited(self, wait: Wait) -> Task | None:
+        """The task whose end the controller waited for last, if it did."""
+        return None if wait.awaited is None else self._tasks.get(wait.awaited)
+
+    @cached_property
     def most(self) -> int:
         """How many of them ran at once, at most."""
         spans = [self._find_span(task) for task in self.pushes]
@@ -55,7 +63,10 @@ class Turns:
         found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
         since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
-        if left[1] > left[0]:
+        awaited = self._find_awaited(wait)
+        if left[1] > left[0] and wait.fault is None and awaited is not None:
+            found.append(self._charge(awaited, left, costs_of(awaited.number)))
+        elif left[1] > left[0]:
             late_s = 0.0
             if wait.fault is not None:
                 begun_ns = self.faults.find_begin_ns(wait.fault, left)
@@ -73,14 +84,20 @@ class Turns:
             if end_ns - now_ns < LEAST_NS:
                 continue
             if start_ns - now_ns >= LEAST_NS:
-                before = self.waits.get(other.number)
-                why = "" if before is None else before.reason
-                who = other.started.group[0] if before is None else before.last
-                why = why or f"The controller waited until {who} was ready"
-                yield Stretch((start_ns - now_ns) / 1e9, why)
+                yield self._describe_gap(other, (now_ns, start_ns), costs_of)
                 now_ns = start_ns
             yield self._charge(other, (now_ns, end_ns), costs_of(other.number))
             now_ns = end_ns
+
+    def _describe_gap(self, after: Task, span: Interval, costs_of: CostsOf) -> Stretch:
+        """The time before a push, in which the controller waited for the same as that one."""
+        before = self.waits.get(after.number)
+        if before is not None and (awaited := self._find_awaited(before)) is not None:
+            return self._charge(awaited, span, costs_of(awaited.number))
+        who = after.started.group[0] if before is None else before.last
+        why = "" if before is None else before.reason
+        why = why or f"The controller waited until {who} was ready"
+        return Stretch((span[1] - span[0]) / 1e9, why)
 
     def _charge(self, other: Task, span: Interval, costs_s: Mapping[int, float]) -> Stretch:
         """A stretch in which another push ran, with the fault that had made it longer."""
@@ -90,7 +107,7 @@ class Turns:
         if fault is None:
             return stretch
         begun_ns = self.faults.find_begin_ns(fault, span)
-        due_ns = max(begun_ns, span[0], self._find_due_ns(other.started.t_ns))
+        due_ns = max(begun_ns, span[0], self._find_own_due_ns(other))
         late_s = min(costs_s[fault], max(0, span[1] - due_ns) / 1e9)
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else stretch
@@ -100,10 +117,15 @@ class Turns:
         before = [each for each in self.pushes if each.started.t_ns <= t_ns]
         if not before:
             return t_ns
-        last = max(before, key=lambda each: each.started.t_ns)
+        return self._find_own_due_ns(max(before, key=lambda each: each.started.t_ns))
+
+    def _find_own_due_ns(self, last: Task) -> int:
+        """When the turn after this task's was due."""
         needed_s = self.planned_s.get(last.number, math.nan)
         needed_s = 0.0 if math.isnan(needed_s) else needed_s
-        return last.started.t_ns + max(round(needed_s * 1e9), self._find_spacing_ns(t_ns))
+        return last.started.t_ns + max(
+            round(needed_s * 1e9), self._find_spacing_ns(last.started.t_ns)
+        )
 
     def _find_spacing_ns(self, t_ns: int) -> int:
         """The time between the starts of two turns, where the latest one waited for that alone."""

@@ -137,3 +137,22 @@ def test_a_server_that_takes_two_pushes_at_once_was_busy_while_it_took_two() -> 
         (pytest.approx(0.49), 1),
         (pytest.approx(0.3), None),
     ]
+
+
+def test_a_task_whose_end_was_awaited_beside_others_has_its_fault() -> None:
+    """Two pushes may run at once, but task 3 waits for the older one, which the fault held."""
+    history = order(
+        push(0, "n2", 1000, 1300, "ready"), push(1, "n3", 1100, 3900, "ready"),
+        fault(0, 1600, 3500), push(2, "n4", 3900, 4300, "ended"),
+    )  # fmt: skip
+    wait = divide(history, 2, f0=2.4)
+    assert [(each.task, each.fault) for each in wait.stretches] == [
+        (None, None), (0, None), (1, 0)
+    ]  # fmt: skip
+    alone = divide(order(push(1, "n3", 900, 3900, "ready"), push(2, "n4", 3900, 4300, "ended")), 2)
+    assert describe_wait(2, alone, history).endswith(
+        "The controller waited until task 1 had ended."
+    )
+    charged = replace(wait, stretches=wait.stretches[2:])
+    said = describe_wait(2, charged, history)
+    assert " until task 1 had ended (2.300 s of it because of fault 0 (outage n1 n2))." in said
