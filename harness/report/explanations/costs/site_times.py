@@ -209,7 +209,7 @@ class Needs:
             return text
         if self.even:
             return (
-                f"{text} All links alike: each of {self.even} needs most time for its bytes in "
+                f"{text} All links are alike: each of {self.even} needs most time for its bytes in "
                 f"some of the {self.plans} plans, {self.limit.mean_s:.3f} s, and none in many more."
             )
         which = f"In {self.limit.plans} of {self.plans} plans"

@@ -95,7 +95,7 @@ def test_links_that_limit_about_as_many_plans_are_all_alike() -> None:
     found = find_needs("scheme={name: r2sp, servers: [hub]}", *even)
     assert found.even == 4
     assert found.describe().endswith(
-        " All links alike: each of 4 needs most time for its bytes in some of the 8 plans, "
+        " All links are alike: each of 4 needs most time for its bytes in some of the 8 plans, "
         "0.400 s, and none in many more."
     )
     assert not find_needs("scheme={name: r2sp, servers: [hub]}", "stop={tasks: 8}").even
