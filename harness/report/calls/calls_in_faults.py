@@ -10,7 +10,7 @@ call, and with it the run, the fault is said to have ended the run.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -182,6 +182,10 @@ class CallsInFault:
         }
 
 
+Spans = Mapping[tuple[str, int | None], Sequence[Interval]]
+"""Times of each process, by its site and its id; of all processes of a site without an id."""
+
+
 @dataclass(frozen=True)
 class FaultTimes:
     """The calls that faults touched: which were late, and which cannot be compared.
@@ -200,12 +204,15 @@ class FaultTimes:
 
     def measure_s(self, rows: int) -> float:
         """The time of late calls, in seconds of one of so many programs on average."""
-        return sum(end - start for start, end, _ in self._list_late()) / 1e9 / max(rows, 1)
+        return sum(end - start for _, start, end, _ in self._list_late()) / 1e9 / max(rows, 1)
 
-    def divide_s(self, rows: int) -> dict[int, float]:
-        """The same by fault: if several touched a call, moment by moment."""
+    def divide_s(self, rows: int, spans: Spans | None = None) -> dict[int, float]:
+        """The same by fault: if several touched a call, moment by moment.
+
+        With `spans`, only what lies in these times of each process, or of its site, counts.
+        """
         found = defaultdict[int, float](float)
-        for shares in self._list_shares():
+        for shares in self._list_shares(spans):
             for fault, ns in shares.items():
                 found[fault] += ns / 1e9 / max(rows, 1)
         return dict(found)
@@ -218,22 +225,28 @@ class FaultTimes:
                 found[fault] |= shares.keys()
         return dict(found)
 
-    def _list_shares(self) -> Iterator[dict[int, float]]:
+    def _list_shares(self, spans: Spans | None = None) -> Iterator[dict[int, float]]:
         """For each time that calls were late, in ns, the shares of faults."""
-        for start_ns, end_ns, faults in self._list_late():
-            shares = defaultdict[int, float](float)
-            for fault, ns in _share(start_ns, end_ns, faults):
-                shares[fault] += ns
-            yield shares
+        for (site, process), start_ns, end_ns, faults in self._list_late():
+            whole = start_ns, end_ns
+            own: Iterable[Interval] = [whole]
+            if spans is not None:
+                own = (*spans.get((site, process), ()), *spans.get((site, None), ()))
+            for since_ns, until_ns in own:
+                begin_ns, stop_ns = max(start_ns, since_ns), min(end_ns, until_ns)
+                shares = defaultdict[int, float](float)
+                for fault, ns in _share(begin_ns, stop_ns, faults) if begin_ns < stop_ns else ():
+                    shares[fault] += ns
+                yield shares
 
-    def _list_late(self) -> Iterator[tuple[int, int, Mapping[int, Interval]]]:
-        """When calls were late, and the faults that touched them; no time of a process twice."""
+    def _list_late(self) -> Iterator[tuple[tuple[str, int], int, int, Mapping[int, Interval]]]:
+        """Whose calls were late and when, and their faults; no time of a process twice."""
         until_ns = defaultdict[tuple[str, int], int](int)
         for each in sorted(self.delayed, key=lambda each: (each.since_ns, each.end_ns)):
             process = each.call.key[:2]
             start_ns = max(each.since_ns, until_ns[process])
             if start_ns < each.end_ns:
-                yield start_ns, each.end_ns, each.faults
+                yield process, start_ns, each.end_ns, each.faults
                 until_ns[process] = each.end_ns
 
 

@@ -116,8 +116,10 @@ def describe_late_start(history: History, programs: Iterable[str], who: str) -> 
         others_s = average(each.others_ns for each in late) / 1e9
         if ended_s >= late_s / 2:
             (name, named), *_ = Counter(each.name for each in late).most_common(1)
-            which = name if named >= MOST_NAMED * len(late) else "last call"
-            why = f"its {which} before had ended {ended_s:.3f} s later"
+            which = f"{name} before"
+            if named < MOST_NAMED * len(late):
+                which = f"last call before (in {named} of {len(late)} cases {name})"
+            why = f"its {which} had ended {ended_s:.3f} s later"
         elif own_s - others_s >= MOST_SHARE * (late_s - ended_s):
             per = "per step" if all(each.is_after_steps for each in late) else "between calls"
             times = f"({own_s:.3f} s against {others_s:.3f} s)"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -23,7 +24,7 @@ from trunkline.harness.report.calls.calls_in_faults import (
     name_costliest,
 )
 from trunkline.harness.report.calls.late_starts import describe_late_start
-from trunkline.harness.report.calls.steps.one_step import OneStep
+from trunkline.harness.report.calls.steps.one_step import OneStep, find_main_fault
 from trunkline.harness.report.calls.steps.step_tables import (
     PARTS,
     describe_before,
@@ -78,7 +79,7 @@ def describe_step(found: OneStep) -> Iterator[str | Table]:
     for each in calls:
         ended = "never" if each.ended_s is None else f"{each.ended_s:.3f} s"
         begun = (f"{begun_s:.3f} s" for begun_s in (each.begun_s, each.all_begun_s))
-        table.add_row(*begun, ended, each.what, str(len(each.calls)), each.last)
+        table.add_row(*begun, ended, each.what, each.who, each.last)
     if calls:
         yield table
     if left:
@@ -131,7 +132,7 @@ def _describe_rest(data: RunData, sums: pd.DataFrame) -> Iterator[str]:
     for who, time_s in stragglers[:MOST_EXPLAINED]:
         if time_s >= LEAST_EXPLAINED * waited_s:
             yield from describe_late_start(history, programs, who)
-    yield from describe_longest(data.tables["steps"])
+    yield from describe_longest(data.tables["steps"], partial(find_main_fault, data))
     yield from describe_before(sums)
 
 

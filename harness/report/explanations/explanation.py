@@ -29,6 +29,8 @@ from trunkline.harness.report.explanations.costs.faster_bytes import (
     describe_faster,
     make_background_meter,
 )
+from trunkline.harness.report.explanations.costs.stretches import Turns
+from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.link_loads import Shared
@@ -42,15 +44,12 @@ from trunkline.harness.report.explanations.task_time import (
     merge_parts,
     sort_parts,
 )
-from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
+from trunkline.harness.report.explanations.waits import Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
-
-LEAST_S = 0.001
-"""A shorter time in which the controller did not hear of a site is not explained."""
 
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
@@ -179,8 +178,8 @@ class Explanation:
             for fault, seconds in failure.late.took_s:
                 found[fault] += Cost(given_up_s=seconds)
         if self.wait is not None:
-            if self.wait.fault is not None:
-                found[self.wait.fault] += Cost(later_s=self.wait.decide_s)
+            for fault, seconds in self.wait.costs_s.items():
+                found[fault] += Cost(later_s=seconds)
             if self.wait.held is not None and self.wait.held.stop.fault is not None:
                 found[self.wait.held.stop.fault] += Cost(later_s=self.wait.held.lost_s)
         return dict(found)
@@ -266,7 +265,7 @@ def explain(
     elif detour is not None:
         expected_s = detour.usual_s
         parts = _charge_detour(run, task, parts, detour)
-    wait = None if wait is None else _add_fault(run, task, wait)
+    wait = None if wait is None else add_fault(run, task, wait)
     made = Explanation(
         whole,
         task.duration_s,
@@ -293,33 +292,6 @@ def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, 
         if step.kind == "transfer":
             for hop in pairwise(run.topology.path(step.src, step.site)):
                 yield hop, (step.start_ns, step.end_ns)
-
-
-def _add_fault(run: Run, task: Task, wait: Wait) -> Wait:
-    """The wait with the fault behind its reason, or with a late or lost message as its reason."""
-    if wait.reason:
-        waited_ms = wait.decide_s * 1e3
-
-        def enough(before_ms: float, after_ms: float) -> bool:
-            """A message is later by the difference; what takes many round trips, by its share."""
-            return after_ms - before_ms >= LATE * min(waited_ms, after_ms)
-
-        fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
-        return replace(wait, fault=fault)
-    site, ready_ns = wait.heard
-    late = run.find_late_word(site, run.centre_of(task)[1], ready_ns)
-    silent = run.find_silence(task, site, wait.span)
-    least_s = max(LATE * wait.decide_s, LEAST_S)
-    causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]
-    if not causes:
-        return wait
-    cause = max(causes, key=lambda part: part.seconds)
-    what = {
-        "delay": f"the delay of {cause.where} was {cause.text}",
-        "outage": f"{cause.where} was cut for {cause.seconds:.3f} s",
-        "stop": f"the controller was stopped for {cause.seconds:.3f} s",
-    }[cause.cause]
-    return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)
 
 
 def _charge_detour(
@@ -432,15 +404,24 @@ def _explain(
         task, wait, detour = ended[number], waits.get(number), detours.get(number)
         return explain(run, task, planned_s[number], wait, detour, measure_background_s(task))
 
-    def add_earlier(found: Explanation) -> Explanation:
-        """The explanation with the fault behind the task that its last member had been in."""
-        wait = found.wait
-        if wait is None or not wait.was_for_task or wait.after not in ended:
-            return found
-        return replace(found, wait=wait.add_earlier(explain_one(wait.after).costs_s))
+    def list_longer_s(number: int) -> dict[int, float]:
+        """By how much faults made a task longer."""
+        if number not in ended or not history.faults:
+            return {}
+        return {fault: each.longer_s for fault, each in explain_one(number).costs.items()}
 
-    found = [explain_one(number) for number in ended if number in numbers]
-    return [add_earlier(each) for each in found] if history.faults else found
+    turns = Turns(history, run.faults, waits, planned_s)
+
+    def add_earlier(found: Explanation) -> Explanation:
+        """The explanation with what held its group up, and its last member, in earlier tasks."""
+        if (wait := found.wait) is None:
+            return found
+        if history.faults and wait.was_for_task and wait.after in ended:
+            wait = wait.add_earlier(explain_one(wait.after).costs_s)
+        stretches = turns.divide(found.task, wait, list_longer_s)
+        return replace(found, wait=replace(wait, stretches=stretches))
+
+    return [add_earlier(explain_one(number)) for number in ended if number in numbers]
 
 
 def _list_expected(tasks: pd.DataFrame) -> list[float]:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from trunkline.harness.config.units import count_of, short_size
+from trunkline.harness.config.units import count_of, join_words, short_size
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.task_time import Part
-from trunkline.harness.report.explanations.waits import Held, Wait
+from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
@@ -292,9 +292,7 @@ def advise(found: Iterable[Explanation]) -> Iterator[str]:
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
     """The summary, the parts of the time, what came before, and the critical path if wanted."""
-    yield summarize(found, history)
-    if found.wait is not None:
-        yield describe_wait(found.task.number, found.wait, history)
+    yield from list_paragraphs(found, history)
     if found.parts:
         table = Table("took (s)", "share", "cause", box=None, padding=(0, 2, 0, 0))
         for row in list_parts(found, history):
@@ -304,33 +302,71 @@ def describe(found: Explanation, history: History, path: bool) -> Iterator[str |
         yield _list_steps(found)
 
 
+def list_paragraphs(found: Explanation, history: History) -> Iterator[str]:
+    """The summary, and what came before; that is first if more was lost before the task."""
+    if found.wait is None:
+        yield summarize(found, history)
+        return
+    said = [summarize(found, history), describe_wait(found.task.number, found.wait, history)]
+    is_first = found.wait.lost_s >= LEAST_S and found.wait.lost_s > found.lost_s / 2
+    yield from reversed(said) if is_first else said
+
+
 def describe_wait(number: int, wait: Wait, history: History) -> str:
     """How the group of this task came together."""
     return " ".join(_list_sentences(number, wait, history))
 
 
 def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
-    last = wait.last
+    last, is_alone = wait.last, len(wait.waited_s) == 1
     first = f"its first member waited {wait.wait_s:.3f} s for {last}, the last"
     if wait.wait_s < LEAST_S:
         first = f"no member waited for {last}, the last"
-    yield f"Before task {number}, {first}."
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.behind is not None:
-        number, seconds = wait.behind
-        fault = _name_subject(number, history).replace("Fault", "fault")
-        earlier[0] += f", which lost {seconds:.3f} s to {fault}"
+        fault, seconds = wait.behind
+        earlier[0] += f", which lost {seconds:.3f} s to {_refer(fault, history)}"
     if wait.compute_s is not None:
         earlier.append(f"{'then ' if earlier else ''}computed for {wait.compute_s:.3f} s")
-    if earlier:
-        yield f"Until then {last} {', '.join(earlier)}."
+    until = f"{last} {', '.join(earlier)}."
+    if is_alone:
+        ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
+        yield f"Before task {number}, {until if earlier else ready}"
+    else:
+        yield f"Before task {number}, {first}."
+        if earlier:
+            yield f"Until then {until}"
     if wait.held is not None:
         yield _describe_stop(last, wait.held, history)
     took = f"{wait.decide_s:.3f}"
     when = f"as soon as {last} was" if took == "0.000" else f"{took} s after {last} was"
     yield f"The controller started the task {when} ready."
-    if wait.reason:
+    is_charged = any(each.fault not in (None, wait.fault) for each in wait.stretches)
+    if len(wait.stretches) > 1 or is_charged:
+        yield f"It waited {join_words([*_list_stretches(wait.stretches, history)])}."
+    elif wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
+
+
+def _list_stretches(stretches: Iterable[Stretch], history: History) -> Iterator[str]:
+    """The parts of the time before a task, and what a fault took of each."""
+    named: set[int] = set()
+    for each in stretches:
+        text = f"{each.seconds:.3f} s {each.reason.removeprefix('The controller waited ')}"
+        if each.fault is None or each.late_s < LEAST_S:
+            yield text
+            continue
+        late = f"{each.late_s:.3f} s of it"
+        if each.seconds - each.late_s < LEAST_S:
+            late = "all of it"
+        which = f"fault {each.fault}" if each.fault in named else _refer(each.fault, history)
+        named.add(each.fault)
+        yield f"{text} ({late} because of {which})"
+
+
+def _refer(number: int, history: History) -> str:
+    """A fault within a sentence, with its text in brackets."""
+    return _name_subject(number, history).replace("Fault", "fault", 1)
 
 
 def _describe_stop(site: str, held: Held, history: History) -> str:

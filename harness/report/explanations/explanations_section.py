@@ -8,9 +8,8 @@ from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import (
-    describe_wait,
+    list_paragraphs,
     list_parts,
-    summarize,
 )
 from trunkline.harness.report.pages.frame import fold
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
@@ -50,13 +49,9 @@ def explain_lost_time(
 
 
 def _explain(found: Explanation, history: History) -> Iterator[Html]:
-    yield tag("p", keep_together(summarize(found, history)))
-    if found.wait is not None:
-        yield tag(
-            "p",
-            keep_together(describe_wait(found.task.number, found.wait, history)),
-            class_="facts",
-        )
+    first, *rest = list_paragraphs(found, history)
+    yield tag("p", keep_together(first))
+    yield from (tag("p", keep_together(each), class_="facts") for each in rest)
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         what = "The critical path" if found.steps else "Its time"

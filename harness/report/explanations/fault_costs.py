@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from trunkline.agents.events.connection_events import BackupTookOver
+from trunkline.agents.events.causes import SiteLost
+from trunkline.agents.events.connection_events import BackupTookOver, ControllerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
 from trunkline.agents.events.task_events import TaskHalted
@@ -15,6 +16,7 @@ from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.costs.shorter_run import Longer
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span, shorten
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 
@@ -29,13 +31,16 @@ NAMED = 6
 
 
 def describe_fault_costs(
-    found: Sequence[Explanation], history: History, longer: Sequence[Longer] = ()
+    found: Sequence[Explanation],
+    history: History,
+    longer: Sequence[Longer] = (),
+    search: FaultSearch | None = None,
 ) -> Iterator[str]:
     """A sentence on each fault, the worst first; of many, on the first ones.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
     `longer` says by how much faults made the run longer: the worst fault made it longest. Where
-    that is not known, it is the one that cost tasks most.
+    that is not known, it is the one that cost tasks most. `search` finds the faults behind losses.
     """
     of_fault = {fault: each for each in longer for fault in each.faults}
     cost_s = sum_costs(found)
@@ -55,7 +60,7 @@ def describe_fault_costs(
                 _describe(fault, ordered, begin_ns, own),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
-                _describe_alone(fault, history),
+                _describe_alone(fault, history, search),
             )
         )
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
@@ -229,10 +234,10 @@ def _describe_takeover(fault: Disturbance, history: History) -> str:
     return f"{said}, and started its first task, {first.task}, {after_s:.3f} s after it."
 
 
-def _describe_alone(fault: Disturbance, history: History) -> str:
-    """A sentence on the rounds that sites which a fault touched did alone meanwhile."""
+def _describe_alone(fault: Disturbance, history: History, search: FaultSearch | None) -> str:
+    """A sentence on the rounds that sites did alone because of a fault."""
     alone = history.all(RoundAlone)
-    rounds = Counter(event.site for event in alone if _find_alone(fault, event, history))
+    rounds = Counter(event.site for event in alone if _is_behind(fault, event, history, search))
     if not rounds:
         return ""
     of_run = Counter(event.site for event in alone)
@@ -242,11 +247,27 @@ def _describe_alone(fault: Disturbance, history: History) -> str:
         for site, n in rounds.most_common(NAMED)
     ]
     left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
-    return f" Meanwhile {', '.join([*sites, *left])}."
+    return f" Because of it, {', '.join([*sites, *left])}."
+
+
+def _is_behind(
+    fault: Disturbance, alone: RoundAlone, history: History, search: FaultSearch | None
+) -> bool:
+    """Whether a site did a round alone because of a fault: it had lost the controller by it.
+
+    That may have been over, as long as the site had not found the controller again.
+    """
+    found = history.all(ControllerLost)
+    lost_ns = (e.t_ns for e in found if e.site == alone.site and e.t_ns <= alone.t_ns)
+    last_ns = max(lost_ns, default=None)
+    if search is None or last_ns is None:
+        return _find_alone(fault, alone, history)
+    behind = search.find_behind(SiteLost(alone.site), (), (last_ns, last_ns))
+    return fault.started.fault == behind
 
 
 def _find_alone(fault: Disturbance, alone: RoundAlone, history: History) -> bool:
-    """Whether a site did a round alone because of a fault: the fault was then, or in the round.
+    """Whether a fault acted when a site did a round alone: the fault was then, or in the round.
 
     A site that was stopped or cut off ends its round when the fault has ended. A round that ended
     in a later fault is that one's.

@@ -210,8 +210,9 @@ class FaultSearch:
         """The loss of a site that only helped, or why a site takes no part in a task."""
         site = loss.site
         if isinstance(loss, SiteLost):
+            why = self._describe_centre(site, fault, task)
             is_member = site in task.started.group
-            return str(loss) if is_member else f"{site}, which helped with it, is lost"
+            return f"{loss}{why}" if is_member else f"{site}, which helped with it, is lost{why}"
         ended_ns = task.started.t_ns if task.end_ns is None else task.end_ns
         done = (each.t_ns for each in self.history.all(WorkerFinished) if each.site == site)
         if any(t_ns <= ended_ns for t_ns in done):
@@ -224,6 +225,24 @@ class FaultSearch:
         verbs = (e.started.verb for e in self.history.faults if e.started.fault == fault)
         is_cut = next(verbs, None) in CUTS
         return f"{site} had not heard of it{', cut off from the controller' * is_cut}"
+
+    def _describe_centre(self, site: str, fault: int | None, task: Task) -> str:
+        """That the controller was cut off from a lost site, whose other ways the fault left."""
+        ended_ns = task.started.t_ns if task.end_ns is None else task.end_ns
+        centre = self._find_centre(ended_ns)
+        cut = {
+            target
+            for each in self.history.faults
+            if each.started.fault == fault and each.started.verb in CUTS
+            for target in each.started.targets
+        }
+        others = {*self.topology.site_names} - {site, centre}
+        is_cut = not cut.isdisjoint(self._list_hops(site, centre))
+        if not (is_cut and all(cut.isdisjoint(self._list_hops(site, each)) for each in others)):
+            return ""
+        from_all = others and not any(cut.isdisjoint(self._list_hops(e, centre)) for e in others)
+        how = "was cut off from all other sites" if from_all else "no longer heard it"
+        return f", as the controller, at {centre}, {how}"
 
     def describe_meanwhile(self, names: Collection[str], span: Interval) -> str:
         """Which fault acted on these agents or links in a span of time, in words."""

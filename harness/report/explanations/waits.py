@@ -31,6 +31,8 @@ _REASONS = {
 }
 """What a policy heard before it decided that a task may begin, as sentences."""
 
+TICKED = _REASONS["tick"]
+
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
 
@@ -57,6 +59,24 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the time in which the controller did not start a task that could begin.
+
+    Attributes:
+        reason: what it waited for, as a sentence; empty for the message of the last member.
+        task: the task whose end it waited for, as members of both can be in one at a time only.
+        fault: the number of the fault behind it; None without one.
+        late_s: how much of it the fault took: not what was before it, or due anyway.
+    """
+
+    seconds: float
+    reason: str
+    task: int | None = None
+    fault: int | None = None
+    late_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """How the group of a task came together.
 
@@ -77,6 +97,8 @@ class Wait:
         waited_s: how long each member that was ready had waited for the last one.
         behind: the fault that cost the task `after` much of this time, and how much; None without.
         held: the stop that made the last member late; None without one.
+        stretches: the parts of `decide_s`; empty as long as they are not known.
+        awaited: the task whose end was the reason; None if it was something else.
     """
 
     last: str
@@ -94,6 +116,19 @@ class Wait:
     behind: tuple[int, float] | None = None
     held: Held | None = None
     cause: Cause | None = None
+    stretches: tuple[Stretch, ...] = ()
+    awaited: int | None = None
+
+    @property
+    def costs_s(self) -> dict[int, float]:
+        """By how much faults made the controller start the task later, in seconds."""
+        if not self.stretches:
+            return {} if self.fault is None else {self.fault: self.decide_s}
+        found: dict[int, float] = {}
+        for each in self.stretches:
+            if each.fault is not None:
+                found[each.fault] = found.get(each.fault, 0.0) + each.late_s
+        return found
 
     @property
     def lost_s(self) -> float:
@@ -103,7 +138,8 @@ class Wait:
     @property
     def is_late(self) -> bool:
         """Whether the task began late because of a fault."""
-        return self.fault is not None or (self.held is not None and self.held.lost_s > 0)
+        held_up = sum(self.costs_s.values()) > LATE * self.decide_s
+        return held_up or (self.held is not None and self.held.lost_s > 0)
 
     @property
     def was_for_task(self) -> bool:
@@ -203,6 +239,7 @@ def _make_wait(
         waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
         after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
+        awaited=why.values["task"] if isinstance(why, PolicyTold) and why.told == "ended" else None,
     )
 
 

@@ -19,6 +19,7 @@ from trunkline.harness.report.calls.calls_in_faults import (
     HARMLESS,
     LEAST_S,
     MOST_FAULTS,
+    find_calls_in_faults,
     find_fault_times,
 )
 from trunkline.harness.report.calls.silent_links import find_counts, find_silence
@@ -30,6 +31,9 @@ from trunkline.workloads.program_roles import find_owner, site_of
 MOST_CALLS = 40
 """The most calls of a step that are listed: those that took longest."""
 
+MESSAGES = ("send", "recv")
+"""The ends of the names of calls that move a message from one process to another."""
+
 MOST_WAITS = 6
 """The most waits that are told."""
 
@@ -38,11 +42,13 @@ MOST_WAITS = 6
 class Joint:
     """A call with its members, in the order in which they began it; `names` are their programs.
 
-    Of a message from one to another, the two calls are told apart.
+    Of a message from one to another, the two calls are told apart; `peer` is the other one's
+    program, and empty for other calls.
     """
 
     calls: tuple[Call, ...]
     names: tuple[str, ...]
+    peer: str = ""
 
     @property
     def begun_s(self) -> float:
@@ -68,6 +74,14 @@ class Joint:
         return f"{self.calls[0].started.name}{size}"
 
     @property
+    def who(self) -> str:
+        """How many programs took part; of a message, from whom to whom."""
+        if not self.peer:
+            return str(len(self.calls))
+        is_from = self.calls[0].started.name.endswith("recv")
+        return f"{self.names[0]} {'from' if is_from else 'to'} {self.peer}"
+
+    @property
     def last(self) -> str:
         """Who began it last, and how much later than the first; empty if all did at once."""
         late_s = self.all_begun_s - self.begun_s
@@ -85,13 +99,40 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class Acted:
+    """A fault that acted in a step, and when it did.
+
+    Attributes:
+        cost_s: how long it held a program up in calls of the step, on average.
+        unused: whether no call used its links.
+    """
+
+    number: int
+    text: str
+    span: Interval
+    cost_s: float = 0.0
+    unused: bool = False
+
+    def describe(self) -> str:
+        """A sentence on it."""
+        name = f"Fault {self.number} ({shorten(self.text, LETTERS)})"
+        if self.unused:
+            return f"{name} acted meanwhile, but no call used its links."
+        span = f"from {self.span[0] / 1e9:.3f} s to {self.span[1] / 1e9:.3f} s of the run"
+        cost = f"held a program up for {self.cost_s:.3f} s of its calls on average"
+        if self.cost_s < LEAST_S:
+            cost = "held up none of its calls"
+        return f"{name} acted in this step, {span}, and {cost}."
+
+
+@dataclass(frozen=True, slots=True)
 class OneStep:
     """One step of all programs.
 
     Attributes:
         rows: the step of each program, and of each of its processes that have steps of their own.
         usual_s: the median of the other steps of these programs; None if there is no other.
-        faults: the number and the text of each fault that acted in it, and when it did.
+        faults: the faults that acted in it.
         busiest: the link that carried most of what its rate allows; None if none was counted.
     """
 
@@ -99,7 +140,7 @@ class OneStep:
     rows: tuple[StepTime, ...]
     usual_s: float | None
     calls: tuple[Joint, ...]
-    faults: tuple[tuple[int, str, Interval], ...]
+    faults: tuple[Acted, ...]
     busiest: Load | None
 
     @classmethod
@@ -122,7 +163,7 @@ class OneStep:
             rows,
             median(others) if others else None,
             tuple(_list_joint(data, rows)),
-            tuple(_list_faults(data, span)),
+            tuple(_list_faults(data, span, rows)),
             _find_busiest(data, span),
         )
 
@@ -152,12 +193,10 @@ class OneStep:
         if self.busiest is not None:
             yield self._describe_busiest(self.busiest)
         held_s = fmean(row.held_ns + row.stopped_ns for row in self.rows) / 1e9
-        for number, text, (begin_ns, end_ns) in self.faults[:MOST_FAULTS]:
-            span = f"from {begin_ns / 1e9:.3f} s to {end_ns / 1e9:.3f} s of the run"
-            yield f"Fault {number} ({shorten(text, LETTERS)}) acted in this step, {span}."
+        yield from (each.describe() for each in self.faults[:MOST_FAULTS])
         if more := len(self.faults[MOST_FAULTS:]):
             yield f"{count_of(more, 'other fault')} acted in this step, too."
-        if self.faults and held_s >= LEAST_S:
+        if not all(each.unused for each in self.faults) and held_s >= LEAST_S:
             yield f"On average, faults held a program up or stopped it for {held_s:.3f} s of it."
 
     def _describe_time(self) -> str:
@@ -183,8 +222,8 @@ class OneStep:
     def _describe_busiest(self, load: Load) -> str:
         since_s, until_s = (ns / 1e9 for ns in load.span)
         return (
-            f"The busiest link, {' -> '.join(load.link)}, carried {load.mbps:.3g} of its "
-            f"{load.rate_mbps:.4g} Mbit/s on average between the counts of links at "
+            f"The busiest link, {' -> '.join(load.link)}, carried {load.mbps:.3g} of the "
+            f"{load.rate_mbps:.4g} Mbit/s that it had, on average between the counts of links at "
             f"{since_s:.1f} s and {until_s:.1f} s."
         )
 
@@ -215,7 +254,9 @@ class OneStep:
             "busiest": None
             if load is None
             else {"link": " -> ".join(load.link), "mbps": load.mbps, "rate_mbps": load.rate_mbps},
-            "faults": [number for number, *_ in self.faults],
+            "faults": [each.number for each in self.faults if not each.unused],
+            "idle_faults": [each.number for each in self.faults if each.unused],
+            "faults_s": {each.number: each.cost_s for each in self.faults},
         }
 
     def list_calls(self) -> tuple[Sequence[Joint], int]:
@@ -254,13 +295,18 @@ def _list_joint(data: RunData, rows: Sequence[StepTime]) -> Iterator[Joint]:
     for program in data.scenario.programs:
         names[site_of(program)].append(program)
 
+    def find_name(call: Call) -> str:
+        site = call.started.site
+        return find_owner(names.get(site, [site]), call.started.process)
+
+    of_rank = {call.started.rank: find_name(call) for call in list_calls(data.history)}
+
     def join(calls: Sequence[Call]) -> Joint:
         ordered = tuple(sorted(calls, key=lambda call: (call.started.t_ns, call.key)))
-        owners = (
-            find_owner(names.get(call.started.site, [call.started.site]), call.started.process)
-            for call in ordered
-        )
-        return Joint(ordered, tuple(owners))
+        first, peer = ordered[0].started, ""
+        if len(ordered) == 1 and first.name.endswith(MESSAGES) and first.peer is not None:
+            peer = of_rank.get(first.peer, f"rank {first.peer}")
+        return Joint(ordered, tuple(map(find_name, ordered)), peer)
 
     found, grouped = [], set[Key]()
     for (name, _), members in list_groups(data.history).items():
@@ -274,16 +320,43 @@ def _list_joint(data: RunData, rows: Sequence[StepTime]) -> Iterator[Joint]:
     yield from sorted(found, key=lambda each: (each.begun_s, each.all_begun_s))
 
 
-def _list_faults(data: RunData, span: Interval) -> Iterator[tuple[int, str, Interval]]:
+def _list_faults(data: RunData, span: Interval, rows: Sequence[StepTime]) -> Iterator[Acted]:
     """The faults that acted in this time: a cut until its links carried data again."""
-    history = data.history
-    silent_ns = find_silence(history)
+    history, programs = data.history, data.scenario.programs
+    silent_ns, costs_s = find_silence(history), find_costs_s(data, rows)
+    found = find_calls_in_faults(history, programs, len(rows))
+    unused = {each.fault.started.fault for each in found if each.unused}
     for fault in history.faults:
-        started = fault.started
-        over_ns = silent_ns.get(started.fault, fault.end_ns)
+        started, number = fault.started, fault.started.fault
+        over_ns = silent_ns.get(number, fault.end_ns)
         acted = started.t_ns, history.end_ns if over_ns is None else over_ns
         if started.verb not in HARMLESS and overlap_ns(acted, span):
-            yield started.fault, started.text, acted
+            yield Acted(number, started.text, acted, costs_s.get(number, 0.0), number in unused)
+
+
+def find_costs_s(data: RunData, rows: Sequence[StepTime]) -> dict[int, float]:
+    """How long each fault held a program up in calls of these steps, on average of the rows."""
+    spans = defaultdict[tuple[str, int | None], list[Interval]](list)
+    for row in rows:
+        spans[row.site, row.process].append((row.start_ns, row.end_ns))
+    times = find_fault_times(data.history, tuple(data.scenario.programs))
+    return times.divide_s(len(rows), spans)
+
+
+def find_main_fault(data: RunData, number: int, who: str) -> str:
+    """The faults that held a program up in calls of a step, the first most, in words."""
+    programs = tuple(data.scenario.programs)
+    late_ns = find_fault_times(data.history, programs).since_ns
+    steps = list_step_times(data.history, programs, late_ns)
+    rows = [step for step in steps if step.number == number and step.who == who]
+    costs_s = find_costs_s(data, rows) if rows else {}
+    told = sorted(
+        (fault for fault, s in costs_s.items() if s >= LEAST_S), key=lambda n: -costs_s[n]
+    )
+    names = {each.started.fault: each.started.text for each in data.history.faults}
+    if len(told) == 1:
+        return f": fault {told[0]}, {shorten(names[told[0]], LETTERS)}"
+    return f": {join_words([f'{costs_s[n]:.3f} s by fault {n}' for n in told])}" if told else ""
 
 
 def _find_busiest(data: RunData, span: Interval) -> Load | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pandas as pd
 
@@ -220,11 +220,15 @@ def _round(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
 
 
-def describe_longest(steps: pd.DataFrame) -> Iterator[str]:
+FindFault = Callable[[int, str], str]
+"""The fault that held a program up most in the step of this number, in words; may be empty."""
+
+
+def describe_longest(steps: pd.DataFrame, find_fault: FindFault | None = None) -> Iterator[str]:
     """A sentence on the steps that took longer than most, and what of it; none if none did.
 
     Each number is named once, where it took longest, with the part that is longest beyond the
-    median of the program's steps.
+    median of the program's steps, and the fault behind it.
     """
     numbered = steps.dropna(subset=["step"])
     least_s = LONGER * numbered["duration_s"].median()
@@ -233,9 +237,12 @@ def describe_longest(steps: pd.DataFrame) -> Iterator[str]:
     for row in longest[longest["duration_s"] > least_s].to_dict("records"):
         own = numbered[numbered["program"] == row["program"]]
         part = max(PARTS, key=lambda part: row[part] - own[part].median())
+        why = ""
+        if part == "held_s" and find_fault is not None:
+            why = find_fault(int(row["step"]), row["program"])
         told.append(
             f"step {row['step']:.0f} of {row['program']} ({row['duration_s']:.3f} s, "
-            f"{row[part]:.3f} s of it {NAMES[part]})"
+            f"{row[part]:.3f} s of it {NAMES[part]}{why})"
         )
     if told:
         yield f"Longest steps: {join_words(told)}."

@@ -23,6 +23,10 @@ LEAST_EARLIER_S = 0.05
 """A run that ends earlier by less does not end earlier."""
 
 
+LEAST_LONGER = 0.005
+"""Tasks that take longer by a smaller share take no longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delay:
     """The cost of faults for a run.
@@ -64,25 +68,26 @@ class Delay:
 
     @property
     def longer(self) -> tuple[Longer, ...]:
-        """By how much several faults made the run longer; empty if they are not told apart."""
+        """By how much several faults made the run longer; empty of one, or if that is not known."""
         parts = () if self.shorter is None else self.shorter.parts
-        return parts if len(parts) > 1 else ()
+        return parts if sum(len(part.faults) for part in parts) > 1 else ()
 
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""
         if self.shorter is None:
             return
-        earlier_s, share = self.shorter.earlier_s, self.shorter.share
+        earlier_s, longer, runs = self.shorter.earlier_s, self.shorter.longer, self.shorter.runs
         error = f"± {self.shorter.error_s:.1f} s"
         when = f"about {earlier_s:.1f} {error} earlier"
         if earlier_s < LEAST_EARLIER_S:
             when = f"no earlier ({error})"
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
-        yield (
-            f"Without faults, the last task would have ended {when}{whole} (predicted by the fluid "
-            f"model, in which links carry {100 * share:.0f} % of their rates)."
-        )
+        which = "predicted by the fluid model"
+        if longer >= LEAST_LONGER:
+            which += f", whose tasks take {100 * longer:.0f} % longer on average, as in this run"
+        which += f"; the mean of {runs} runs of it" if runs > 1 else ""
+        yield f"Without faults, the last task would have ended {when}{whole} ({which})."
 
     def describe_sites(self) -> Iterator[str]:
         """The cost for a site, and that the run without faults is not known, if it is not."""
@@ -91,8 +96,8 @@ class Delay:
         yield (
             f"Faults cost a site {self.site_s:.3f} s on average of "
             f"{count_of(self.sites, 'site')}: in its tasks until it left them, and in waits for "
-            "members that faults had stopped or delayed. This leaves out rounds that a lost site "
-            "did not do."
+            "members and tasks that faults had stopped or delayed. This leaves out rounds that a "
+            "lost site did not do."
         )
         if self.is_open and self.shorter is None:
             yield (

@@ -41,7 +41,7 @@ def _share_wait(found: Explanation, site: str) -> float:
         return 0.0
     if wait.waited_s and site not in wait.waited_s:  # such as a server, which need not be ready
         return 0.0
-    decide_s = 0.0 if wait.fault is None else wait.decide_s
+    decide_s = sum(wait.costs_s.values())
     held = wait.held if wait.held is None or wait.held.stop.fault is not None else None
     held_s = 0.0 if held is None else held.lost_s
     if not (took_s := decide_s + held_s):

@@ -16,7 +16,9 @@ from trunkline.harness.report.explanations.fault_costs import (
     name_worst,
     sum_costs,
 )
+from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.run_data import RunData
+from trunkline.harness.scenario.failover_timeouts import make_failover
 
 SHOWN = 3
 """The most tasks that are explained if none is named."""
@@ -52,10 +54,18 @@ def summarize_run(
 def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
     """The summary, and the sentences on faults; no summary if no task has ended."""
     if not found:
-        return [], [*describe_fault_costs(found, data.history)]
+        return [], [*describe_fault_costs(found, data.history, (), _search_faults(data))]
     delay = Delay.of(found, data)
-    faults = describe_fault_costs(found, data.history, delay.longer)
+    faults = describe_fault_costs(found, data.history, delay.longer, _search_faults(data))
     return [*summarize_run(found, data, delay)], [*faults]
+
+
+def _search_faults(data: RunData) -> FaultSearch:
+    """What finds the faults behind losses of a run."""
+    scenario = data.scenario
+    detection_ns = round(NOTICED_TIMEOUTS * make_failover(scenario).timeout_s * 1e9)
+    where = scenario.topology, scenario.controller_site
+    return FaultSearch(data.history, *where, detection_ns, scenario.failover.backup or "")
 
 
 def _describe_times(data: RunData) -> Iterator[str]:
@@ -91,6 +101,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
             "plans": needs.plans,
             "mean_s": limit.mean_s,
             "alike": len(limit.alike),
+            "even": needs.even,
         }
     return {
         "lost_s": losses.lost_s,

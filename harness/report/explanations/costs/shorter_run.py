@@ -1,9 +1,8 @@
 """How much earlier the last task of a run would have ended without its faults (pure).
 
 Until the first fault, the run is the one without faults. From then on the fluid model tells how it
-would have gone on: its policy forms the groups that would have formed, and compute times are those
-of the run. The model has no TCP, so its links carry less: headers take their share, and tasks of
-the log that began later and that no fault touched tell if more was missing.
+would have gone on (`fault_free`): its policy forms the groups that would have formed, and compute
+times are those of the run. The prediction is the mean of several runs of the model.
 
 The model knows neither outages nor stopped sites, so it cannot predict a run without one of several
 faults. But it tells at any time how late the run is: its tasks have ended later than in the model.
@@ -20,15 +19,15 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import mean, median, pstdev
 
 from trunkline.agents.events.causes import TimeUp
 from trunkline.agents.events.round_events import Ready, WorkerFinished
 from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Sent
 from trunkline.harness.fluid import fluid_run
-from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.fault_free import list_excesses, predict_runs
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.run_data import RunData
 
@@ -40,8 +39,9 @@ LEAST_S = 0.005
 
 ERROR, ERROR_BY_ROUNDS, LEAST_REST_S = 0.2, 0.3, 4.0
 """In nine of ten measured cases (`docs/accuracy.md`), a prediction was wrong by less than this many
-seconds times the root of the time, in seconds, that the run would have had after its first fault.
-That time counts as at least so long. Runs that end by their rounds are predicted less well: sites
+seconds times the root of the time, in seconds, that the run would have had after its first fault,
+where plans take about the same times. That time counts as at least so long. The spread of the
+model's runs is added. Runs that end by their rounds are predicted less well: sites
 that did rounds alone do fewer tasks."""
 
 MOST = 0.5
@@ -53,8 +53,11 @@ SETTLED = 8
 MOST_TIMES = 3.0
 """A run that is not done in the model after so many times as long is not predicted."""
 
-LEAST_TASKS = 5
-"""So many tasks without faults tell how much less than their rates links carried."""
+RUNS = 9
+"""So many runs of the model are made, or as many as send `MOST_CHUNKS` in all."""
+
+NINE_OF_TEN = 1.645
+"""Nine of ten values of a normal distribution are within so many standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,16 @@ class Shorter:
 
     Attributes:
         earlier_s: by how much its last task ends earlier, in seconds, at least 0.
-        share: of their rates, what its links carry.
+        longer: by which share its tasks take longer on average than by the rates of links.
+        runs: how many runs of the model were made.
         error_s: in nine of ten measured cases the prediction was wrong by less.
         parts: the same by faults, in the order in which they began. The parts add up to it, unless
             their sum is less than 0.
     """
 
     earlier_s: float
-    share: float
+    longer: float
+    runs: int
     error_s: float = 0.0
     parts: tuple[Longer, ...] = ()
 
@@ -95,23 +100,41 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     if chunks > MOST_CHUNKS or any(fluid_run.list_obstacles(plain)):
         return None
     fault_ns = min((each.started.t_ns for each in history.faults), default=history.end_ns)
-    share, topology = _find_share(data, found, fault_ns), plain.topology
-    links = tuple(replace(link, rate_mbps=share * link.rate_mbps) for link in topology.links)
-    events = fluid_run.predict_events(replace(plain, topology=replace(topology, links=links)))
-    predicted = History.of(events)
-    measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
-    before_s = _measure_later_s(measured_s, predicted_s, fault_ns / 1e9 - _find_begin(history))
-    if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
-        return None
-    later_s = measured_s[-1] - predicted_s[-1]
-    by_rounds = stop.rounds is not None
-    parts = [] if by_rounds else _divide(history, predicted, found, (before_s, later_s))
-    sum_s = sum(each.seconds for each in parts) if parts else later_s - before_s
+    excesses, count = list_excesses(data, found, fault_ns), 1
+    if excesses:
+        count = max(1, min(RUNS, MOST_CHUNKS // max(1, chunks)))
+    measured_s, by_rounds = _list_ends(history), stop.rounds is not None
+    until_s = fault_ns / 1e9 - _find_begin(history)
+    later_s: list[float] = []
+    divided: list[list[Longer]] = []
+    for predicted in predict_runs(data, plain, excesses, count, fault_ns):
+        predicted_s = _list_ends(predicted)
+        before_s = _measure_later_s(measured_s, predicted_s, until_s)
+        if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
+            return None
+        ends_s = before_s, measured_s[-1] - predicted_s[-1]
+        divided.append([] if by_rounds else _divide(history, predicted, found, ends_s))
+        later_s.append(ends_s[1] - before_s)
+    parts = _average(divided)
+    sum_s = sum(each.seconds for each in parts) if parts else mean(later_s)
     earlier_s = max(0.0, sum_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
     error = ERROR_BY_ROUNDS if by_rounds else ERROR
-    error_s = error * math.sqrt(max(LEAST_REST_S, rest_s))
-    return Shorter(earlier_s, share, error_s, tuple(parts))
+    error_s = math.hypot(
+        error * math.sqrt(max(LEAST_REST_S, rest_s)),
+        NINE_OF_TEN * pstdev(later_s),
+    )
+    longer = mean((each.least + each.most) / 2 for each in excesses) if excesses else 0.0
+    return Shorter(earlier_s, longer, len(later_s), error_s, tuple(parts))
+
+
+def _average(divided: Sequence[Sequence[Longer]]) -> list[Longer]:
+    """The mean of what faults made the run longer by, of some runs; nothing if one has nothing."""
+    if not all(divided):
+        return []
+    faults = (part.faults for part in divided[0])
+    seconds = zip(*([part.seconds for part in each] for each in divided), strict=True)
+    return [Longer(which, mean(all_s)) for which, all_s in zip(faults, seconds, strict=True)]
 
 
 def _is_done(predicted: History, workers: Collection[str]) -> bool:
@@ -189,9 +212,12 @@ def _find_over(found: Iterable[Explanation], share: float) -> dict[int, int]:
     """When the tasks had ended that lost such a share of the cost of each fault, in ns."""
     costs = defaultdict[int, list[tuple[int, float]]](list)
     for each in found:
-        for number, cost_s in each.costs_s.items():
-            if cost_s >= LEAST_S:
-                costs[number].append((each.task.end_ns or 0, cost_s))
+        for number, cost in each.costs.items():
+            if cost.seconds >= LEAST_S:
+                began_ns, end_ns = each.task.started.t_ns, each.task.end_ns or 0
+                costs[number] += [(began_ns, cost.later_s)] * (cost.later_s >= LEAST_S)
+                own_s = cost.seconds - cost.later_s
+                costs[number] += [(end_ns, own_s)] * (own_s >= LEAST_S)
     over_ns = {}
     for number, ends in costs.items():
         left_s = (1 - share) * sum(cost_s for _, cost_s in ends)
@@ -225,18 +251,6 @@ def _measure_settled_s(
     pairs = zip(measured_s[first:last], predicted_s[first:last], strict=False)
     found = [measured - predicted for measured, predicted in pairs]
     return median(found) if found else None
-
-
-def _find_share(data: RunData, found: Iterable[Explanation], fault_ns: int) -> float:
-    """The share of their rates that links carried in tasks after the first fault without one."""
-    share = payload_share(data.scenario.network.mtu)
-    touched = [each.task.number for each in found if each.costs or each.is_abandoned]
-    tasks = data.tables["tasks"].dropna(subset=["duration_s", "estimate_s"])
-    usual = tasks[~tasks["task"].isin(touched) & (tasks["start_s"] > fault_ns / 1e9)]
-    if len(usual) < LEAST_TASKS:
-        return share
-    shares = usual["estimate_s"] / (usual["duration_s"] - usual["latency_s"])
-    return min(share, float(shares.median()))
 
 
 def _list_ends(history: History) -> list[float]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 import pandas as pd
 
@@ -121,6 +122,10 @@ def list_at_work(workers: pd.DataFrame) -> list[str]:
     return [*workers[workers[[*TIMES]].sum(axis="columns") > 0]["site"]]
 
 
+LEAST_EVEN, MOST_EVEN = 3, 1.5
+"""So many links, or more, are alike if none limits more plans than so many times their median."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A link that needs most time in plans.
@@ -165,6 +170,8 @@ class Needs:
         plans: how many tasks have ended.
         limit: the link that decides most seconds of all plans; None if they put no bytes on links.
         second: the next one, if it needs most time in as many plans or more.
+        even: how many links need most time in about as many plans each, alone and for as long, and
+            none in half of the plans or more; 0 if some stand out.
     """
 
     duration_s: float
@@ -173,6 +180,7 @@ class Needs:
     plans: int
     limit: Limit | None = None
     second: Limit | None = None
+    even: int = 0
 
     @classmethod
     def of(cls, data: RunData) -> Needs | None:
@@ -185,8 +193,9 @@ class Needs:
         ended = [task for task in data.history.tasks if task.end_ns is not None]
         took_s, bytes_s, propagation_s = (float(mean) for mean in means)
         found = cls(took_s, bytes_s, propagation_s, len(ended))
-        first, second = _find_limits(data.scenario, ended)
-        return replace(found, limit=first, second=second)
+        limiting = [*_list_limiting(data.scenario, ended)]
+        first, second = _find_limits(data.scenario, limiting)
+        return replace(found, limit=first, second=second, even=_count_even(limiting))
 
     def describe(self) -> str:
         """Sentences on what a task needs, and on the link that limits most."""
@@ -198,6 +207,11 @@ class Needs:
         )
         if self.limit is None:
             return text
+        if self.even:
+            return (
+                f"{text} All links are alike: each of {self.even} needs most time for its bytes in "
+                f"some of the {self.plans} plans, {self.limit.mean_s:.3f} s, and none in many more."
+            )
         which = f"In {self.limit.plans} of {self.plans} plans"
         if self.limit.plans == self.plans:
             which = "In all plans"
@@ -217,13 +231,12 @@ class _Busiest:
 
 
 def _find_limits(
-    scenario: Scenario, tasks: Iterable[Task]
+    scenario: Scenario, limiting: Sequence[_Busiest]
 ) -> tuple[Limit, Limit | None] | tuple[None, None]:
     """The link that decides most seconds of all plans, and the next one if it is in as many.
 
     Links that are alike in a plan share its seconds. The next one is none of those that are alike.
     """
-    limiting = [*_list_limiting(scenario, tasks)]
     decided_s: defaultdict[Directed, float] = defaultdict(float)
     for busiest in limiting:
         for hop in busiest.links:
@@ -235,6 +248,17 @@ def _find_limits(
         return None, None
     second = next((each for each in limits if each.link not in first.alike), None)
     return first, second if second and second.plans >= first.plans else None
+
+
+def _count_even(limiting: Sequence[_Busiest]) -> int:
+    """How many links need most time in about as many plans, alone; 0 if some stand out."""
+    plans = Counter(hop for busiest in limiting for hop in busiest.links)
+    seconds = [busiest.seconds for busiest in limiting if busiest.links]
+    if len(plans) < LEAST_EVEN or any(len(busiest.links) > 1 for busiest in limiting):
+        return 0
+    is_even = max(plans.values()) <= MOST_EVEN * median(plans.values())
+    is_even = is_even and 2 * max(plans.values()) < len(limiting)
+    return len(plans) if is_even and min(seconds) >= NEARLY * max(seconds) else 0
 
 
 def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busiest]:

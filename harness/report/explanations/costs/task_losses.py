@@ -9,12 +9,14 @@ from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
+from trunkline.harness.report.explanations.waits import TICKED, Stretch, Wait
 
 TOLD_S = 0.0005
 """A cause that took less from all tasks is none."""
 
 FAULTS, OTHERS, OWN = "faults", "other causes", "own bytes"
-STARTS, TASKS, WAITS, ABANDONED = "starts", "waits for tasks", "other waits", "abandoned tasks"
+STARTS, TASKS, SPACING, WAITS = "starts", "waits for tasks", "spacing", "other waits"
+ABANDONED = "abandoned tasks"
 
 TEXTS = {
     FAULTS: "faults",
@@ -26,7 +28,8 @@ TEXTS = {
     "unexplained": "waits that the log does not explain",
     STARTS: "messages from the last member to the controller",
     TASKS: "waits of complete groups until another task had ended",
-    WAITS: "waits of complete groups for something else",
+    SPACING: "waits of complete groups for the time that the policy had set",
+    WAITS: "waits of complete groups for other sites",
     OWN: "their own bytes, which took longer than expected",
     ABANDONED: "abandoned tasks without a fault behind it",
 }
@@ -98,7 +101,17 @@ def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
         if part.fault is None and part.cause not in EXPECTED:
             yield part.cause if part.cause in TEXTS else OTHERS, part.seconds
     yield OTHERS, sum(each.late.seconds - each.late.faults_s for each in found.failures)
-    if found.wait is not None and found.wait.fault is None:
-        reason = found.wait.reason
-        kind = TASKS if " until task " in reason else WAITS if reason else STARTS
-        yield kind, found.wait.decide_s
+    if found.wait is not None:
+        yield from _divide_wait(found.wait)
+
+
+def _divide_wait(wait: Wait) -> Iterator[tuple[str, float]]:
+    """What faults did not take of the time in which the controller did not start the task."""
+    stretches = wait.stretches or (Stretch(wait.decide_s, wait.reason),)
+    for each in stretches:
+        kind = WAITS if each.reason else STARTS
+        if " until task " in each.reason:
+            kind = TASKS
+        elif each.reason == TICKED:
+            kind = SPACING
+        yield kind, each.seconds - each.late_s

@@ -346,6 +346,24 @@ def test_why_a_program_began_last_is_said(first_end: int, why: str) -> None:
     assert not [*describe_late_start(history, SITES, "n1")]
 
 
+def test_of_several_calls_before_the_most_frequent_one_is_named() -> None:
+    """n3 is late after two barriers and one reduce."""
+    names = ("barrier", "barrier", "reduce")
+    history = make_history(
+        *(
+            call(site, number, start * S, end * S, what)
+            for turn, name in enumerate(names)
+            for site, late in (("n1", 0), ("n2", 0), ("n3", 3))
+            for number, start, end, what in (
+                (2 * turn, 20 * turn + 1, 20 * turn + 2 + late, name),
+                (2 * turn + 1, 20 * turn + 4 + late, 20 * turn + 9, "all_gather"),
+            )
+        )
+    )
+    (said,) = describe_late_start(history, SITES, "n3")
+    assert "mostly because its last call before (in 2 of 3 cases barrier) had ended " in said
+
+
 def test_the_root_of_a_broadcast_and_the_last_of_a_gather_are_late_for_those_that_wait() -> None:
     """n3 begins the gather 3 s after its root, n1, and n1 the broadcast after n2 and n3."""
     history = make_history(
@@ -388,6 +406,10 @@ def test_long_steps_are_named_once_with_their_longest_part() -> None:
     assert [*describe_longest(pd.DataFrame([*usual, *late]))] == [
         "Longest steps: step 5 of n2 (4.000 s, 2.500 s of it held up by faults in calls)."
     ]
+    (said,) = describe_longest(
+        pd.DataFrame([*usual, *late]), lambda number, who: f": fault 3 in step {number} of {who}"
+    )
+    assert said.endswith(" of it held up by faults in calls: fault 3 in step 5 of n2).")
     assert not [*describe_longest(pd.DataFrame(usual))]
     assert not [*describe_longest(pd.DataFrame([late[-1]]))]
 

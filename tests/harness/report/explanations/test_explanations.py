@@ -404,7 +404,9 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     (cost,) = describe_fault_costs([found], data.history)
     assert cost.startswith("Fault 0 (isolate n3 blackhole), at 100 ms (0.231 s to ")
     lost = f"{found.duration_s:.3f} s"
-    assert f" s of the run), cost tasks {lost}: task 0 was abandoned. Meanwhile n3 did " in cost
+    assert (
+        f" s of the run), cost tasks {lost}: task 0 was abandoned. Because of it, n3 did " in cost
+    )
     assert re.search(r" alone( \(of \d+ in all\))?\.$", cost)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)

@@ -11,6 +11,7 @@ import three_sites
 from finished_runs import make_agents_run
 
 from trunkline.agents.events.causes import BudgetSpent
+from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
 from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskFinished
@@ -29,6 +30,7 @@ from trunkline.harness.report.explanations.costs.task_losses import MEANING, des
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, name_worst
+from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.task_time import Cause, Part
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
@@ -36,6 +38,8 @@ from trunkline.harness.report.pages.markup import join
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -246,7 +250,7 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
         r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
-        r"\(predicted by the fluid model, in which links carry 96 % of their rates\)\.",
+        r"\(predicted by the fluid model; the mean of 9 runs of it\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0
@@ -269,10 +273,11 @@ def test_the_error_of_a_prediction_grows_with_the_root_of_the_time_after_the_fir
 def test_until_the_first_fault_the_prediction_is_the_run() -> None:
     """Tasks before it took as long as they did, however long that was."""
     data = predicted(later_ns=2 * 10**9)
-    slow = replace(data, history=move(data.history, 5 * 10**9))
-    shorter, usual = (predict_shorter(each, []) for each in (slow, data))
+    moved = move(data.history, 5 * 10**9)
+    slow = replace(data, history=moved, tables=report_parts.make_tables(data.scenario, moved))
+    shorter, usual = (predict_shorter(each, [explain_as_late(each)]) for each in (slow, data))
     assert shorter is not None and usual is not None
-    assert shorter.earlier_s == pytest.approx(usual.earlier_s)
+    assert shorter.earlier_s == pytest.approx(usual.earlier_s, abs=0.02)
 
 
 def move(history: History, by_ns: int) -> History:
@@ -373,7 +378,7 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     shorter = predict_shorter(data, found)
     assert shorter is not None
     assert [each.faults for each in shorter.parts] == [(0, 1)]
-    assert Delay.of(found, data).longer == ()  # it is the whole, which is said before
+    assert Delay.of(found, data).longer == shorter.parts
     parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
     (worst,) = name_worst(found, data.history, parts)
     assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
@@ -385,13 +390,19 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert second.startswith("Fault 1 ") and ", made the run no longer, and cost tasks " in second
 
 
-def test_its_links_are_as_slow_as_in_tasks_without_faults() -> None:
+def test_its_tasks_take_as_long_as_those_of_the_run() -> None:
     """Contributions that were sent early make tasks a little shorter than estimated."""
     data = predicted("stop={tasks: 9}", slower=1.25)
     shorter = predict_shorter(data, [explain_as_late(data)])
     assert shorter is not None
-    assert shorter.share == pytest.approx(0.8, abs=0.06)
-    assert shorter.earlier_s < 0.5
+    assert shorter.longer == pytest.approx(0.16, abs=0.08)
+    assert shorter.earlier_s < shorter.error_s
+    *_, said = describe_delay([explain_as_late(data)], data)
+    share = f"{100 * shorter.longer:.0f}"
+    assert said.endswith(
+        f" (predicted by the fluid model, whose tasks take {share} % longer on average, as in this "
+        "run; the mean of 9 runs of it)."
+    )
 
 
 def test_tasks_that_faults_ended_would_have_been_completed() -> None:
@@ -437,7 +448,7 @@ def test_rounds_alone_during_a_fault_are_told_of_all_that_a_site_did(tmp_path) -
         alone = [RoundAlone(t_ns, "rome", 1 + n) for n, t_ns in enumerate(ended_ns)]
         events = [*history.events, *alone, ComputeStarted(begun_ns, "rome", 9)]
         said, *_ = describe_fault_costs([], History.of(events))
-        return said.partition(" Meanwhile ")[2]
+        return said.partition(" Because of it, ")[2]
 
     assert describe(10, 20) == "rome did 2 rounds alone."
     assert describe(10, 20, 900, begun_ms=101) == "rome did 2 rounds alone (of 3 in all)."
@@ -474,3 +485,32 @@ def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:
     )
     (none,) = describe_losses([replace(first, lost_s=-1.0)], history)
     assert none.endswith(" lost no time: none took longer than expected.")
+
+
+def test_rounds_that_a_site_did_alone_before_it_found_the_controller_again_are_the_faults() -> None:
+    """The fault is over, and on a link of the way; another one began meanwhile."""
+    ms = 10**6
+    events = [
+        FaultStarted(100 * ms, "runner", 0, "outage", "outage a b", ("a -> b", "b -> a")),
+        ControllerLost(2000 * ms, "c", "controller was silent for 1 s"),
+        FaultEnded(2010 * ms, "runner", 0),
+        FaultStarted(2100 * ms, "runner", 1, "pause", "pause c", ("c",)),
+        ComputeStarted(2200 * ms, "c", 1, 0),
+        RoundAlone(2300 * ms, "c", 1),
+        ControllerFound(2400 * ms, "c", "controller"),
+    ]
+    links = [Link(*ends, 8.0) for ends in ("ab", "ba", "bc", "cb")]
+    topology = Topology("line", (Site("a"), Site("c")), tuple(links), ("b",))
+    history = History.of(events)
+    search = FaultSearch(history, topology, "a", 1000 * ms)
+    first, second = sorted(describe_fault_costs([], history, (), search))
+    assert first.endswith(" Because of it, c did 1 round alone.")
+    assert "alone" not in second
+
+
+def test_faults_that_are_told_together_say_so_also_if_there_are_no_others() -> None:
+    parts = (Longer((0, 1), 6.1),)
+    delay = Delay(1.0, 3, True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
+    assert delay.longer == parts
+    alone = replace(delay, shorter=shorter_run.Shorter(6.1, 0.0, 9, 0.5, (Longer((0,), 6.1),)))
+    assert alone.longer == ()

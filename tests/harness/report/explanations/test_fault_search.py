@@ -222,3 +222,34 @@ def test_a_site_that_takes_no_part_in_a_task_had_not_heard_of_it_or_had_done_its
     # The log of a killed agent may lack what it heard.
     dead = fault(2, "kill fr", "fr", at_ms=950, end_ms=None)
     assert search(cut, dead).describe(withdrew, 0, TASK) == "fr takes no part in the task"
+
+
+@pytest.mark.parametrize(
+    ("text", "links", "why"),
+    [
+        (
+            "outage de hub",
+            both("de", "hub"),
+            ", as the controller, at de, was cut off from all other sites",
+        ),
+        ("outage fr hub", both("fr", "hub"), ""),
+        ("pause de", ("de",), ""),
+    ],
+)
+def test_a_site_that_is_lost_because_the_controller_was_cut_off_says_so(text, links, why) -> None:
+    found = search(fault(3, text, *links, at_ms=1200, end_ms=None), topology=STAR)
+    started = TaskStarted(
+        1000 * MS, "controller", 0, "", "", ("de", "fr"), {}, 1.0, 0, 0, forest=FOREST
+    )
+    task = next(iter(History.of([started]).tasks))
+    assert found.describe(SiteLost("fr"), 3, task) == f"fr is lost{why}"
+
+
+def test_a_controller_that_lost_one_link_no_longer_heard_one_site() -> None:
+    found = search(fault(3, "outage de fr", *both("de", "fr"), at_ms=1200, end_ms=None))
+    started = TaskStarted(
+        1000 * MS, "controller", 0, "", "", ("de", "fr"), {}, 1.0, 0, 0, forest=FOREST
+    )
+    task = next(iter(History.of([started]).tasks))
+    said = found.describe(SiteLost("fr"), 3, task)
+    assert said == "fr is lost, as the controller, at de, no longer heard it"

@@ -89,6 +89,18 @@ def test_of_links_that_limit_as_many_plans_the_one_that_decides_more_seconds_is_
     )
 
 
+def test_links_that_limit_about_as_many_plans_are_all_alike() -> None:
+    """Pushes and pulls of two workers, one after the other, on four links of one rate."""
+    even = "topology.overrides=[]", "stop={tasks: 8}"
+    found = find_needs("scheme={name: r2sp, servers: [hub]}", *even)
+    assert found.even == 4
+    assert found.describe().endswith(
+        " All links are alike: each of 4 needs most time for its bytes in some of the 8 plans, "
+        "0.400 s, and none in many more."
+    )
+    assert not find_needs("scheme={name: r2sp, servers: [hub]}", "stop={tasks: 8}").even
+
+
 def test_shares_of_time_say_whether_computing_took_more() -> None:
     assert SiteTimes(6.0, 2.0, 2.0, 4).describe() == (
         "Computing took more time than the network: on average, each of 4 sites was in tasks "

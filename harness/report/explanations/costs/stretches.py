@@ -1,0 +1,169 @@
+"""What the controller waited for before it started a task whose members were ready (pure).
+
+A policy may let pushes to a server follow each other in turns. A wait for a turn is divided: the
+pushes that ran meanwhile, and the time between them, by what the controller waited for before each.
+A push that a fault made longer than it was due held up the next ones for the fault.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.lives import Interval
+from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.waits import LATE, TICKED, Stretch, Wait
+
+LEAST_NS = 500_000
+"""A shorter stretch is a part of the next one."""
+
+CostsOf = Callable[[int], Mapping[int, float]]
+"""By how much faults made a task longer, in seconds, by their numbers."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The pushes of a run that follow each other, and what the controller waited for before each.
+
+    `planned_s` is what each task's plan was to take.
+    """
+
+    history: History
+    faults: FaultSearch
+    waits: Mapping[int, Wait]
+    planned_s: Mapping[int, float]
+
+    @cached_property
+    def pushes(self) -> tuple[Task, ...]:
+        """The tasks that only bring something to members which need not be ready: servers."""
+        return tuple(task for task in self.history.tasks if _is_push(task))
+
+    @cached_property
+    def _tasks(self) -> Mapping[int, Task]:
+        return {task.number: task for task in self.history.tasks}
+
+    def _find_awaited(self, wait: Wait) -> Task | None:
+        """The task whose end the controller waited for last, if it did."""
+        return None if wait.awaited is None else self._tasks.get(wait.awaited)
+
+    @cached_property
+    def most(self) -> int:
+        """How many of them ran at once, at most."""
+        spans = [self._find_span(task) for task in self.pushes]
+        turns = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
+        return max(accumulate(change for _, change in turns), default=0)
+
+    def divide(self, task: Task, wait: Wait, costs_of: CostsOf) -> tuple[Stretch, ...]:
+        """The stretches of the wait before a task; they add up to `decide_s`."""
+        is_turn = wait.reason and wait.cause is None and _is_push(task)
+        found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
+        since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
+        left = since_ns, wait.span[1]
+        awaited = self._find_awaited(wait)
+        if left[1] > left[0] and wait.fault is None and awaited is not None:
+            found.append(self._charge(awaited, left, costs_of(awaited.number)))
+        elif left[1] > left[0]:
+            late_s = 0.0
+            if wait.fault is not None:
+                begun_ns = self.faults.find_begin_ns(wait.fault, left)
+                due_ns = self._find_due_ns(left[0]) if is_turn else left[0]
+                late_s = max(0, left[1] - max(begun_ns, due_ns)) / 1e9
+            own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
+            found.append(own)
+        return tuple(found)
+
+    def _list_turns(self, task: Task, wait: Wait, costs_of: CostsOf) -> Iterator[Stretch]:
+        """The pushes that ran while it waited, and what came before each of them."""
+        now_ns = wait.span[0]
+        for other, (start_ns, end_ns) in self._list_others(task, wait.span):
+            end_ns = min(end_ns, wait.span[1])
+            if end_ns - now_ns < LEAST_NS:
+                continue
+            if start_ns - now_ns >= LEAST_NS:
+                yield self._describe_gap(other, (now_ns, start_ns), costs_of)
+                now_ns = start_ns
+            yield self._charge(other, (now_ns, end_ns), costs_of(other.number))
+            now_ns = end_ns
+
+    def _describe_gap(self, after: Task, span: Interval, costs_of: CostsOf) -> Stretch:
+        """The time before a push, in which the controller waited for the same as that one."""
+        before = self.waits.get(after.number)
+        if before is not None and (awaited := self._find_awaited(before)) is not None:
+            return self._charge(awaited, span, costs_of(awaited.number))
+        who = after.started.group[0] if before is None else before.last
+        why = "" if before is None else before.reason
+        why = why or f"The controller waited until {who} was ready"
+        return Stretch((span[1] - span[0]) / 1e9, why)
+
+    def _charge(self, other: Task, span: Interval, costs_s: Mapping[int, float]) -> Stretch:
+        """A stretch in which another push ran, with the fault that had made it longer."""
+        fault = max(costs_s, key=lambda number: costs_s[number], default=None)
+        why = f"The controller waited until task {other.number} had ended"
+        stretch = Stretch((span[1] - span[0]) / 1e9, why, other.number)
+        if fault is None:
+            return stretch
+        begun_ns = self.faults.find_begin_ns(fault, span)
+        due_ns = max(begun_ns, span[0], self._find_own_due_ns(other))
+        late_s = min(costs_s[fault], max(0, span[1] - due_ns) / 1e9)
+        is_much = late_s > LATE * stretch.seconds
+        return replace(stretch, fault=fault, late_s=late_s) if is_much else stretch
+
+    def _find_due_ns(self, t_ns: int) -> int:
+        """When the turn after the one of that time was due: that ended, and spacing had passed."""
+        before = [each for each in self.pushes if each.started.t_ns <= t_ns]
+        if not before:
+            return t_ns
+        return self._find_own_due_ns(max(before, key=lambda each: each.started.t_ns))
+
+    def _find_own_due_ns(self, last: Task) -> int:
+        """When the turn after this task's was due."""
+        needed_s = self.planned_s.get(last.number, math.nan)
+        needed_s = 0.0 if math.isnan(needed_s) else needed_s
+        return last.started.t_ns + max(
+            round(needed_s * 1e9), self._find_spacing_ns(last.started.t_ns)
+        )
+
+    def _find_spacing_ns(self, t_ns: int) -> int:
+        """The time between the starts of two turns, where the latest one waited for that alone."""
+        spaced = [
+            after.started.t_ns - before.started.t_ns
+            for before, after in pairwise(self.pushes)
+            if after.started.t_ns <= t_ns
+            and (wait := self.waits.get(after.number)) is not None
+            and wait.reason == TICKED
+        ]
+        return spaced[-1] if spaced else 0
+
+    def _list_others(self, task: Task, span: Interval) -> Sequence[tuple[Task, Interval]]:
+        """The pushes to the same servers that ran in a span of time, while no more could run."""
+        servers = {*task.started.passive}
+        others = [
+            (other, own)
+            for other in self.pushes
+            if other.number != task.number and servers.intersection(other.started.passive)
+            if (own := self._find_span(other))[0] < span[1] and own[1] > span[0]
+        ]
+        if self.most < 2:
+            return sorted(others, key=lambda each: each[1])
+        edges = sorted({span[0], span[1], *(t for _, own in others for t in own)})
+        full: list[tuple[Task, Interval]] = []
+        for since_ns, until_ns in pairwise(edges):
+            there = [each for each in others if each[1][0] <= since_ns and each[1][1] >= until_ns]
+            if len(there) >= self.most:
+                first = min(there, key=lambda each: each[1][1])[0]
+                full.append((first, (since_ns, until_ns)))
+        return full
+
+    def _find_span(self, task: Task) -> Interval:
+        end_ns = self.history.end_ns if task.end_ns is None else task.end_ns
+        return task.started.t_ns, end_ns
+
+
+def _is_push(task: Task) -> bool:
+    """Whether members that need not be ready only take what others contribute."""
+    passive = {*task.started.passive}
+    return bool(passive) and not passive.intersection(task.plan.contributors)

@@ -1,0 +1,39 @@
+"""Which fault is behind the wait before a task (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trunkline.harness.record.history import Task
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.waits import LATE, Wait
+
+LEAST_S = 0.001
+"""A shorter time in which the controller did not hear of a site is not explained."""
+
+
+def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
+    """The wait with the fault behind its reason, or with a late or lost message as its reason."""
+    if wait.reason:
+        waited_ms = wait.decide_s * 1e3
+
+        def enough(before_ms: float, after_ms: float) -> bool:
+            """A message is later by the difference; what takes many round trips, by its share."""
+            return after_ms - before_ms >= LATE * min(waited_ms, after_ms)
+
+        fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
+        return replace(wait, fault=fault)
+    site, ready_ns = wait.heard
+    late = run.find_late_word(site, run.centre_of(task)[1], ready_ns)
+    silent = run.find_silence(task, site, wait.span)
+    least_s = max(LATE * wait.decide_s, LEAST_S)
+    causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]
+    if not causes:
+        return wait
+    cause = max(causes, key=lambda part: part.seconds)
+    what = {
+        "delay": f"the delay of {cause.where} was {cause.text}",
+        "outage": f"{cause.where} was cut for {cause.seconds:.3f} s",
+        "stop": f"the controller was stopped for {cause.seconds:.3f} s",
+    }[cause.cause]
+    return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)

@@ -1,0 +1,158 @@
+"""What the controller waited for before a task of a policy with turns, from made-up logs."""
+
+from dataclasses import replace
+
+import pytest
+
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
+from trunkline.agents.events.policy_events import PolicyTold
+from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.task_events import Roles, TaskCompleted, TaskStarted
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.stretches import Turns
+from trunkline.harness.report.explanations.costs.task_losses import Losses
+from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.explanation_text import describe, describe_wait
+from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
+
+MS = 1_000_000
+SITES = "n1", "n2", "n3", "n4"
+LINKS = [(a, "n1") for a in SITES[1:]] + [("n1", a) for a in SITES[1:]]
+STAR = Topology("star", tuple(map(Site, SITES)), tuple(Link(a, b, 8.0, 10.0) for a, b in LINKS))
+PLANNED_S = dict.fromkeys(range(4), 0.4)
+
+
+def push(task: int, site: str, from_ms: int, to_ms: int | None, told: str) -> list[Event]:
+    """A worker, which is ready at 1000 ms + `task`, pushes to the server n1 in its turn."""
+    plan = Plan((site,), ("n1",), 0, ()).to_json()
+    roles = Roles(("n1",), ("n1",), 1.0, 0.0, "wait")
+    started = TaskStarted(
+        from_ms * MS, "controller", task, "", "", (site, "n1"), {site: 1.0}, 1.0, 0, 0, plan,
+        roles=roles,
+    )  # fmt: skip
+    about = {"lost": {"site": "n2"}, "ended": {"task": task - 1}, "ready": {"site": site}}
+    values = about.get(told, {})
+    events = [
+        ComputeStarted(500 * MS, site, 1, 0),
+        Ready((1000 + task) * MS, site, 1),
+        PolicyTold(from_ms * MS, "controller", told, values),
+        started,
+    ]
+    return events if to_ms is None else [*events, TaskCompleted(to_ms * MS, "controller", task)]
+
+
+def fault(number: int, from_ms: int, to_ms: int) -> list[Event]:
+    text = "outage n1 n2"
+    return [
+        FaultStarted(from_ms * MS, "runner", number, "outage", text, ("n2 -> n1", "n1 -> n2")),
+        FaultEnded(to_ms * MS, "runner", number),
+    ]
+
+
+def divide(history: History, number: int, own: int | None = None, **costs: float) -> Wait:
+    """The wait before a task, whose own fault is `own`; faults made task 1 longer by `costs`."""
+    waits = find_waits(history)
+    turns = Turns(history, FaultSearch(history, STAR, "n1", 500 * MS), waits, PLANNED_S)
+    wait = replace(waits[number], fault=own)
+    task = next(task for task in history.tasks if task.number == number)
+    costs_s = {int(key[1:]): seconds for key, seconds in costs.items()}
+    found = turns.divide(task, wait, lambda other: costs_s if other == 1 else {})
+    return replace(wait, stretches=found)
+
+
+def order(*groups: list[Event]) -> History:
+    events = [event for group in groups for event in group]
+    return History.of(sorted(events, key=lambda event: event.t_ns))
+
+
+def explain_spaced() -> tuple[Explanation, History]:
+    """Task 3 waits for task 1, which fault 0 held for 2 s, for task 2, and for the spacing."""
+    history = order(
+        push(0, "n2", 1000, 1400, "ready"), push(1, "n3", 1500, 3900, "tick"), fault(0, 1600, 3500),
+        push(2, "n2", 3900, 4300, "ended"), push(3, "n4", 4450, 4850, "tick"),
+    )  # fmt: skip
+    wait = divide(history, 3, f0=2.0)
+    task = history.tasks[3]
+    lost_s = wait.decide_s
+    return Explanation(task, 0.4, 0.4, (), (), None, wait, lost_s=lost_s), history
+
+
+def test_a_wait_for_a_turn_is_divided_among_the_tasks_before_it_and_the_spacing() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    said = describe_wait(3, found.wait, history)
+    assert said == (
+        "Before task 3, n4 computed for 0.503 s. "
+        "The controller started the task 3.447 s after n4 was ready. "
+        "It waited 0.397 s until task 0 had ended, 0.100 s for the time that the policy had set, "
+        "2.400 s until task 1 had ended (1.900 s of it because of fault 0 (outage n1 n2)), "
+        "0.400 s until task 2 had ended and 0.150 s for the time that the policy had set."
+    )
+    assert sum(each.seconds for each in found.wait.stretches) == pytest.approx(3.447)
+    assert found.costs_s == pytest.approx({0: 1.9})
+    by_cause = Losses.of([found]).by_cause_s
+    told = {cause: s for cause, s in by_cause.items() if s > 1e-6}
+    assert told == pytest.approx({"faults": 1.9, "waits for tasks": 1.297, "spacing": 0.25})
+
+
+def test_a_task_whose_wait_lost_most_begins_with_it() -> None:
+    found, history = explain_spaced()
+    first, *_ = describe(found, history, path=False)
+    assert isinstance(first, str) and first.startswith("Before task 3, ")
+    assert found.wait is not None
+    short = replace(found, wait=replace(found.wait, decide_s=0.1), lost_s=1.0)
+    first, *_ = describe(short, history, path=False)
+    assert isinstance(first, str) and first.startswith("Task 3 ")
+
+
+def test_a_fault_costs_a_wait_nothing_before_it_began_nor_what_was_due_anyway() -> None:
+    """Turns are 0.6 s apart: that of task 2 would have come at 2.1 s, and the fault is at 1.7 s."""
+    history = order(
+        push(0, "n2", 900, 1400, "ready"), push(1, "n3", 1500, 3000, "tick"), fault(0, 1700, 3500),
+        push(2, "n4", 3400, 3800, "lost"),
+    )  # fmt: skip
+    wait = divide(history, 2, own=0, f0=1.3)
+    late_s = [each.late_s for each in wait.stretches]
+    assert late_s == pytest.approx([0.0, 0.0, 0.9, 0.4])
+    assert wait.costs_s == pytest.approx({0: 1.3})
+    assert "0.400 s until n2 counted as lost (all of it because of fault 0)" in describe_wait(
+        2, wait, history
+    )
+
+
+def test_a_server_that_takes_two_pushes_at_once_was_busy_while_it_took_two() -> None:
+    history = order(
+        push(0, "n2", 1000, 2000, "ready"), push(1, "n3", 1010, 1500, "ready"),
+        push(2, "n4", 1800, 2200, "tick"),
+    )  # fmt: skip
+    wait = divide(history, 2)
+    found = [(each.seconds, each.task) for each in wait.stretches]
+    assert found == [
+        (pytest.approx(0.008), None),
+        (pytest.approx(0.49), 1),
+        (pytest.approx(0.3), None),
+    ]
+
+
+def test_a_task_whose_end_was_awaited_beside_others_has_its_fault() -> None:
+    """Two pushes may run at once, but task 3 waits for the older one, which the fault held."""
+    history = order(
+        push(0, "n2", 1000, 1300, "ready"), push(1, "n3", 1100, 3900, "ready"),
+        fault(0, 1600, 3500), push(2, "n4", 3900, 4300, "ended"),
+    )  # fmt: skip
+    wait = divide(history, 2, f0=2.4)
+    assert [(each.task, each.fault) for each in wait.stretches] == [
+        (None, None), (0, None), (1, 0)
+    ]  # fmt: skip
+    alone = divide(order(push(1, "n3", 900, 3900, "ready"), push(2, "n4", 3900, 4300, "ended")), 2)
+    assert describe_wait(2, alone, history).endswith(
+        "The controller waited until task 1 had ended."
+    )
+    charged = replace(wait, stretches=wait.stretches[2:])
+    said = describe_wait(2, charged, history)
+    assert " until task 1 had ended (2.300 s of it because of fault 0 (outage n1 n2))." in said
