@@ -1074,7 +1074,7 @@ def test_on_a_terminal_there_is_one_line_that_goes_away():
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
-    command = [sys.executable, "-m", "trunkline.harness.commands.main", "show", QUICKSTART]
+    command = [sys.executable, "-m", "trunkline", "show", QUICKSTART]
     shown = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     shown.stdout.close()
     assert shown.stderr.read() == b""
