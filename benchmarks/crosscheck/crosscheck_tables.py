@@ -157,7 +157,7 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
         chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]
         columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
         return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
-    rows = (each for each in found if each.side == name and not each.is_single)
+    rows = (each for each in found if each.side == name and each.what in QUANTITIES)
     return TITLES, [each.write() for each in rows]
 
 
