@@ -8,7 +8,9 @@ sent before they are known: the way back from them ends when the controller plan
 
 In a pipeline, a transfer begins before the one that feeds it has ended, and perhaps goes on after
 the path has left it, with other blocks. If its link was busy since the task's first bytes on it, it
-waited for no site since then. Otherwise it waited for the bytes that feed it as long as any came.
+waited for no site since then. Otherwise it waited for the bytes that feed it as long as any came. A
+link that loses packets counts as busy far below its rate; so it also waited if nothing was left to
+send when the last of those bytes came.
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ Node = tuple[int, Way]
 
 Feeds = Mapping[Directed, Mapping[Node, set[tuple[Directed, Way]]]]
 """For each link and each block that it carries, the links before it, with the block's way there."""
+
+LEFT = 0.25
+"""A link that took less than this share of its time after its input had come waited for it."""
 
 WasBusy = Callable[[Directed, int, int], bool]
 """Whether a link of the overlay carried what it could, from one time (ns) to another."""
@@ -110,7 +115,9 @@ def find_critical_path(
         end_ns = min(arrival.end_ns, until_ns)
         until_ns = min(end_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
         size = arrival.bytes
-        if found := _find_begin(task, stage, feeds, (begin_ns, until_ns), was_busy):
+        waited = _has_waited(task, stage, _list_feeding(arrivals, feeds, stage), until_ns)
+        span = begin_ns, until_ns
+        if not waited and (found := _find_begin(task, stage, feeds, span, was_busy)):
             until_ns, size, stage = found
         else:
             repair = _find_rearrangement(task, stage.nodes, begin_ns, until_ns) or repair
@@ -180,6 +187,25 @@ def _find_begin(
                 Stage(stage.arrival, stage.nodes and frozenset(feeds[link])),
             )
     return None
+
+
+def _has_waited(task: Task, stage: Stage, fed: Iterable[Stage], until_ns: int) -> bool:
+    """Whether a link waited for what its sender got, although it was busy until this time.
+
+    That is if the sender handed the last bytes over in the moment in which the last ones of its
+    input came, and the link took little of the time for what it had left then.
+    """
+    arrival = stage.arrival
+    sent = [
+        event
+        for event in task.all(Sent)
+        if (event.site, event.dst, event.phase) == (arrival.src, arrival.site, arrival.phase)
+    ]
+    got_ns = {each.arrival.end_ns for each in fed}
+    if not sent or not got_ns:
+        return False
+    begun_ns, ended_ns = min(e.start_ns for e in sent), max(e.end_ns for e in sent)
+    return ended_ns == max(got_ns) and until_ns - ended_ns < LEFT * (until_ns - begun_ns)
 
 
 def _find_last_step(task: Task, site: str) -> PathStep:

@@ -285,7 +285,9 @@ def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[
     match why:
         case GroupPostponed(group=waited, cause=cause):
             who = "group" if set(waited) == set(group) else f"group of {' and '.join(waited)}"
-            return f"The controller postponed the {who}: {cause}", tuple(sorted(cause.names))
+            again = "to try it again after failover.timeout"
+            said = f"The controller postponed the {who}, {again}: {cause}"
+            return said, tuple(sorted(cause.names))
         case PolicyTold(told=told, values=values) if told in _REASONS:
             if told != "ready" or values["site"] not in group:
                 names = (values["site"],) if "site" in values else ()

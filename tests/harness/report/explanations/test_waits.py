@@ -94,7 +94,8 @@ def test_a_member_that_waited_with_a_postponed_group_is_why_a_task_started_late(
     said = explain(*ready("n1", 0, 100), waits, *ready("n2", 0, 200), start(2200, 7))
     assert said.endswith(
         "The controller started the task 2.000 s after n2 was ready. "
-        f"The controller postponed the {who}: no links connect it."
+        f"The controller postponed the {who}, to try it again after failover.timeout: no links "
+        "connect it."
     )
 
 
