@@ -110,7 +110,7 @@ class Case:
         scenario = load(self.file, changes, seed)
         if scenario.stop.tasks is None or side in (*SENDERS, UNPACED):
             return scenario
-        return load(self.file, (*changes, f"stop.tasks={KERNEL_TASKS}"), seed)
+        return replace(scenario, stop=replace(scenario.stop, tasks=KERNEL_TASKS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What iperf3 reports of a run: goodput, round trips, and packets that were sent again (pure).
+"""The reports of iperf3 in a run: goodput, round trips, and packets that were sent again.
 
 iperf3 knows nothing of Trunkline, and reads the round trips and the retransmissions from the kernel
 that it runs on: the embedded one on the virtual clock, and that of Debian in real time.

@@ -115,9 +115,8 @@ def find_critical_path(
         end_ns = min(arrival.end_ns, until_ns)
         until_ns = min(end_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
         size = arrival.bytes
-        waited = _has_waited(task, stage, _list_feeding(arrivals, feeds, stage), until_ns)
-        span = begin_ns, until_ns
-        if not waited and (found := _find_begin(task, stage, feeds, span, was_busy)):
+        fed = _list_feeding(arrivals, feeds, stage)
+        if found := _find_begin(task, stage, feeds, fed, (begin_ns, until_ns), was_busy):
             until_ns, size, stage = found
         else:
             repair = _find_rearrangement(task, stage.nodes, begin_ns, until_ns) or repair
@@ -163,7 +162,8 @@ def find_path_to(
         end_ns, giver = min(arrival.end_ns, until_ns), arrival.src
         until_ns = min(end_ns - round(delays_ms.get((giver, arrival.site), 0.0) * 1e6), end_ns - 1)
         size, stage = arrival.bytes, fed
-        if found := _find_begin(task, fed, feeds, (begin_ns, until_ns), was_busy):
+        feeding = _list_feeding(arrivals, feeds, fed)
+        if found := _find_begin(task, fed, feeds, feeding, (begin_ns, until_ns), was_busy):
             until_ns, size, stage = found
         ends.append((end_ns, PathStep("transfer", 0, 0, arrival.site, giver, size)))
     given_ns = [e.t_ns for e in task.all(Contributed) if e.site == giver and e.t_ns >= begin_ns]
@@ -172,12 +172,20 @@ def find_path_to(
 
 
 def _find_begin(
-    task: Task, stage: Stage, feeds: Feeds, span: Interval, was_busy: WasBusy
+    task: Task,
+    stage: Stage,
+    feeds: Feeds,
+    fed: Iterable[Stage],
+    span: Interval,
+    was_busy: WasBusy,
 ) -> tuple[int, int, Stage] | None:
     """Since when a transfer waited for no other one, and its bytes since then; None if it did.
 
-    That is if its link was busy since then, in a span of time. The stage then has all its blocks.
+    That is if its link was busy since then, in a span of time, and if it had not waited for those
+    that `fed` it. The stage then has all its blocks.
     """
+    if _has_waited(task, stage, fed, span[1]):
+        return None
     link = stage.arrival.src, stage.arrival.site
     for since_ns, bytes_since in _list_begins(task, stage.arrival):
         if span[0] <= since_ns < span[1] and was_busy(link, since_ns, span[1]):
