@@ -22,13 +22,19 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   trunkline explain quickstart              the tasks that lost most time
-  trunkline explain quickstart --task 7     one task, with its critical path
+  trunkline explain quickstart --task 7     one task, with its critical path; or `all`
   trunkline explain gloo_ddp --step 4       one step of programs with timed calls
   trunkline explain runs/quickstart/latest --json
 
 The parts of a task's time are those of its critical path: the chain of transfers that decided when
 it ended. docs/explain.md explains each cause.
 """
+
+SHOWN = 3
+"""The most tasks that are explained if none is named."""
+
+ALL = -1
+"""In place of a task's number: all tasks."""
 
 RANGES = 6
 """The most ranges of numbers that a message lists."""
@@ -41,10 +47,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--task",
-        type=terminal.parse_whole,
+        type=_parse_task,
         metavar="N",
-        help="the number of a task (default: up to three that lost most time, compared with their "
-        "plans)",
+        help="the number of a task, or `all` (default: up to three that lost most time, compared "
+        "with their plans)",
     )
     parser.add_argument(
         "--step",
@@ -67,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations import explanation_text
+    from trunkline.harness.report.explanations.choice import Chosen, choose
     from trunkline.harness.report.explanations.costs import run_summary
 
     data = outputs.read(folder)
@@ -80,11 +87,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError("--step: expected a run of programs; agents have tasks: --task")
     found = _choose(data, arguments.task)
     is_whole = arguments.task is None
-    chosen = run_summary.list_worst(found) if is_whole else found
+    chosen = choose(found, SHOWN) if is_whole else [Chosen(each) for each in found]
     if arguments.json:
         totals = {"run": run_summary.to_json(found, data)} if is_whole else {}
         for each in chosen:
-            print(json.dumps(_to_json(each) | totals))
+            print(json.dumps(_to_json(each.explained) | totals))
         return 0
     console = terminal.make_console()
     if data.history.interrupted:
@@ -96,9 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
     for number, each in enumerate(chosen):
         if number or is_whole:
             console.print()
-        for printed in explanation_text.describe(each, data.history, path=not is_whole):
+        for printed in explanation_text.describe(each.explained, data.history, not is_whole):
             _print(console, printed)
-    for advice in explanation_text.advise(chosen):
+        if alike := each.describe_alike():
+            _print(console, alike)
+    for advice in explanation_text.advise(each.explained for each in chosen):
         _print(console, f"\n{advice}")
     return 0
 
@@ -142,8 +151,13 @@ def _find_step(data: RunData, number: int) -> OneStep:
     return found
 
 
+def _parse_task(text: str) -> int:
+    """Parse the number of a task, or `all`; for argparse."""
+    return ALL if text == "all" else terminal.parse_whole(text)
+
+
 def _choose(data: RunData, number: int | None) -> list[Explanation]:
-    """The named task, or those that lost most time, the worst first."""
+    """The named task, or all in order of start, or those that lost most time, the worst first."""
     from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
     tasks = data.tables["tasks"]
@@ -152,6 +166,8 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
         raise terminal.UsageError("explain: no task of this run has ended")
     if number is None:
         return explain_latest(data.scenario, data.history, tasks)
+    if number == ALL:
+        return explain_tasks(data.scenario, data.history, tasks, ended)
     if number not in ended:
         known = {task.number for task in data.history.tasks}
         why = "this task has not ended: " if number in known else ""

@@ -21,7 +21,7 @@ SHOWN_SHARE = 0.005
 
 TEXTS = {
     "rate": "{where} carried {size} of this task at its rate, {text}",
-    "propagation": "propagation over {where}",
+    "propagation": "propagation over {where}{text}",
     "slowdown": "{where} was slower than in the scenario: {text}",
     "outage": "{where} was cut{text}",
     "stop": "{where} was stopped",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.choice import Chosen, choose
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.explanation_text import (
     list_paragraphs,
@@ -30,26 +31,27 @@ def explain_lost_time(
     failed come first, then those that lost most time.
     """
     costs = [tag("li", keep_together(each)) for each in faults]
-    slow = [each for each in found if each.is_notable]
-    if not costs and not slow:
+    is_slow = any(each.is_notable for each in found)
+    if not costs and not is_slow:
         return []
     words = (
         "The parts of a task's time are those of its critical path: the chain of transfers that "
-        "decided when it ended. Those that failed come first, then those that lost most time. ",
+        "decided when it ended. Those that lost most time come first, then those that failed. ",
         tag("code", "trunkline explain RUN ", tag("span", "--task N", class_="whole")),
         " explains any task.",
     )
-    shown = sorted(slow, key=lambda each: not each.failures)[:SHOWN]
+    shown = choose(found, SHOWN) if is_slow else []
     explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
     return [
         *(tag("p", keep_together(each)) for each in run),
         tag("ul", costs) if costs else None,
-        *([tag("p", *words), *explained] if slow else []),
+        *([tag("p", *words), *explained] if is_slow else []),
     ]
 
 
-def _explain(found: Explanation, history: History) -> Iterator[Html]:
-    first, *rest = list_paragraphs(found, history)
+def _explain(chosen: Chosen, history: History) -> Iterator[Html]:
+    found = chosen.explained
+    first, *rest = [*list_paragraphs(found, history), *filter(None, [chosen.describe_alike()])]
     yield tag("p", keep_together(first))
     yield from (tag("p", keep_together(each), class_="facts") for each in rest)
     if rows := list(list_parts(found, history)):

@@ -9,6 +9,7 @@ from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.connection_events import BackupTookOver, ControllerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import TaskHalted
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
@@ -61,6 +62,7 @@ def describe_fault_costs(
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
                 _describe_alone(fault, history, search),
+                _describe_undone(fault, history),
             )
         )
     if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
@@ -127,14 +129,22 @@ def _describe(
     return f"{name}, {span}, {run}{cost}: {'; '.join(words)}.{left}"
 
 
+def _describe_undone(fault: Disturbance, history: History) -> str:
+    """That the run's end undid a fault."""
+    stopped = history.all(Stopping)
+    is_undone = fault.end_ns is not None and stopped and fault.end_ns >= history.stop_ns
+    return " The run ended while it lasted." if is_undone else ""
+
+
 def _describe_longer(longer: Longer, fault: int) -> str:
     """By how much a fault made the run longer, or with which others."""
     others = [str(each) for each in longer.faults if each != fault]
     which = f"fault{'s' * (len(others) > 1)} {join_words(others)}"
     together = f", together with {which}" if others else ""
-    if longer.seconds < LEAST_LONGER_S:
-        return f"made the run no longer{together}"
-    return f"made the run about {longer.seconds:.1f} s longer{together}"
+    how = f"about {abs(longer.seconds):.1f} s {'longer' if longer.seconds > 0 else 'shorter'}"
+    if abs(longer.seconds) < LEAST_LONGER_S:
+        how = "no longer"
+    return f"made the run {how}{together}"
 
 
 def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:

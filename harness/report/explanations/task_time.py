@@ -160,9 +160,10 @@ class Run:
         controller, centre = self.centre_of(task)
         way = centre, step.site
         late = self.find_late_word(*way, step.start_ns)
+        delay_s = self.topology.path_delay_ms(*way) / 1e3
         found = [
             *self._list_stops(step, (controller, step.site)),
-            Part("propagation", self.topology.path_delay_ms(*way) / 1e3, " -> ".join(way)),
+            Part("propagation", delay_s, " -> ".join(way), text=" by the controller's message"),
             *([late] if late else []),
         ]
         left_s = step.duration_s
@@ -423,7 +424,8 @@ def merge_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Add parts of the same cause, place and fault, and other task; the longest first."""
     found: dict[tuple[str, str, int | None, str], Part] = {}
     for part in parts:
-        key = part.cause, part.where, part.fault, part.text * (part.cause == "other tasks")
+        text = part.text if part.cause in ("other tasks", "propagation") else ""
+        key = part.cause, part.where, part.fault, text
         if before := found.get(key):
             seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
             longer = max(before, part, key=lambda each: each.seconds)

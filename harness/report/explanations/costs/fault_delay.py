@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trunkline.agents.events.causes import Enough, RoundsDone
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
-from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
+from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost, cost_member
 from trunkline.harness.report.explanations.costs.shorter_run import (
     Longer,
     Shorter,
@@ -32,14 +32,13 @@ class Delay:
     """The cost of faults for a run.
 
     Attributes:
-        site_s: what they cost each of so many `sites` on average, in tasks and before them.
+        site: what they cost a site that did rounds on average, in tasks and before them.
         is_open: whether the run could end earlier without them: it ended by its tasks or rounds.
         shorter: the prediction of that run; None if there is none.
         abandoned: how many tasks of the run were abandoned.
     """
 
-    site_s: float
-    sites: int
+    site: SiteCost = NOTHING
     is_open: bool = False
     shorter: Shorter | None = None
     abandoned: int = 0
@@ -51,20 +50,20 @@ class Delay:
         A task takes the time of its members alone, and none of a server, which does no rounds.
         """
         at_work = {*list_at_work(data.tables["workers"])}
-        sites = max(len(at_work), 1)
-        lost_s = sum(
-            cost_member_s(each, site)
+        members = (
+            cost_member(each, site)
             for each in found
             for site in each.task.started.group
             if site in at_work
         )
-        if lost_s / sites < TOLD_S:
-            return cls(0.0, sites)
+        of_site = sum(members, NOTHING) / max(len(at_work), 1)
+        if of_site.seconds < TOLD_S:
+            return cls()
         ends = data.history.all(Stopping)
         is_open = bool(ends) and isinstance(ends[-1].cause, Enough | RoundsDone)
         shorter = predict_shorter(data, found) if is_open else None
         abandoned = sum(task.outcome == "abandoned" for task in data.history.tasks)
-        return cls(lost_s / sites, sites, is_open, shorter, abandoned)
+        return cls(of_site, is_open, shorter, abandoned)
 
     @property
     def longer(self) -> tuple[Longer, ...]:
@@ -89,17 +88,9 @@ class Delay:
         which += f"; the mean of {runs} runs of it" if runs > 1 else ""
         yield f"Without faults, the last task would have ended {when}{whole} ({which})."
 
-    def describe_sites(self) -> Iterator[str]:
-        """The cost for a site, and that the run without faults is not known, if it is not."""
-        if not self.site_s:
-            return
-        yield (
-            f"Faults cost a site {self.site_s:.3f} s on average of "
-            f"{count_of(self.sites, 'site')}: in its tasks until it left them, and in waits for "
-            "members and tasks that faults had stopped or delayed. This leaves out rounds that a "
-            "lost site did not do."
-        )
-        if self.is_open and self.shorter is None:
+    def describe_unknown(self) -> Iterator[str]:
+        """That the run without faults is not known, if it is not."""
+        if self.site.seconds and self.is_open and self.shorter is None:
             yield (
                 "The fluid model cannot say how much earlier the last task would have ended "
                 "without faults: a run without them tells (`--set timeline=[]`)."

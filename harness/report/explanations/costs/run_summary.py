@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from trunkline.harness.report.explanations.choice import list_worst
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
@@ -20,15 +21,6 @@ from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS,
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.failover_timeouts import make_failover
 
-SHOWN = 3
-"""The most tasks that are explained if none is named."""
-
-
-def list_worst(found: Sequence[Explanation]) -> list[Explanation]:
-    """The first task, and up to two others that lost a considerable share of their times."""
-    worst, *others = found[:SHOWN]
-    return [worst, *(each for each in others if each.is_notable)]
-
 
 def summarize_run(
     found: Sequence[Explanation], data: RunData, delay: Delay | None = None
@@ -41,14 +33,14 @@ def summarize_run(
     """
     delay = delay or Delay.of(found, data)
     worst = [*name_worst(found, data.history, delay.longer), list_lost(list_worst(found))]
-    if delay.site_s:
+    if delay.site.seconds:
         yield from delay.describe_end()
         yield " ".join(worst)
-    yield from _describe_times(data)
-    if not delay.site_s:
+    yield from _describe_times(data, delay)
+    if not delay.site.seconds:
         yield " ".join(worst)
     yield from describe_losses(found, data.history)
-    yield from delay.describe_sites()
+    yield from delay.describe_unknown()
 
 
 def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
@@ -68,10 +60,10 @@ def _search_faults(data: RunData) -> FaultSearch:
     return FaultSearch(data.history, *where, detection_ns, scenario.failover.backup or "")
 
 
-def _describe_times(data: RunData) -> Iterator[str]:
+def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    told = [] if times is None else [times.describe(Straggler.of(data.history))]
+    told = [] if times is None else [times.describe(delay.site, Straggler.of(data.history))]
     told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
@@ -107,7 +99,8 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "lost_s": losses.lost_s,
         "causes_s": losses.by_cause_s,
         "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
-        "faults_per_site_s": delay.site_s,
+        "faults_per_site_s": delay.site.seconds,
+        "faults_of_site_s": asdict(delay.site),
         "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
         "earlier_error_s": None if delay.shorter is None else delay.shorter.error_s,
         "longer": [] if delay.shorter is None else [asdict(each) for each in delay.shorter.parts],

@@ -17,6 +17,8 @@ from trunkline.harness.checks.payload.byte_checks import count_in_trees
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
+from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
+from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
@@ -62,21 +64,25 @@ class SiteTimes:
         parts_s = {"computing": self.compute_s, "waiting": self.wait_s, "in_tasks": self.sync_s}
         return {what: seconds / whole_s for what, seconds in parts_s.items()}
 
-    def describe(self, straggler: Straggler | None = None) -> str:
-        """A sentence that says whether the network or computing took more time.
+    def describe(self, faults: SiteCost = NOTHING, straggler: Straggler | None = None) -> str:
+        """Sentences that say whether the network or computing took more time, and why.
 
-        It names the site for which others waited.
+        They name the site for which others waited, and say what `faults` took.
         """
         share = {what: f"{100 * each:.0f} %" for what, each in self.shares.items()}
-        first, second = "The network", "computing"
-        if self.sync_s < self.compute_s:
-            first, second = "Computing", "the network"
+        first, second = "the network", "computing"
+        if is_computing := self.sync_s < self.compute_s:
+            first, second = second, first
+        own_s = self.sync_s - faults.in_tasks_s, self.compute_s - faults.computing_s
+        if faults.seconds >= TOLD_S and is_computing != (own_s[0] < own_s[1]):
+            first = f"because of faults, {first}"
         who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
+        waits_for = "" if straggler is None else straggler.describe()
         return (
-            f"{first} took more time than {second}: on average, {who} was in tasks for "
-            f"{self.sync_s:.3f} s ({share['in_tasks']}), computed for {self.compute_s:.3f} s "
-            f"({share['computing']}), and waited for a group for {self.wait_s:.3f} s "
-            f"({share['waiting']}{'' if straggler is None else straggler.describe()})."
+            f"{first[0].upper()}{first[1:]} took more time than {second}: on average, {who} was in "
+            f"tasks for {self.sync_s:.3f} s ({share['in_tasks']}), computed for "
+            f"{self.compute_s:.3f} s ({share['computing']}), and waited for a group for "
+            f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{faults.describe()}"
         )
 
 

@@ -334,12 +334,14 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert sum(first["faults_s"].values()) == pytest.approx(min(first["main_s"], first["lost_s"]))
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    earlier, most, sites, lost, per_site, fault, *_ = said.splitlines()
+    earlier, most, sites, lost, fault, *_ = said.splitlines()
     assert sites.startswith("The network took more time than computing: on average, each of ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
-    assert per_site.startswith("Faults cost a site ")
-    assert 0.9 < first["run"]["faults_per_site_s"] <= 1.1  # some members left the task earlier
+    per_site_s = first["run"]["faults_per_site_s"]
+    assert f" Faults took {per_site_s:.3f} s of this time, in tasks. " in sites
+    assert first["run"]["faults_of_site_s"]["in_tasks_s"] == per_site_s
+    assert 0.9 < per_site_s <= 1.1  # some members left the task earlier
     said_s = re.match(r"Without faults, the last task would have ended about (\S+) ± ", earlier)
     assert said_s and float(said_s[1]) == pytest.approx(1.0, abs=0.3)
     assert fault.startswith("Fault 0 (")
@@ -353,6 +355,9 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert first["run"]["limiting"]["rate_mbps"] == 20.0
     assert main.main(["explain", str(folder), "--json", "--task", "0"]) == 0
     assert "run" not in json.loads(capsys.readouterr().out)
+    assert main.main(["explain", str(folder), "--json", "--task", "all"]) == 0
+    tasks = [json.loads(line)["task"] for line in capsys.readouterr().out.splitlines()]
+    assert tasks == [task.number for task in data.history.tasks if task.end_ns is not None]
     assert main.main(["explain", str(folder), "1"]) == 64
     assert "did you mean --task 1?" in capsys.readouterr().err
     assert main.main(["explain", str(runs.home / "lost_member"), "--json"]) == 0
@@ -407,7 +412,7 @@ def test_the_time_of_an_abandoned_task_is_divided_by_its_halt(runs):
     assert (
         f" s of the run), cost tasks {lost}: task 0 was abandoned. Because of it, n3 did " in cost
     )
-    assert re.search(r" alone( \(of \d+ in all\))?\.$", cost)
+    assert re.search(r" alone( \(of \d+ in all\))?\. The run ended while it lasted\.$", cost)
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.duration_s)
     assert parts["before the fault"].seconds == pytest.approx(0.1, abs=0.001)
     text = "from the fault until the controller halted the task: "

@@ -23,7 +23,7 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
 from trunkline.harness.report.explanations.costs import shorter_run
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
-from trunkline.harness.report.explanations.costs.member_costs import cost_member_s
+from trunkline.harness.report.explanations.costs.member_costs import SiteCost, cost_member
 from trunkline.harness.report.explanations.costs.run_summary import describe_run, to_json
 from trunkline.harness.report.explanations.costs.shorter_run import Longer, predict_shorter
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
@@ -164,12 +164,13 @@ def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
     assert task.end_ns is not None
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    (cost,) = describe_delay(found, data)  # the run ended by its time
+    cost = Delay.of(found, data).site
     left_s = [(task.end_ns - event.t_ns) / 1e9 for event in task.all(TaskFinished)]
     each_s = (2.0 * len(task.started.group) - sum(left_s)) / data.scenario.parties
     assert 0 < sum(left_s) < 1
-    assert cost.startswith(f"Faults cost a site {each_s:.3f} s on ")
-    assert list(describe_delay([], data)) == []
+    assert cost == SiteCost(pytest.approx(each_s))
+    assert describe_delay(found, data) == []  # the run ended by its time
+    assert Delay.of([], data).site == SiteCost()
 
 
 def test_one_time_of_a_member_counts_once() -> None:
@@ -180,7 +181,7 @@ def test_one_time_of_a_member_counts_once() -> None:
     rest_s = {site: (task.end_ns - t_ns) / 1e9 for site, t_ns in ends_ns.items()}
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = Explanation(task, 3.0, 1.0, (), (part,), None, None, lost_s=2.0)
-    costs_s = {site: cost_member_s(found, site) for site in ends_ns}
+    costs_s = {site: cost_member(found, site).seconds for site in ends_ns}
     assert costs_s == {site: pytest.approx(2.0 - rest_s[site]) for site in ends_ns}
 
     waited_s = {"oslo": 1.0, "rome": 0.4, "kyiv": 0.0}
@@ -189,25 +190,25 @@ def test_one_time_of_a_member_counts_once() -> None:
     for computing, own_s in ((False, 0.2), (True, 1.0)):
         held = replace(wait, held=Held(stop, 0.8, 0.8, computing))
         later = replace(found, parts=(), wait=held, lost_s=9.0)
-        costs_s = {site: cost_member_s(later, site) for site in (*waited_s, "server")}
+        costs_s = {site: cost_member(later, site).seconds for site in (*waited_s, "server")}
         assert costs_s == pytest.approx({"oslo": 1.0, "rome": 0.6, "kyiv": own_s, "server": 0.0})
 
     earlier = replace(wait, after=6, after_s=0.9, behind=(0, 0.7), fault=None)
     delayed = replace(found, parts=(), wait=earlier, lost_s=0.2)
-    costs_s = {site: cost_member_s(delayed, site) for site in (*waited_s, "server")}
+    costs_s = {site: cost_member(delayed, site).seconds for site in (*waited_s, "server")}
     assert costs_s == pytest.approx({"oslo": 0.7, "rome": 0.4, "kyiv": 0.0, "server": 0.0})
 
     late = [
         Failure((site,), "", 0, late=Late(s, ((0, s),))) for site, s in (("oslo", 1), ("rome", 2))
     ]
     given_up = replace(found, parts=(), failures=tuple(late), lost_s=9.0)
-    costs_s = {site: cost_member_s(given_up, site) for site in waited_s}
+    costs_s = {site: cost_member(given_up, site).seconds for site in waited_s}
     assert costs_s == pytest.approx({"oslo": 1.0, "rome": 3.0, "kyiv": 0.0})
 
 
 def describe_delay(found: list[Explanation], data: RunData) -> list[str]:
     delay = Delay.of(found, data)
-    return [*delay.describe_sites(), *delay.describe_end()]
+    return [*delay.describe_unknown(), *delay.describe_end()]
 
 
 SCENARIO = """
@@ -387,7 +388,11 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert ", made the run about 2.5 s longer, together with fault 1, and cost tasks 1" in second
     parts = (Longer((0,), 0.5), Longer((1,), -0.2))
     _, second = describe_fault_costs(found, data.history, parts)
-    assert second.startswith("Fault 1 ") and ", made the run no longer, and cost tasks " in second
+    assert second.startswith("Fault 1 ")
+    assert ", made the run about 0.2 s shorter, and cost " in second
+    parts = (Longer((0,), 0.5), Longer((1,), -0.04))
+    _, second = describe_fault_costs(found, data.history, parts)
+    assert ", made the run no longer, and cost tasks " in second
 
 
 def test_its_tasks_take_as_long_as_those_of_the_run() -> None:
@@ -428,7 +433,7 @@ def test_a_run_that_the_model_does_not_know_is_not_predicted(monkeypatch) -> Non
 
 def test_a_run_that_ends_by_its_time_is_no_longer_for_its_faults() -> None:
     data = predicted("stop={time: 4 s}")
-    assert len([*describe_delay([explain_as_late(data)], data)]) == 1
+    assert describe_delay([explain_as_late(data)], data) == []
 
 
 def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:
@@ -510,7 +515,7 @@ def test_rounds_that_a_site_did_alone_before_it_found_the_controller_again_are_t
 
 def test_faults_that_are_told_together_say_so_also_if_there_are_no_others() -> None:
     parts = (Longer((0, 1), 6.1),)
-    delay = Delay(1.0, 3, True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
+    delay = Delay(SiteCost(1.0), True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
     assert delay.longer == parts
     alone = replace(delay, shorter=shorter_run.Shorter(6.1, 0.0, 9, 0.5, (Longer((0,), 6.1),)))
     assert alone.longer == ()

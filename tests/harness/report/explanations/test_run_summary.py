@@ -12,6 +12,7 @@ from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
+from trunkline.harness.report.explanations.costs.member_costs import SiteCost
 from trunkline.harness.report.explanations.costs.run_summary import (
     describe_run,
     summarize_run,
@@ -109,6 +110,23 @@ def test_shares_of_time_say_whether_computing_took_more() -> None:
     )
 
 
+def test_faults_that_decide_whether_the_network_took_more_are_told() -> None:
+    """Without what faults took, the sites were in tasks for 3 s and computed for 5 s."""
+    times, faults = SiteTimes(5.0, 2.0, 6.0, 4), SiteCost(3.0, 1.5)
+    said = times.describe(faults)
+    assert said.startswith("Because of faults, the network took more time than computing: on ")
+    assert said.endswith(
+        " (15 %). Faults took 4.500 s of this time: 3.000 s in tasks and 1.500 s in waits."
+    )
+    assert times.describe(SiteCost(0.5)).startswith("The network took more time than computing: ")
+    assert times.describe(SiteCost(0.5)).endswith(
+        " (15 %). Faults took 0.500 s of this time, in tasks."
+    )
+    paused = SiteTimes(7.0, 2.0, 6.0, 4).describe(SiteCost(computing_s=2.0))
+    assert paused.startswith("Because of faults, computing took more time than the network: on ")
+    assert paused.endswith(" Faults took 2.000 s of this time, in computing.")
+
+
 def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
     data = run_by_model(PS_BSP)
     times = SiteTimes.of(data.tables["workers"])
@@ -123,7 +141,7 @@ def test_a_server_that_does_no_rounds_is_in_no_mean() -> None:
     task = next(task for task in data.history.tasks if len(task.started.group) == 3)
     part = Part("outage", 2.0, "hub -> south", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    assert Delay.of(found, data).site_s == pytest.approx(2.0)
+    assert Delay.of(found, data).site.seconds == pytest.approx(2.0)
 
 
 def test_the_site_for_which_others_waited_is_named() -> None:
@@ -134,7 +152,7 @@ def test_the_site_for_which_others_waited_is_named() -> None:
     assert straggler == Straggler("south", 3, 3, "south", 3)
     times = SiteTimes.of(data.tables["workers"])
     assert times is not None
-    assert times.describe(straggler).endswith(
+    assert times.describe(straggler=straggler).endswith(
         " %, mostly for south, the last to be ready in 3 of 3 tasks)."
     )
     assert replace(straggler, last=1, often="hub", often_last=2).describe() == (

@@ -296,6 +296,9 @@ def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_los
     assert sum(part.seconds for part in parts) == pytest.approx(0.4)
     late = sum(part.seconds for part in parts if part.cause == "delay")
     assert late == pytest.approx(late_s)
+    (message,) = (part for part in parts if part.cause == "propagation")
+    said = describe_part(message, run.history)
+    assert said == "propagation over oslo -> rome by the controller's message"
 
 
 def test_a_slower_link_counts_also_if_another_link_of_the_way_was_busier() -> None:
