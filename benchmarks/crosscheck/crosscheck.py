@@ -52,12 +52,10 @@ from crosscheck_results import (
     SENDERS,
     Case,
     Reads,
-    Result,
     Store,
     list_missing,
     read_all,
     read_cases,
-    read_history,
 )
 from crosscheck_tables import (
     COMPARED,
@@ -70,6 +68,7 @@ from crosscheck_tables import (
 )
 from guest_runs import COPIED
 from iperf_meter import read_flows
+from run_result import Result, read_history
 
 from trunkline.harness.config.document import ScenarioErrors
 from trunkline.harness.processes.ending import end_by

@@ -4,8 +4,8 @@ A result says which version (commit) of Trunkline made it, and which code. The t
 results of the present scenarios, and `--table versions` says who made them. What other code made
 is measured again. Code is:
 
-- of Trunkline: `agents/`, `harness/network/` and the embedded kernel's key;
-- of Debian's kernel: these folders, and the files that run it in its machine;
+- of Trunkline: `agents/`, `harness/network/`, the embedded kernel's key, and what reads a run;
+- of Debian's kernel: these folders, what reads a run, and the files that run it in its machine;
 - of ns-3: its program, the description, and `agents/`, which has the plans.
 
 Comments and docstrings do not count.
@@ -17,10 +17,8 @@ import ast
 import functools
 import hashlib
 import json
-import math
 import re
 import shlex
-import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,11 +28,9 @@ import against_kernel
 import against_ns3
 import ns3_description
 from iperf_meter import Flow
+from run_result import Result
 
-from trunkline.agents.events.run_events import RunFinished
-from trunkline.agents.events.task_events import Received, Sent
 from trunkline.harness.kernel import build
-from trunkline.harness.record.history import History, Task
 from trunkline.harness.scenario.loading import load, resolve
 from trunkline.harness.scenario.settings import Scenario
 
@@ -70,6 +66,7 @@ INSTRUCTION_NS = {KERNEL: 1, AGAIN: 1, HALF_SPEED: 2}
 WHERE = {
     "ns3": (NS3, OWN_TCP),
     "kernel": (KERNEL, AGAIN),
+    "kernel-speeds": (KERNEL, AGAIN, HALF_SPEED),
     "both": (NS3, OWN_TCP, KERNEL, AGAIN),
     "speeds": (NS3, OWN_TCP, KERNEL, AGAIN, HALF_SPEED),
 }
@@ -80,7 +77,10 @@ MACHINE = tuple(
     Path(__file__).with_name(f"{name}.py")
     for name in ("against_kernel", "guest_runs", "emulated_machine")
 )
-"""Whose code decides results, besides the kernel and the program of ns-3."""
+"""Whose code decides results of an emulated machine."""
+
+READING = tuple(Path(__file__).with_name(f"{name}.py") for name in ("run_result", "iperf_meter"))
+"""Whose code reads a run."""
 
 
 Reads = Literal["all", "code", "version"]
@@ -113,59 +113,11 @@ class Case:
         return replace(scenario, stop=replace(scenario.stop, tasks=KERNEL_TASKS))
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What one side measured.
-
-    Attributes:
-        tasks_s: the times of the tasks. On Debian's kernel, and of our runs beside it, from the
-            first byte that is sent to the last one that arrives: its processor is slow.
-        flows: what iperf3 reported, in scenarios that run it.
-        packets: the packets that were carried, and `drops` those that were lost.
-        version: that of the Trunkline that ran or described it.
-        code: a hash of the code that made it.
-    """
-
-    verdict: str
-    tasks_s: tuple[float, ...]
-    packets: int
-    drops: int
-    flows: tuple[Flow, ...] = ()
-    version: str = ""
-    code: str = ""
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether the run did not fail."""
-        return self.verdict != "fail"
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is something to compare."""
-        return bool(self.tasks_s or self.flows)
-
-    @property
-    def cold_s(self) -> float:
-        """The time of the first task."""
-        return self.tasks_s[0]
-
-    @property
-    def warm_s(self) -> float:
-        """The mean time of the later half of the tasks."""
-        return statistics.fmean(self.tasks_s[len(self.tasks_s) // 2 :])
-
-    @property
-    def share_lost(self) -> float:
-        """The share of packets that were lost."""
-        return self.drops / (self.packets + self.drops)
-
-    def first(self, count: int) -> Result:
-        """The result without the tasks after the first ones; they do not change what was before."""
-        return replace(self, tasks_s=self.tasks_s[:count])
-
-
 def read_cases(text: str, folder: Path) -> list[Case]:
-    """Read the table of cases: NAME FILE SEEDS ns3|kernel|both|speeds CHANGE ... on each line."""
+    """Read the table of cases: NAME FILE SEEDS SIDES CHANGE ... on each line.
+
+    SIDES is a key of `WHERE`.
+    """
     cases = []
     for line in text.splitlines():
         try:
@@ -187,25 +139,6 @@ def read_cases(text: str, folder: Path) -> list[Case]:
     if repeated := {name for name in names if names.count(name) > 1}:
         raise ValueError(f"cases: {', '.join(sorted(repeated))}: given twice")
     return cases
-
-
-def read_history(
-    history: History, verdict: str, flows: tuple[Flow, ...] = (), *, moving: bool
-) -> Result:
-    """The result of a run; `moving` times are from a task's first byte to its last."""
-    ended = [task for task in history.tasks if task.end_ns]
-    if moving:
-        times = tuple(_find_moving_s(task) for task in ended)
-    else:
-        times = tuple(task.duration_s or math.nan for task in ended)
-    links = [link for end in history.all(RunFinished) for link in end.links]
-    packets, drops = sum(x.packets for x in links), sum(x.drops for x in links)
-    return Result(verdict, times, packets, drops, flows)
-
-
-def _find_moving_s(task: Task) -> float:
-    begun_ns = min(sent.start_ns for sent in task.all(Sent))
-    return (max(received.end_ns for received in task.all(Received)) - begun_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +203,7 @@ def hash_code(side: str) -> str:
         parts.append(_strip(Path(ns3_description.__file__)))
     else:
         files = [path for folder in AGENTS_AND_NETWORK for path in _list_code(folder)]
-        parts = [*map(_strip, files)]
+        parts = [*map(_strip, (*files, *READING))]
         parts += [*map(_strip, MACHINE)] if side in INSTRUCTION_NS else [build.key()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

@@ -13,18 +13,19 @@ import iperf_meter
 from crosscheck_results import (
     AGAIN,
     BASELINES,
+    INSTRUCTION_NS,
     KERNEL,
     NS3,
     OURS,
     OWN_TCP,
     ROOT,
     Case,
-    Result,
     Store,
     hash_code,
     read_all,
 )
 from iperf_meter import Flow
+from run_result import Result
 
 from trunkline.harness.study.comparison import confidence_interval
 
@@ -165,7 +166,7 @@ def draw_flows(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list
     """What iperf3 reported on Debian's kernel and beside it: a row for each case and side."""
     rows = []
     for case in cases:
-        for side in (KERNEL, AGAIN) if KERNEL in case.sides else ():
+        for side in (each for each in INSTRUCTION_NS if each in case.sides):
             pairs = _list_pairs(case, store, side)
             if not pairs or not pairs[0][0].flows:
                 continue

@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 import against_ns3
 import crosscheck
 import ns3_description
-from crosscheck_results import FOLDER, NS3, OWN_TCP, UNPACED, Case, Result, Store, read_cases
+from crosscheck_results import FOLDER, NS3, OWN_TCP, UNPACED, Case, Store, read_cases
+from run_result import Result
 
 SEED = 1
 LINUX: ns3_description.Tcp = "linux"

@@ -15,7 +15,6 @@ from crosscheck_results import (
     OWN_TCP,
     UNPACED,
     Case,
-    Result,
     Store,
     hash_code,
     list_missing,
@@ -25,6 +24,7 @@ from crosscheck_results import (
 )
 from crosscheck_tables import compare, count_versions, draw, draw_losses, draw_versions
 from ns3_description import describe
+from run_result import Result, read_history
 
 from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.record.history import History
@@ -262,8 +262,8 @@ def test_the_kernel_is_compared_by_the_tasks_that_it_has_carried_out(tmp_path):
 
 def test_moving_times_leave_out_what_processors_take():
     history = History.of(predict_events(PAIR.load(1, OURS)))
-    moving = crosscheck_results.read_history(history, "pass", moving=True)
-    whole = crosscheck_results.read_history(history, "pass", moving=False)
+    moving = read_history(history, "pass", moving=True)
+    whole = read_history(history, "pass", moving=False)
     # n1, the controller's site, sends at once, and n2 when the message is there, after 10 ms.
     differences = [a - b for a, b in zip(whole.tasks_s, moving.tasks_s, strict=True)]
     assert differences[:2] == pytest.approx([0.0, 0.010], abs=1e-6)

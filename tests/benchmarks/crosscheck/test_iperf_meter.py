@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import crosscheck
 import pytest
-from crosscheck_results import AGAIN, KERNEL, OURS, Case, Result, Store, read_cases
+from crosscheck_results import AGAIN, KERNEL, OURS, Case, Store, read_cases
 from crosscheck_tables import compare, draw, draw_flows
 from iperf_meter import Flow, read_flows
+from run_result import Result
 
 SENDER = {"mean_rtt": 59307, "retransmits": 5, "bits_per_second": 9.9e6}
 CASES = read_cases(crosscheck.CASES.read_text(), crosscheck.CASES.parent)

@@ -7,7 +7,8 @@ import against_ns3
 import crosscheck
 import pytest
 import sender_halves
-from crosscheck_results import NS3, OWN_TCP, UNPACED, Case, Result, Store
+from crosscheck_results import NS3, OWN_TCP, UNPACED, Case, Store
+from run_result import Result
 
 FOLDER = crosscheck.CASES.parent
 PAIR = Case("pair", FOLDER / "pair.yaml", 1, 1, (NS3, OWN_TCP), ("topology.rates=20 Mbit/s",))
