@@ -18,6 +18,7 @@ from pathlib import Path
 
 import emulated_machine
 from against_ns3 import find_cache
+from emulated_machine import KERNEL_PACKAGE
 
 from trunkline.harness.config.paths import ROOT
 from trunkline.harness.scenario.loading import load, parse, resolve
@@ -48,16 +49,17 @@ def run(
     out: Path,
     timeout_s: float = LIMIT_S,
     instruction_ns: int = 1,
+    package: str = KERNEL_PACKAGE,
 ) -> None:
     """Run scenarios in one machine; each gets a folder of its name in `out`, which is empty.
 
-    An instruction takes `instruction_ns` there, a power of two.
+    An instruction takes `instruction_ns` there, a power of two. The kernel is that of a `package`.
 
     Raises NotHereError of `emulated_machine`, and RuntimeError if the machine gives no result.
     """
     cache = find_cache()
     cache.mkdir(parents=True, exist_ok=True)
-    machine = emulated_machine.prepare(cache)
+    machine = emulated_machine.prepare(cache, package)
     warm = parse(WARM, "warm.yaml")
     for name, scenario in {"warm": warm, **scenarios}.items():
         (out / name / "log").mkdir(parents=True)

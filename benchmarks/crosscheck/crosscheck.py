@@ -48,6 +48,7 @@ from crosscheck_results import (
     KERNEL,
     NS3,
     OURS,
+    PACKAGES,
     ROOT,
     SENDERS,
     Case,
@@ -172,6 +173,7 @@ def _measure_in_machines(
     missing: Sequence[tuple[Case, int]], store: Store, side: str, limits: Limits
 ) -> None:
     """Run these in several machines at once, each with its share of them."""
+    package = PACKAGES.get(side, emulated_machine.KERNEL_PACKAGE)
 
     def one(jobs: Sequence[tuple[Case, int]], number: int) -> None:
         out = FOLDER / f"machine-{number}"
@@ -179,7 +181,7 @@ def _measure_in_machines(
         named = {f"{case.name}_{seed}": case.load(seed, side) for case, seed in jobs}
         try:
             timeout_s = min(MACHINE_S, limits.left_s)
-            against_kernel.run(named, out, timeout_s, INSTRUCTION_NS[side])
+            against_kernel.run(named, out, timeout_s, INSTRUCTION_NS[side], package)
         except RuntimeError as error:
             _say(f"{side}: {error}")
         for (case, seed), name in zip(jobs, named, strict=True):
@@ -197,7 +199,7 @@ def _measure_in_machines(
             _say(f"{side} {name}: {_write(result)}")
 
     shares = [share for n in range(limits.jobs) if (share := missing[n :: limits.jobs])]
-    emulated_machine.prepare(against_ns3.find_cache())
+    emulated_machine.prepare(against_ns3.find_cache(), package)
     with ThreadPoolExecutor(limits.jobs) as pool, emulated_machine.ended_at_exit():
         list(pool.map(one, shares, range(len(shares))))
 

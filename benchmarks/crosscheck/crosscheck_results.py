@@ -42,33 +42,46 @@ KERNEL_TASKS = 4
 OURS, UNPACED, NS3, KERNEL = "trunkline", "trunkline unpaced", "ns-3", "kernel"
 OWN_TCP = "ns-3 with its TCP"
 HALF_SPEED = "kernel at half speed"
+NEWER = "kernel 6.12"
+"""Debian's kernel of the version that the embedded one has."""
 AGAIN = "kernel again"
 """The same runs once more: on Debian's kernel, a run differs from the next."""
+
+MACHINES = KERNEL, AGAIN, NEWER
+INSTRUCTION_NS = {**dict.fromkeys(MACHINES, 1), HALF_SPEED: 2}
+"""The sides that are emulated machines, and how long an instruction takes there."""
 
 CHANGES: Mapping[str, tuple[str, ...]] = {
     OURS: (),
     UNPACED: ("network.pacing=false",),
     NS3: ("network.pacing=false",),
     OWN_TCP: ("network.pacing=false",),
-    **dict.fromkeys((KERNEL, AGAIN, HALF_SPEED), against_kernel.CHANGES),
+    **dict.fromkeys(INSTRUCTION_NS, against_kernel.CHANGES),
 }
 """What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
 
-BASELINES = {NS3: UNPACED, OWN_TCP: UNPACED, KERNEL: OURS, AGAIN: OURS, HALF_SPEED: OURS}
+BASELINES = {
+    NS3: UNPACED,
+    OWN_TCP: UNPACED,
+    KERNEL: OURS,
+    AGAIN: OURS,
+    NEWER: OURS,
+    HALF_SPEED: OURS,
+}
 """The runs of ours that another side is compared with."""
 
 SENDERS: Mapping[str, ns3_description.Tcp] = {NS3: "linux", OWN_TCP: "ns3"}
 """The sides that are simulations, and whose senders they have."""
 
-INSTRUCTION_NS = {KERNEL: 1, AGAIN: 1, HALF_SPEED: 2}
-"""The sides that are emulated machines, and how long an instruction takes there."""
+PACKAGES = {NEWER: "linux-image-6.12-amd64"}
+"""Whose kernels some of them have; others have `KERNEL_PACKAGE`."""
 
 WHERE = {
     "ns3": (NS3, OWN_TCP),
-    "kernel": (KERNEL, AGAIN),
-    "kernel-speeds": (KERNEL, AGAIN, HALF_SPEED),
-    "both": (NS3, OWN_TCP, KERNEL, AGAIN),
-    "speeds": (NS3, OWN_TCP, KERNEL, AGAIN, HALF_SPEED),
+    "kernel": MACHINES,
+    "kernel-speeds": (*MACHINES, HALF_SPEED),
+    "both": (NS3, OWN_TCP, *MACHINES),
+    "speeds": (NS3, OWN_TCP, *MACHINES, HALF_SPEED),
 }
 """What a line of the table of cases says -> the sides."""
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import iperf_meter
 from crosscheck_results import (
-    AGAIN,
     BASELINES,
     INSTRUCTION_NS,
     KERNEL,
+    MACHINES,
     NS3,
     OURS,
     OWN_TCP,
@@ -33,7 +33,7 @@ WORST = 12
 SINGLE = "task "
 """A difference of one task has this and its number, from 1 on."""
 
-COMPARED = NS3, OWN_TCP, KERNEL, AGAIN
+COMPARED = NS3, OWN_TCP, *MACHINES
 """The sides of the summary."""
 
 BOTH = "both"

@@ -89,8 +89,8 @@ class NotHereError(Exception):
     """QEMU, a tool or the kernel's package cannot be had here; the message says which."""
 
 
-def prepare(cache: Path) -> Path:
-    """A folder with `vmlinuz` and `initramfs`, made once.
+def prepare(cache: Path, package: str = KERNEL_PACKAGE) -> Path:
+    """A folder with `vmlinuz` and `initramfs` of a package's kernel, made once.
 
     Raises:
         NotHereError: a tool is missing, or the kernel's package cannot be fetched.
@@ -98,11 +98,12 @@ def prepare(cache: Path) -> Path:
     missing = [package for tool, package in TOOLS.items() if not _find(tool)]
     if missing:
         raise NotHereError(f"missing Debian packages: {' '.join(missing)}")
-    made = cache / f"machine-{hashlib.sha256((INIT + ' '.join(MODULES)).encode()).hexdigest()[:8]}"
+    recipe = INIT + " ".join(MODULES) + (package if package != KERNEL_PACKAGE else "")
+    made = cache / f"machine-{hashlib.sha256(recipe.encode()).hexdigest()[:8]}"
     if made.is_dir():
         return made
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        unpacked = _fetch_kernel(Path(folder))
+        unpacked = _fetch_kernel(Path(folder), package)
         (image,) = unpacked.glob("boot/vmlinuz-*")
         (modules,) = unpacked.glob("lib/modules/*")
         new = Path(folder, "new")
@@ -182,17 +183,17 @@ def _find(tool: str) -> str | None:
     return shutil.which(tool, path=f"{os.environ['PATH']}:/usr/sbin:/sbin:/bin")
 
 
-def _fetch_kernel(folder: Path) -> Path:
-    """Fetch and unpack the package of Debian's kernel; the folder with its files."""
+def _fetch_kernel(folder: Path, package: str) -> Path:
+    """Fetch and unpack the package of a kernel of Debian's; the folder with its files."""
     shown = subprocess.run(
-        ["apt-cache", "depends", "--important", KERNEL_PACKAGE],
+        ["apt-cache", "depends", "--important", package],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
     packages = [line.split()[1] for line in shown.splitlines() if "Depends: linux-image" in line]
     if not packages:
-        raise NotHereError(f"the package {KERNEL_PACKAGE} is not known: apt-get update")
+        raise NotHereError(f"the package {package} is not known: apt-get update")
     got = subprocess.run(
         ["apt-get", "download", packages[0]],
         cwd=folder,

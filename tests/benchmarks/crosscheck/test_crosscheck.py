@@ -7,9 +7,9 @@ import crosscheck
 import crosscheck_results
 import pytest
 from crosscheck_results import (
-    AGAIN,
     HALF_SPEED,
     KERNEL,
+    MACHINES,
     NS3,
     OURS,
     OWN_TCP,
@@ -40,7 +40,7 @@ def make(*tasks_s: float) -> Result:
 def test_a_line_is_a_scenario_with_changes():
     text = "# words\n\nfast pair.yaml 3 both topology.rates='20 Mbit/s' seed=1  # more\n"
     changes = ("topology.rates=20 Mbit/s", "seed=1")
-    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, OWN_TCP, KERNEL, AGAIN), changes)
+    expected = Case("fast", Path("f/pair.yaml"), 3, 3, (NS3, OWN_TCP, *MACHINES), changes)
     assert read_cases(text, Path("f")) == [expected]
 
 
@@ -52,7 +52,7 @@ def test_a_case_can_have_fewer_seeds_on_the_slow_kernel():
 
 def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
     (case,) = read_cases("fast pair.yaml 3/2 speeds\n", Path("f"))
-    assert case.sides == (NS3, OWN_TCP, KERNEL, AGAIN, HALF_SPEED)
+    assert case.sides == (NS3, OWN_TCP, *MACHINES, HALF_SPEED)
     assert [*seeds_of(case, HALF_SPEED)] == [1, 2]
 
 
