@@ -33,9 +33,6 @@ it ended. docs/explain.md explains each cause.
 SHOWN = 3
 """The most tasks that are explained if none is named."""
 
-ALL = -1
-"""In place of a task's number: all tasks."""
-
 RANGES = 6
 """The most ranges of numbers that a message lists."""
 
@@ -72,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
-    from trunkline.harness.report.explanations import explanation_text
-    from trunkline.harness.report.explanations.choice import Chosen, choose
     from trunkline.harness.report.explanations.costs import run_summary
+    from trunkline.harness.report.explanations.told import explanation_text
+    from trunkline.harness.report.explanations.told.choice import Chosen, choose
 
     data = outputs.read(folder)
     if data.history.is_predicted:
@@ -151,12 +148,12 @@ def _find_step(data: RunData, number: int) -> OneStep:
     return found
 
 
-def _parse_task(text: str) -> int:
+def _parse_task(text: str) -> int | str:
     """Parse the number of a task, or `all`; for argparse."""
-    return ALL if text == "all" else terminal.parse_whole(text)
+    return text if text == "all" else terminal.parse_whole(text)
 
 
-def _choose(data: RunData, number: int | None) -> list[Explanation]:
+def _choose(data: RunData, number: int | str | None) -> list[Explanation]:
     """The named task, or all in order of start, or those that lost most time, the worst first."""
     from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
 
@@ -166,7 +163,7 @@ def _choose(data: RunData, number: int | None) -> list[Explanation]:
         raise terminal.UsageError("explain: no task of this run has ended")
     if number is None:
         return explain_latest(data.scenario, data.history, tasks)
-    if number == ALL:
+    if isinstance(number, str):
         return explain_tasks(data.scenario, data.history, tasks, ended)
     if number not in ended:
         known = {task.number for task in data.history.tasks}

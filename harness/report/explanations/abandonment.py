@@ -22,9 +22,10 @@ from trunkline.harness.checks.payload.byte_checks import count_planned, count_re
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
+from trunkline.harness.report.explanations.links.tcp_limits import SHORTEST_TIMER_S
 from trunkline.harness.report.explanations.repairs import divide_before
-from trunkline.harness.report.explanations.task_time import Part, Run, merge_parts
-from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import Part, merge_parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,11 +94,15 @@ class PathStep:
 
 
 def find_critical_path(
-    task: Task, delays_ms: Mapping[Directed, float], was_busy: WasBusy
+    task: Task,
+    delays_ms: Mapping[Directed, float],
+    was_busy: WasBusy,
+    until: Received | None = None,
 ) -> tuple[PathStep, ...]:
     """The steps of a completed task in order of time; none if it was not completed.
 
-    `delays_ms` are the least delays of the overlay's links.
+    `delays_ms` are the least delays of the overlay's links. With `until`, they are the steps after
+    which this payload had arrived.
     """
     if task.outcome != "completed" or not task.all(TaskFinished):
         return ()
@@ -106,10 +110,14 @@ def find_critical_path(
     repair: TaskRearranged | TaskReplanned | None
     repair = max(task.all(TaskReplanned), key=_get_time, default=None)
     begin_ns = repair.t_ns if repair else task.started.t_ns
-    ends = [(last.t_ns, _find_last_step(task, last.site))]
     arrivals, feeds = [r for r in task.all(Received) if r.end_ns > begin_ns], _find_feeds(task)
     there = [Stage(r, _list_nodes(feeds, r)) for r in arrivals if r.site == last.site]
+    ends: list[tuple[int, PathStep]] = []
     stage, until_ns = _find_last(there, begin_ns, last.t_ns), last.t_ns
+    if until is None:
+        ends.append((last.t_ns, _find_last_step(task, last.site)))
+    else:
+        stage, until_ns = Stage(until, _list_nodes(feeds, until)), until.end_ns
     while stage is not None:
         arrival, link = stage.arrival, (stage.arrival.src, stage.arrival.site)
         end_ns = min(arrival.end_ns, until_ns)

@@ -33,13 +33,14 @@ from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
-from trunkline.harness.report.explanations.link_loads import Shared
+from trunkline.harness.report.explanations.links.link_loads import Shared
 from trunkline.harness.report.explanations.lost_reports import Overlay, restore
+from trunkline.harness.report.explanations.other_ways import charge_other_ways
 from trunkline.harness.report.explanations.repairs import divide_repaired
-from trunkline.harness.report.explanations.task_time import (
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import (
     PLANNED,
     Part,
-    Run,
     cut_part,
     merge_parts,
     sort_parts,
@@ -258,6 +259,8 @@ def explain(
         steps, parts = divide_repaired(run, task, steps, expected_s)
     else:
         parts = merge_parts(part for step in steps for part in run.divide(task, step))
+        if steps:
+            parts = charge_other_ways(run, task, steps[-1].end_ns, parts)
     failures, is_abandoned = tuple(list_failures(run, whole)), bool(task.all(TaskAbandoned))
     planned_s = expected_s
     if is_abandoned:

@@ -38,7 +38,7 @@ from trunkline.harness.checks.tolerances import CHANGED_NS, Tolerances
 from trunkline.harness.record.history import Disturbance, History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval, is_dead
-from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S
+from trunkline.harness.report.explanations.links.tcp_limits import SHORTEST_TIMER_S
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 from trunkline.topologies.model import Topology
 

@@ -18,10 +18,10 @@ from trunkline.harness.report.explanations.critical_path import (
     find_path_to,
     list_block_feeds,
 )
-from trunkline.harness.report.explanations.task_time import (
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import (
     PLANNED,
     Part,
-    Run,
     cut_part,
     limit_parts,
     merge_parts,
@@ -31,6 +31,9 @@ Steps = tuple[PathStep, ...]
 
 OF_TCP = ("cold start", "queueing", "unexplained")
 """The rest of the time of a transfer: it cannot be before its first bytes."""
+
+OF_OTHERS = ("other tasks", "background traffic")
+"""What held up those for whose bytes a sender waited, beside faults."""
 
 SHORTEST_WAIT_S = 0.05
 """A sender that waited for others for less began at once."""
@@ -97,10 +100,10 @@ def find_held_up(run: Run, task: Task, span: Interval) -> PathStep | None:
 def divide_before(
     run: Run, task: Task, span: Interval, fault: int | None
 ) -> tuple[Steps, tuple[Part, ...]]:
-    """The step that held a task up until a fault, and its parts; none if nothing did.
+    """The steps that held a task up until a fault, and their parts; none if nothing did.
 
     TCP took nothing before the sender's first bytes. If it sent none for a while, that was a wait
-    for others: what faults took of their way is theirs, and the rest is the task's own.
+    for others: what faults and other bytes took of it is theirs, and the rest is the task's own.
     """
     if span[0] >= span[1] or (held := find_held_up(run, task, span)) is None:
         return (), ()
@@ -117,11 +120,17 @@ def divide_before(
         return (held,), parts
     way = list(_list_arrivals(run, task, first_ns)), run.delays_ms, run.was_busy
     steps = find_path_to(task, ends, (span[0], first_ns), *way)
-    before = [part for step in steps for part in run.divide(task, step) if part.fault is not None]
+    before = [part for step in steps for part in run.divide(task, step)]
+    before = [part for part in before if part.fault is not None or part.cause in OF_OTHERS]
+    before.sort(key=lambda part: part.fault is None)
     charged = list(limit_parts(before, waited_s))
     own_s = waited_s - sum(part.seconds for part in charged)
     own = Part("before the fault", own_s, held.src, text=f"fault {fault}")
-    return (held,), merge_parts([*limit_parts(of_tcp, left_s), *others, *charged, own])
+    begin_ns = steps[-1].end_ns if steps else held.start_ns
+    return (
+        (*steps, replace(held, start_ns=begin_ns)),
+        merge_parts([*limit_parts(of_tcp, left_s), *others, *charged, own]),
+    )
 
 
 def _list_arrivals(run: Run, task: Task, until_ns: int) -> Iterator[Received]:

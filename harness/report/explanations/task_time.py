@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, permutations
-from typing import Literal
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import BACKUP, CONTROLLER
@@ -25,7 +24,6 @@ from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
 from trunkline.harness.record.transfers import Transfer, transfers
-from trunkline.harness.report.explanations.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.fault_search import (
     CHANGES,
@@ -34,41 +32,22 @@ from trunkline.harness.report.explanations.fault_search import (
     NOTICED_TIMEOUTS,
     FaultSearch,
 )
-from trunkline.harness.report.explanations.link_loads import BUSY, LinkLoads
-from trunkline.harness.report.explanations.tcp_limits import SHORTEST_TIMER_S, TcpLimits, Trouble
+from trunkline.harness.report.explanations.late_messages import divide_contribution
+from trunkline.harness.report.explanations.links.cold_connections import ColdConnections
+from trunkline.harness.report.explanations.links.link_loads import BUSY, LinkLoads
+from trunkline.harness.report.explanations.links.tcp_limits import (
+    SHORTEST_TIMER_S,
+    TcpLimits,
+    Trouble,
+)
+from trunkline.harness.report.explanations.time_parts import (
+    MISTAKEN,
+    Part,
+    compare_delays,
+    limit_parts,
+)
 from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
-
-Cause = Literal[
-    "rate", "propagation", "slowdown", "outage", "stop", "other tasks", "background traffic",
-    "loss", "delay", "cold start", "queueing", "unexplained", "repair", "longer plan",
-    "begun anew", "contribution", "installation", "before the fault", "end", "abandonment",
-]  # fmt: skip
-
-PLANNED: tuple[Cause, ...] = ("rate", "propagation")
-"""The causes that the estimate of a task already has in it."""
-
-MISTAKEN = ", and TCP takes what is late for lost"
-"""What a delay that grows by more than TCP's shortest timer does to connections."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a task's time.
-
-    Attributes:
-        where: the link `a -> b` or the site.
-        fault: the number of the fault behind it; None without one.
-        bytes: what was carried meanwhile.
-        text: more about it, such as a rate, or why a task was repaired.
-    """
-
-    cause: Cause
-    seconds: float
-    where: str
-    fault: int | None = None
-    bytes: float = 0.0
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +106,7 @@ class Run:
                     yield Part("before the fault", before_s, step.site, text=text)
                 yield replace(repair, seconds=repair.seconds - before_s)
             case "contribution":
-                yield from self._divide_contribution(task, step)
+                yield from divide_contribution(self, task, step)
             case "installation":
                 yield Part("installation", step.duration_s, step.site)
 
@@ -151,58 +130,14 @@ class Run:
         span = task.started.t_ns, first.t_ns
         fault = self.faults.find_behind(first.cause, (), span)
         if fault is None:  # such as a budget that is spent
-            hops = {hop for ends in count_planned(task) for hop in self._list_hops(ends)}
+            hops = {hop for ends in count_planned(task) for hop in self.list_hops(ends)}
             fault = self.faults.find({" -> ".join(hop) for hop in hops}, (*CUTS, *CHANGES), *span)
         return first, fault
-
-    def _divide_contribution(self, task: Task, step: PathStep) -> Iterator[Part]:
-        """The controller's word to the site, and then what the site took."""
-        controller, centre = self.centre_of(task)
-        way = centre, step.site
-        late = self.find_late_word(*way, step.start_ns)
-        delay_s = self.topology.path_delay_ms(*way) / 1e3
-        found = [
-            *self._list_stops(step, (controller, step.site)),
-            Part("propagation", delay_s, " -> ".join(way), text=" by the controller's message"),
-            *([late] if late else []),
-        ]
-        left_s = step.duration_s
-        for part in limit_parts(found, left_s):
-            yield part
-            left_s -= part.seconds
-        if late is not None and late.seconds > SHORTEST_TIMER_S:  # TCP takes it for lost
-            yield replace(late, seconds=left_s, text=late.text + MISTAKEN)
-        elif (lost := self._find_lost_word(way, step.start_ns, left_s)) is not None:
-            yield lost
-        else:
-            yield Part("contribution", left_s, step.site)
-
-    def _find_lost_word(self, way: Directed, t_ns: int, left_s: float) -> Part | None:
-        """A message that was probably lost then: TCP sends it again after a round trip or more."""
-        lossy = [hop for hop in self._list_hops(way) if self.conditions.at(hop, t_ns).lost_percent]
-        trip_s = sum(self.topology.path_delay_ms(*ends) for ends in (way, way[::-1])) / 1e3
-        if not lossy or left_s < trip_s:
-            return None
-        percent = self.conditions.at(lossy[0], t_ns).lost_percent
-        fault = self.faults.find({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
-        return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
-
-    def find_late_word(self, src: str, dst: str, t_ns: int) -> Part | None:
-        """By how much a message between sites was late then, because of a raised delay."""
-        found = []
-        for hop in self._list_hops((src, dst)):
-            usual_ms, name = self.topology.link(*hop).delay_ms, " -> ".join(hop)
-            spell = self.conditions.spell(hop, t_ns)
-            if (late_ms := spell.link.delay_ms - usual_ms) > 0:
-                fault = self.faults.find({name}, CHANGES, spell.start_ns, spell.start_ns)
-                text = _compare_delays(spell.link.delay_ms, usual_ms)
-                found.append(Part("delay", late_ms / 1e3, name, fault, text=text))
-        return max(found, key=lambda part: part.seconds, default=None)
 
     def _divide_transfer(self, task: Task, step: PathStep) -> Iterator[Part]:
         """Take from the step's time what each cause explains, in this order, and then the rest."""
         span = step.start_ns, step.end_ns
-        hops = self._list_hops((step.src, step.site))
+        hops = self.list_hops((step.src, step.site))
         slowest = max(hops, key=lambda hop: self.loads.use(hop, span))
         link, where = self.topology.link(*slowest), " -> ".join(slowest)
         others = self.loads.count_tasks(slowest, span)
@@ -212,18 +147,18 @@ class Run:
         own_s, background_s = (self.loads.carry_s(size, rate_mbps) for size in (own, background))
         delay_s = sum(self.topology.link(*hop).delay_ms for hop in hops) / 1e3
         found = [
-            *self._list_cuts(step, hops),
-            *self._list_stops(step, (step.src, step.site)),
+            *self.list_cuts(step, hops),
+            *self.list_stops(step, (step.src, step.site)),
             Part("propagation", delay_s, f"{step.src} -> {step.site}"),
             *self._list_late_arrivals(step, hops),
             Part("rate", own_s, where, None, own, f"{rate_mbps:.4g} Mbit/s"),
-            *self._list_slowdowns(slowest, span, step.begun),
+            *self.list_slowdowns(slowest, span, step.begun),
             Part("background traffic", background_s, where, None, background),
             *(
                 Part("other tasks", self.loads.carry_s(size, rate_mbps), where, None, size, str(n))
                 for n, size in sorted(others.items(), key=lambda other: -other[1])
             ),
-            *(part for hop in hops if hop != slowest for part in self._list_slowdowns(hop, span)),
+            *(part for hop in hops if hop != slowest for part in self.list_slowdowns(hop, span)),
         ]
         left_s = step.duration_s
         for part in limit_parts(found, left_s):
@@ -267,7 +202,7 @@ class Run:
     def _describe_meanwhile(self, task: Task, span: Interval) -> str:
         """The fault that acted on members of a task, or links between them, in a span of time."""
         pairs = [*permutations(task.started.group, 2), *count_planned(task)]
-        names = {" -> ".join(hop) for ends in pairs for hop in self._list_hops(ends)}
+        names = {" -> ".join(hop) for ends in pairs for hop in self.list_hops(ends)}
         return self.faults.describe_meanwhile({*names, *task.started.group}, span)
 
     def _name_trouble(self, step: PathStep, trouble: Trouble, seconds: float) -> Part:
@@ -281,7 +216,7 @@ class Run:
     def _describe(self, trouble: Trouble, step: PathStep) -> str:
         """What a link did or does to the packets of a step, in words."""
         if trouble.cause == "outage":
-            is_back = trouble.hop not in self._list_hops((step.src, step.site))
+            is_back = trouble.hop not in self.list_hops((step.src, step.site))
             held = ", which held up acknowledgements" if is_back else ""
             if step.start_ns < trouble.end_ns:
                 return held
@@ -290,7 +225,8 @@ class Run:
         if trouble.cause == "delay":
             usual_ms = self.topology.link(*trouble.hop).delay_ms
             timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
-            return _compare_delays(trouble.amount, usual_ms) + (MISTAKEN if timed_out else "")
+            small = ", with which TCP carries less until its window has grown"
+            return compare_delays(trouble.amount, usual_ms) + (MISTAKEN if timed_out else small)
         if step.end_ns < trouble.end_ns:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
@@ -308,7 +244,7 @@ class Run:
             if arriving and (late_ms := arriving[-1].link.delay_ms - usual_ms) > 0:
                 since_ns = arriving[-1].start_ns
                 fault = self.faults.find({name}, CHANGES, since_ns, since_ns)
-                text = _compare_delays(arriving[-1].link.delay_ms, usual_ms)
+                text = compare_delays(arriving[-1].link.delay_ms, usual_ms)
                 yield Part("delay", late_ms / 1e3, name, fault, text=text)
 
     def _list_cold(self, task: Task, step: PathStep) -> Iterator[Part]:
@@ -324,7 +260,8 @@ class Run:
             yield Part("cold start", cold_s, where, first.fault, text=needed)
             return
         noticed_ns = since_ns - self.faults.detection_ns  # what broke the connection before it
-        fault = self.faults.find({where, *ends}, HARMS, noticed_ns, since_ns) if since_ns else None
+        hops = {" -> ".join(hop) for way in (ends, ends[::-1]) for hop in self.list_hops(way)}
+        fault = self.faults.find({*hops, *ends}, HARMS, noticed_ns, since_ns) if since_ns else None
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         yield Part("cold start", cold_s, where, fault, text=text)
 
@@ -363,9 +300,9 @@ class Run:
 
     def _was_at_rate(self, ends: Directed, span: Interval) -> bool:
         """Whether a link below a link of the overlay carried what its rate allows."""
-        return any(self.loads.use(hop, span) >= BUSY for hop in self._list_hops(ends))
+        return any(self.loads.use(hop, span) >= BUSY for hop in self.list_hops(ends))
 
-    def _list_hops(self, ends: Directed) -> tuple[Directed, ...]:
+    def list_hops(self, ends: Directed) -> tuple[Directed, ...]:
         return tuple(pairwise(self.topology.path(*ends)))
 
     def _mean_mbps(self, hop: Directed, span: Interval) -> float:
@@ -373,7 +310,7 @@ class Run:
         start_ns, end_ns = span[0], max(span[1], span[0] + 1)
         return self.conditions.capacity_bytes(hop, [(start_ns, end_ns)]) * 8e3 / (end_ns - start_ns)
 
-    def _list_slowdowns(self, hop: Directed, span: Interval, more: int = 0) -> Iterator[Part]:
+    def list_slowdowns(self, hop: Directed, span: Interval, more: int = 0) -> Iterator[Part]:
         """The time that a lower rate than the scenario's took, with the fault that set it."""
         if (slow := self.loads.find_slowdown(hop, span, more)) is not None:
             name, usual_mbps = " -> ".join(hop), self.topology.link(*hop).rate_mbps
@@ -383,7 +320,7 @@ class Run:
 
     # -- faults -------------------------------------------------------------------------------
 
-    def _list_cuts(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
+    def list_cuts(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
         """The longest cut of any link of the path, with the fault that began it."""
         found = []
         for hop in hops:
@@ -396,57 +333,9 @@ class Run:
         if found:
             yield max(found, key=lambda part: part.seconds)
 
-    def _list_stops(self, step: PathStep, agents: Collection[str]) -> Iterator[Part]:
+    def list_stops(self, step: PathStep, agents: Collection[str]) -> Iterator[Part]:
         """When the agents at the ends were dead or paused."""
         for stop in self.stops:
             seconds = stop.overlap_s((step.start_ns, step.end_ns))
             if stop.who in agents and seconds:
                 yield Part("stop", seconds, stop.who, stop.fault)
-
-    def find_silence(self, task: Task, site: str, span: Interval) -> Part | None:
-        """Why a task's controller did not hear of a site: a cut on the way, or its stop."""
-        controller, centre = self.centre_of(task)
-        step = PathStep("contribution", *span, site)
-        cuts = self._list_cuts(step, self._list_hops((site, centre)))
-        found = [*cuts, *self._list_stops(step, (controller,))]
-        return max(found, key=lambda part: part.seconds, default=None)
-
-
-def cut_part(part: Part, seconds: float, cause: Cause, fault: int | None, text: str) -> list[Part]:
-    """A part, of which so many seconds have another cause, with this text."""
-    share = seconds / part.seconds
-    left_s, size = part.seconds - seconds, part.bytes * share
-    left = [replace(part, seconds=left_s, bytes=part.bytes - size)] if left_s > 0 else []
-    return [*left, Part(cause, seconds, part.where, fault, size, text)]
-
-
-def merge_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Add parts of the same cause, place and fault, and other task; the longest first."""
-    found: dict[tuple[str, str, int | None, str], Part] = {}
-    for part in parts:
-        text = part.text if part.cause in ("other tasks", "propagation") else ""
-        key = part.cause, part.where, part.fault, text
-        if before := found.get(key):
-            seconds, size = before.seconds + part.seconds, before.bytes + part.bytes
-            longer = max(before, part, key=lambda each: each.seconds)
-            part = replace(longer, seconds=seconds, bytes=size)
-        found[key] = part
-    return sort_parts(found.values())
-
-
-def sort_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts, the longest first."""
-    return tuple(sorted(parts, key=lambda part: -part.seconds))
-
-
-def limit_parts(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
-    """The parts as far as there is time left for them, in this order."""
-    for part in parts:
-        seconds = min(left_s, part.seconds)
-        if seconds > 0:
-            yield replace(part, seconds=seconds, bytes=part.bytes * seconds / part.seconds)
-            left_s -= seconds
-
-
-def _compare_delays(now_ms: float, usual_ms: float) -> str:
-    return f"{now_ms:g} ms in place of {usual_ms:g} ms"

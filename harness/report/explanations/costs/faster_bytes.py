@@ -11,7 +11,8 @@ from trunkline.harness.checks.payload.byte_checks import count_planned
 from trunkline.harness.config.units import short_size
 from trunkline.harness.record.history import Task
 from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
-from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.settings import Scenario
 

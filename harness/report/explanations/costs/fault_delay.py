@@ -71,6 +71,14 @@ class Delay:
         parts = () if self.shorter is None else self.shorter.parts
         return parts if sum(len(part.faults) for part in parts) > 1 else ()
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it is known which of them made the run longest, in spite of the error."""
+        if self.shorter is None or not self.longer:
+            return False
+        first, *others = sorted((part.seconds for part in self.longer), reverse=True)
+        return first - max(others, default=0.0) >= self.shorter.error_s
+
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""
         if self.shorter is None:

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from trunkline.harness.report.explanations.choice import list_worst
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.fault_costs import (
+from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
+from trunkline.harness.report.explanations.told.choice import list_worst
+from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
     list_faults,
     name_worst,
     sum_costs,
 )
-from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.failover_timeouts import make_failover
 
@@ -32,7 +32,10 @@ def summarize_run(
     computing.
     """
     delay = delay or Delay.of(found, data)
-    worst = [*name_worst(found, data.history, delay.longer), list_lost(list_worst(found))]
+    worst = [
+        *name_worst(found, data.history, delay.longer, delay.is_ranked),
+        list_lost(list_worst(found)),
+    ]
     if delay.site.seconds:
         yield from delay.describe_end()
         yield " ".join(worst)
@@ -48,7 +51,8 @@ def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str]
     if not found:
         return [], [*describe_fault_costs(found, data.history, (), _search_faults(data))]
     delay = Delay.of(found, data)
-    faults = describe_fault_costs(found, data.history, delay.longer, _search_faults(data))
+    search = _search_faults(data)
+    faults = describe_fault_costs(found, data.history, delay.longer, search, delay.is_ranked)
     return [*summarize_run(found, data, delay)], [*faults]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trunkline.harness.record.history import Task
+from trunkline.harness.report.explanations.late_messages import find_late_word, find_silence
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import LATE, Wait
 
@@ -24,8 +25,8 @@ def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
         fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
         return replace(wait, fault=fault)
     site, ready_ns = wait.heard
-    late = run.find_late_word(site, run.centre_of(task)[1], ready_ns)
-    silent = run.find_silence(task, site, wait.span)
+    late = find_late_word(run, site, run.centre_of(task)[1], ready_ns)
+    silent = find_silence(run, task, site, wait.span)
     least_s = max(LATE * wait.decide_s, LEAST_S)
     causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]
     if not causes:

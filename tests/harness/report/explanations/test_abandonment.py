@@ -20,9 +20,9 @@ from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain
-from trunkline.harness.report.explanations.explanation_text import summarize
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.told.explanation_text import summarize
+from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

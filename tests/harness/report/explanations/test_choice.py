@@ -10,10 +10,10 @@ from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.harness.record.history import Task
 from trunkline.harness.report.explanations.abandonment import Failure
-from trunkline.harness.report.explanations.choice import choose
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.explanations_section import explain_lost_time
-from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.time_parts import Part
+from trunkline.harness.report.explanations.told.choice import choose
+from trunkline.harness.report.explanations.told.explanations_section import explain_lost_time
 from trunkline.harness.report.pages.markup import join
 
 (TASK, *_) = three_sites.history().tasks

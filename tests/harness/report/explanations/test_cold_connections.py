@@ -7,8 +7,8 @@ import pytest
 from trunkline.agents.events.task_events import Sent, TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.transfers import Transfer
-from trunkline.harness.report.explanations.cold_connections import COLD_TRIPS, ColdConnections
 from trunkline.harness.report.explanations.critical_path import PathStep
+from trunkline.harness.report.explanations.links.cold_connections import COLD_TRIPS, ColdConnections
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

@@ -21,8 +21,8 @@ from trunkline.agents.policies.policy import Start
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.explanation import explain
-from trunkline.harness.report.explanations.explanation_text import describe_part, summarize
 from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.told.explanation_text import describe_part, summarize
 from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.planning import create_driver

@@ -28,10 +28,10 @@ from trunkline.harness.report.explanations.costs.run_summary import describe_run
 from trunkline.harness.report.explanations.costs.shorter_run import Longer, predict_shorter
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.explanations_section import explain_lost_time
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs, name_worst
 from trunkline.harness.report.explanations.fault_search import FaultSearch
-from trunkline.harness.report.explanations.task_time import Cause, Part
+from trunkline.harness.report.explanations.time_parts import Cause, Part
+from trunkline.harness.report.explanations.told.explanations_section import explain_lost_time
+from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs, name_worst
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
@@ -385,7 +385,17 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
     first, second = describe_fault_costs(found, data.history, parts)
     assert ", made the run about 2.5 s longer, together with fault 0, and cost tasks 2" in first
-    assert ", made the run about 2.5 s longer, together with fault 1, and cost tasks 1" in second
+    assert ", made the run longer together with fault 1 (see there), and cost tasks 1" in second
+    (worst,) = name_worst(found, data.history, parts, is_ranked=False)
+    assert worst == (
+        "Fault 1 (pause n1) cost tasks most: 67 % of the cost of all faults; the prediction is too "
+        "rough to say which one delayed the run most."
+    )
+    first, _ = describe_fault_costs(found, data.history, (Longer((0,), 9.0), Longer((1,), 1.0)))
+    assert first.startswith("Fault 0 ")
+    longer = Longer((0,), 9.0), Longer((1,), 1.0)
+    first, _ = describe_fault_costs(found, data.history, longer, is_ranked=False)
+    assert first.startswith("Fault 1 ")
     parts = (Longer((0,), 0.5), Longer((1,), -0.2))
     _, second = describe_fault_costs(found, data.history, parts)
     assert second.startswith("Fault 1 ")
@@ -517,5 +527,10 @@ def test_faults_that_are_told_together_say_so_also_if_there_are_no_others() -> N
     parts = (Longer((0, 1), 6.1),)
     delay = Delay(SiteCost(1.0), True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
     assert delay.longer == parts
+    both = (Longer((0,), 4.0), Longer((1,), 2.0))
+    for error_s, is_ranked in ((1.9, True), (2.1, False)):
+        shorter = shorter_run.Shorter(6.0, 0.0, 9, error_s, both)
+        assert Delay(SiteCost(1.0), True, shorter).is_ranked == is_ranked
+    assert not Delay(SiteCost(1.0), True).is_ranked
     alone = replace(delay, shorter=shorter_run.Shorter(6.1, 0.0, 9, 0.5, (Longer((0,), 6.1),)))
     assert alone.longer == ()

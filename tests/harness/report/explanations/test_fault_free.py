@@ -17,7 +17,7 @@ from trunkline.harness.report.explanations.costs.fault_free import (
 )
 from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse

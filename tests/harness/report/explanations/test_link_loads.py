@@ -10,7 +10,7 @@ import pytest
 
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.link_history import Conditions, Spell
-from trunkline.harness.report.explanations.link_loads import LinkLoads, Load, Slowdown
+from trunkline.harness.report.explanations.links.link_loads import LinkLoads, Load, Slowdown
 from trunkline.harness.report.overlay.spreading import find_pace_mbps
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology

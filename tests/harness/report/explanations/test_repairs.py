@@ -17,7 +17,8 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Block, Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.repairs import divide_before
-from trunkline.harness.report.explanations.task_time import Part, Run
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -58,8 +59,13 @@ def divide(rate_mbps: float) -> list[Part]:
         Received(6000 * MS, "oslo", 0, "bern", "out", HALF, 2, end_ns, kill_ns),
     ]
     run = Run(History.of(events), MESH, 1500, "oslo", timeout_ns=1500 * MS)
-    (held, *_), parts = divide_before(run, run.history.tasks[0], (1000 * MS, kill_ns), 1)
-    assert (held.src, held.site) == ("bern", "oslo")
+    steps, parts = divide_before(run, run.history.tasks[0], (1000 * MS, kill_ns), 1)
+    assert [(step.src, step.site) for step in steps] == [
+        ("", "kyiv"),
+        ("kyiv", "bern"),
+        ("bern", "oslo"),
+    ]
+    assert steps[-1].start_ns == steps[-2].end_ns
     assert sum(part.seconds for part in parts) == pytest.approx(4.5)
     return list(parts)
 

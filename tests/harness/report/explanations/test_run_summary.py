@@ -20,7 +20,7 @@ from trunkline.harness.report.explanations.costs.run_summary import (
 )
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
-from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.run_data import RunData

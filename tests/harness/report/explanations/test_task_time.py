@@ -15,12 +15,13 @@ from trunkline.harness.report.explanations.costs.faster_bytes import make_backgr
 from trunkline.harness.report.explanations.costs.run_summary import list_lost
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
-from trunkline.harness.report.explanations.explanation_text import (
+from trunkline.harness.report.explanations.links.link_loads import Shared
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.time_parts import Part
+from trunkline.harness.report.explanations.told.explanation_text import (
     describe_part,
     summarize,
 )
-from trunkline.harness.report.explanations.link_loads import Shared
-from trunkline.harness.report.explanations.task_time import Part, Run
 from trunkline.harness.scenario.loading import parse
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Topology
@@ -71,6 +72,27 @@ def test_a_halt_after_a_transfer_did_not_make_its_connection_cold() -> None:
         "rome -> oslo": ", made at 1.400 s,",
         "oslo -> rome": "",
     }
+
+
+def test_a_connection_that_was_made_again_after_a_cut_of_a_link_of_its_way_is_cold_by_that() -> (
+    None
+):
+    """oslo and rome are joined by a router, and the fault cuts the link from there to rome."""
+    ways = ("oslo", "hub"), ("hub", "rome"), ("rome", "hub"), ("hub", "oslo")
+    kyiv = ("kyiv", "hub"), ("hub", "kyiv")
+    links = tuple(Link(a, b, 80.0, 5.0) for a, b in (*ways, *kyiv))
+    joined = replace(TOPOLOGY, links=links, routers=("hub",), pairs=())
+    said = {"verb": "outage", "text": "outage hub rome", "targets": ["hub -> rome", "rome -> hub"]}
+    log = history(
+        added(20, "runner", "fault_started", fault=7, **said),
+        added(90, "runner", "fault_ended", fault=7),
+        added(100, "rome", "link_found", peer="oslo"),
+    )
+    run = Run(log, joined, 1500, "oslo", timeout_ns=50 * 10**6)
+    cold = [
+        part for part in explain(run, log.tasks[0], 0.1, None).parts if part.cause == "cold start"
+    ]
+    assert cold and {part.fault for part in cold} == {7}
 
 
 def test_a_connection_that_nothing_had_used_before_a_repair_is_cold_because_of_it() -> None:
@@ -299,6 +321,28 @@ def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_los
     (message,) = (part for part in parts if part.cause == "propagation")
     said = describe_part(message, run.history)
     assert said == "propagation over oslo -> rome by the controller's message"
+
+
+def test_a_message_of_the_controller_waits_behind_bytes_on_a_slowed_link() -> None:
+    """oslo's first 0.25 MB to rome are on the link when rome contributes late."""
+    ends = {"src": "oslo", "dst": "rome", "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    said = {"verb": "setlink", "text": "setlink", "targets": ["oslo -> rome"]}
+    changes = (
+        added(100, "runner", "fault_started", fault=7, **said),
+        added(100, "runner", "link_changed", **ends, rate_mbps=2.0, cuts=[]),
+    )
+    log = history(*changes)
+    run = Run(log, TOPOLOGY, 1500, "oslo")
+    (first, *_) = (piece for piece in run.pieces if (piece.src, piece.dst) == ("oslo", "rome"))
+    step = PathStep("contribution", first.start_ns, first.end_ns, "rome")
+    parts = {part.cause: part for part in run.divide(log.tasks[0], step)}
+    assert parts["slowdown"].fault == 7
+    assert parts["slowdown"].seconds > step.duration_s / 2 > parts["contribution"].seconds
+    free = history()
+    parts = {
+        part.cause: part for part in Run(free, TOPOLOGY, 1500, "kyiv").divide(free.tasks[0], step)
+    }
+    assert parts.keys() == {"propagation", "contribution"}
 
 
 def test_a_slower_link_counts_also_if_another_link_of_the_way_was_busier() -> None:

@@ -9,7 +9,7 @@ import pytest
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.transfers import Transfer
-from trunkline.harness.report.explanations.tcp_limits import TcpLimits, Trouble
+from trunkline.harness.report.explanations.links.tcp_limits import TcpLimits, Trouble
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 

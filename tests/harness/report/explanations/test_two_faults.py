@@ -19,8 +19,8 @@ from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
-from trunkline.harness.report.explanations.explanation_text import summarize
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.told.explanation_text import summarize
+from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load
 
@@ -145,7 +145,7 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
     texts = describe_fault_costs([*found.values()], history)
     (cut,) = (text for text in texts if text.startswith("Fault 2 "))
-    assert "task 2 (0.552 s), which another fault ended, began later; task 4" in cut
+    assert "task 2 (0.552 s), which another fault ended, began later; tasks 4 " in cut
 
 
 def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:

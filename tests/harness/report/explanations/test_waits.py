@@ -20,9 +20,10 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations import explanation
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.explanation_text import describe_wait
-from trunkline.harness.report.explanations.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.late_messages import find_silence
 from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.told.explanation_text import describe_wait
+from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
@@ -153,7 +154,8 @@ def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() ->
     early, broken = ready("n1", 0, 200), ready("n2", 0, 1500)[0]
     again = ready("n2", 1200, 1400)
     said = explain(*early, broken, *again, *stop("n2", "kill", 100, 1100), start(1420, 7))
-    assert "n2 computed for 0.200 s. n2 was dead for 1.000 s before (fault 4: kill n2). " in said
+    dead = "n2 was dead for 1.000 s before (fault 4: kill n2), and then began its round again. "
+    assert f"n2 computed for 0.200 s. {dead}" in said
 
 
 @pytest.mark.parametrize(
@@ -189,7 +191,7 @@ def test_a_task_of_the_backup_waits_for_no_word_of_the_controller_that_was_kille
     step = PathStep("contribution", 2000 * MS, 2031 * MS, "n1")
     parts = [(part.cause, part.where, part.fault) for part in run.divide(history.tasks[0], step)]
     assert parts == [("propagation", "n2 -> n1", None), ("contribution", "n1", None)]
-    assert run.find_silence(history.tasks[0], "n1", (300 * MS, 2000 * MS)) is None
+    assert find_silence(run, history.tasks[0], "n1", (300 * MS, 2000 * MS)) is None
     assert list(describe_fault_costs([], history)) == [
         "Fault 4 (kill controller), from 0.400 s of the run on, cost no task any time that the log "
         "shows. The backup took over 0.100 s after the fault began, and started its first task, "

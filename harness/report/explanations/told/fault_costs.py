@@ -36,29 +36,35 @@ def describe_fault_costs(
     history: History,
     longer: Sequence[Longer] = (),
     search: FaultSearch | None = None,
+    is_ranked: bool = True,
 ) -> Iterator[str]:
     """A sentence on each fault, the worst first; of many, on the first ones.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
     `longer` says by how much faults made the run longer: the worst fault made it longest. Where
-    that is not known, it is the one that cost tasks most. `search` finds the faults behind losses.
+    that is not known, or not sure (`is_ranked`), it is the one that cost tasks most. `search` finds
+    the faults behind losses.
     """
     of_fault = {fault: each for each in longer for fault in each.faults}
     cost_s = sum_costs(found)
 
     def rank(fault: Disturbance) -> tuple[float, float]:
         number = fault.started.fault
-        own = of_fault.get(number)
+        own = of_fault.get(number) if is_ranked else None
         return -(0.0 if own is None else own.seconds), -cost_s.get(number, 0.0)
 
     faults = sorted(list_faults(history), key=rank)
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
+    told: set[Longer] = set()
     for fault in faults[:MOST_FAULTS]:
-        own = of_fault.get(fault.started.fault)
+        run = ""
+        if (own := of_fault.get(fault.started.fault)) is not None:
+            run = f"{_describe_longer(own, fault.started.fault, own in told)}, and "
+            told.add(own)
         yield "".join(
             (
-                _describe(fault, ordered, begin_ns, own),
+                _describe(fault, ordered, begin_ns, run),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
                 _describe_alone(fault, history, search),
@@ -84,11 +90,15 @@ def sum_costs(found: Iterable[Explanation]) -> dict[int, float]:
 
 
 def name_worst(
-    found: Iterable[Explanation], history: History, longer: Sequence[Longer] = ()
+    found: Iterable[Explanation],
+    history: History,
+    longer: Sequence[Longer] = (),
+    is_ranked: bool = True,
 ) -> Iterator[str]:
     """The fault that made the run longest, if that is known of several; else by tasks' costs."""
     worst = max(longer, key=lambda each: each.seconds, default=None)
-    if worst is not None and len(longer) > 1 and worst.seconds >= LEAST_LONGER_S:
+    is_known = worst is not None and len(longer) > 1 and worst.seconds >= LEAST_LONGER_S
+    if worst is not None and is_known and is_ranked:
         which = _name_faults(worst.faults, history)
         yield f"{which} delayed the run most, by about {worst.seconds:.1f} s."
         return
@@ -96,7 +106,8 @@ def name_worst(
     if len(cost_s) > 1:
         most = max(cost_s, key=lambda number: cost_s[number])
         share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
-        yield f"{_name_faults((most,), history)} cost tasks most: {share}."
+        unsure = "; the prediction is too rough to say which one delayed the run most" * is_known
+        yield f"{_name_faults((most,), history)} cost tasks most: {share}{unsure}."
 
 
 def _name_faults(numbers: Sequence[int], history: History) -> str:
@@ -111,7 +122,7 @@ def _describe(
     fault: Disturbance,
     found: Sequence[Explanation],
     begin_ns: int | None,
-    longer: Longer | None,
+    run: str,
 ) -> str:
     number, span = fault.started.fault, describe_span(fault, begin_ns)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
@@ -124,7 +135,6 @@ def _describe(
         words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
     else:
         words = [*_list_effects_of(told, number)]
-    run = "" if longer is None else f"{_describe_longer(longer, number)}, and "
     cost = f"cost tasks {sum(costs_s.values()):.3f} s"
     return f"{name}, {span}, {run}{cost}: {'; '.join(words)}.{left}"
 
@@ -136,10 +146,12 @@ def _describe_undone(fault: Disturbance, history: History) -> str:
     return " The run ended while it lasted." if is_undone else ""
 
 
-def _describe_longer(longer: Longer, fault: int) -> str:
-    """By how much a fault made the run longer, or with which others."""
+def _describe_longer(longer: Longer, fault: int, is_told: bool) -> str:
+    """By how much a fault made the run longer, or with which others, unless those have told it."""
     others = [str(each) for each in longer.faults if each != fault]
     which = f"fault{'s' * (len(others) > 1)} {join_words(others)}"
+    if is_told:
+        return f"made the run longer together with {which} (see there)"
     together = f", together with {which}" if others else ""
     how = f"about {abs(longer.seconds):.1f} s {'longer' if longer.seconds > 0 else 'shorter'}"
     if abs(longer.seconds) < LEAST_LONGER_S:
@@ -251,10 +263,13 @@ def _describe_alone(fault: Disturbance, history: History, search: FaultSearch | 
     if not rounds:
         return ""
     of_run = Counter(event.site for event in alone)
+    by_count: defaultdict[str, list[str]] = defaultdict(list)
+    for site, n in rounds.most_common(NAMED):
+        more = f" (of {of_run[site]} in all)" * (of_run[site] > n)
+        by_count[f"{count_of(n, 'round')} alone{more}"].append(site)
     sites = [
-        f"{site} did {count_of(n, 'round')} alone"
-        + f" (of {of_run[site]} in all)" * (of_run[site] > n)
-        for site, n in rounds.most_common(NAMED)
+        f"{join_words(some)} {'each ' * (len(some) > 1)}did {what}"
+        for what, some in by_count.items()
     ]
     left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
     return f" Because of it, {', '.join([*sites, *left])}."

@@ -12,7 +12,7 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.task_time import Part
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
@@ -87,7 +87,10 @@ def describe_part(part: Part, history: History) -> str:
 
 def _describe(part: Part) -> str:
     size = short_size(part.bytes)
-    return TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
+    said = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
+    if part.beside is None:
+        return said
+    return f"{said}, which would have held the task up as long without fault {part.beside}"
 
 
 def _name_where(part: Part) -> str:
@@ -373,9 +376,9 @@ def _describe_stop(site: str, held: Held, history: History) -> str:
     """How long the last member had been stopped, in words."""
     done = {"pause": "paused", "kill": "dead"}[held.stop.do]
     when = "of that time" if held.computing else "before"
-    return (
-        f"{site} was {done} for {held.seconds:.3f} s {when}{_name_fault(held.stop.fault, history)}."
-    )
+    anew = ", and then began its round again" if held.stop.do == "kill" else ""
+    fault = _name_fault(held.stop.fault, history)
+    return f"{site} was {done} for {held.seconds:.3f} s {when}{fault}{anew}."
 
 
 def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str, str]]:

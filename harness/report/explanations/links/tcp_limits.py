@@ -27,7 +27,7 @@ from trunkline.harness.network.interface import TCP_IP_HEADER_BYTES
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer, union
-from trunkline.harness.report.explanations.link_loads import BUSY
+from trunkline.harness.report.explanations.links.link_loads import BUSY
 
 LIKELY_LOSSES = 0.5
 """Losses explain a delay if at least this many packets are lost on average meanwhile."""

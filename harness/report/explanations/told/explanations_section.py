@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.choice import Chosen, choose
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.explanation_text import (
+from trunkline.harness.report.explanations.told.choice import Chosen, choose
+from trunkline.harness.report.explanations.told.explanation_text import (
     list_paragraphs,
     list_parts,
 )

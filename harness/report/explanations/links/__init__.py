@@ -1,0 +1,1 @@
+"""The load of links, and what TCP could carry on them."""

@@ -1,0 +1,1 @@
+"""Explanations in sentences, for the terminal and the page."""
