@@ -197,7 +197,7 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "shared": [asdict(each) for each in found.shared],
         "main": None if found.main is None else asdict(found.main),
         "main_s": found.main_s,
-        "parts": [asdict(part) for part in found.parts],
+        "parts": [asdict(part) | {"text": part.text.strip(" ,")} for part in found.parts],
         "path": [asdict(step) for step in found.steps],
         "wait": None if found.wait is None else asdict(found.wait),
         "failures": [asdict(each) for each in found.failures],

@@ -420,7 +420,10 @@ def _explain(
         if (wait := found.wait) is None:
             return found
         if history.faults and wait.was_for_task and wait.after in ended:
-            wait = wait.add_earlier(explain_one(wait.after).costs_s)
+            left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
+            begun = {e.started.fault for e in history.faults if e.started.t_ns < left_ns}
+            costs_s = explain_one(wait.after).costs_s
+            wait = wait.add_earlier({n: s for n, s in costs_s.items() if n in begun})
         stretches = turns.divide(found.task, wait, list_longer_s)
         return replace(found, wait=replace(wait, stretches=stretches))
 

@@ -175,7 +175,9 @@ class Run:
         ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
         if outage is not None:  # TCP sends again only when its timer goes off
             since_s = (span[1] - self.faults.find_begin_ns(outage.fault, span)) / 1e9
-            for part in limit_parts([replace(outage, seconds=since_s - outage.seconds)], left_s):
+            silent = ", and TCP was silent until its timer went off" * (outage.cause == "outage")
+            rest = replace(outage, seconds=since_s - outage.seconds, text=silent)
+            for part in limit_parts([rest], left_s):
                 yield part
                 left_s -= part.seconds
             if left_s <= 0:
@@ -261,7 +263,9 @@ class Run:
             return
         noticed_ns = since_ns - self.faults.detection_ns  # what broke the connection before it
         hops = {" -> ".join(hop) for way in (ends, ends[::-1]) for hop in self.list_hops(way)}
-        fault = self.faults.find({*hops, *ends}, HARMS, noticed_ns, since_ns) if since_ns else None
+        fault = None
+        if since_ns and self.connections.was_used_before(ends, since_ns, step.bytes):
+            fault = self.faults.find({*hops, *ends}, HARMS, noticed_ns, since_ns)
         text = f", made at {since_ns / 1e9:.3f} s," if since_ns else ""
         yield Part("cold start", cold_s, where, fault, text=text)
 

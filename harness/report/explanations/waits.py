@@ -9,7 +9,7 @@ from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyTold
-from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
@@ -35,6 +35,9 @@ TICKED = _REASONS["tick"]
 
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
+
+LEAST_S = 0.05
+"""A fault that took less of the task before is not named, if no other member waited."""
 
 WAITED = 0.1
 """A stop of the last member counts if others waited for at least this share of it."""
@@ -94,6 +97,8 @@ class Wait:
         after: the task that the last member was in before it computed, if that task ended for it
             when the first member waited already; else None.
         after_s: how long the first member had waited then.
+        computed_first: whether the last member had computed before that task ended for it: it only
+            helped others in it.
         waited_s: how long each member that was ready had waited for the last one.
         behind: the fault that cost the task `after` much of this time, and how much; None without.
         held: the stop that made the last member late; None without one.
@@ -112,6 +117,7 @@ class Wait:
     fault: int | None = None
     after: int | None = None
     after_s: float = 0.0
+    computed_first: bool = False
     waited_s: Mapping[str, float] = field(default_factory=dict)
     behind: tuple[int, float] | None = None
     held: Held | None = None
@@ -155,12 +161,17 @@ class Wait:
         if number is None or not self.was_for_task or self.held is not None:
             return self
         is_much = LATE * self.wait_s <= costs_s[number] <= self.after_s / WAITED
+        if len(self.waited_s) == 1:  # nobody waited, but the member itself was late
+            is_much = costs_s[number] >= LEAST_S
         return replace(self, behind=(number, costs_s[number])) if is_much else self
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """When a member computed before it was ready; `first_ns` is before it was killed, if it was."""
+    """When a member computed before it was ready; `first_ns` is before it was killed, if it was.
+
+    It may be ready later than it has computed, if it helped others meanwhile.
+    """
 
     first_ns: int
     start_ns: int
@@ -178,6 +189,8 @@ def find_waits(history: History) -> dict[int, Wait]:
     began: dict[str, int] = {}
     killed: dict[str, int] = {}
     computed: dict[str, Computed] = {}
+    ended: dict[str, int] = {}
+    passive: dict[int, set[str]] = {}
     stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
     postponed: dict[str, GroupPostponed] = {}
@@ -187,6 +200,9 @@ def find_waits(history: History) -> dict[int, Wait]:
         match event:
             case ComputeStarted():
                 began[event.site] = event.t_ns
+                ended.pop(event.site, None)
+            case ComputeFinished():
+                ended[event.site] = event.t_ns
             case AgentChanged(who=who, do="kill") if who in began:
                 killed.setdefault(who, began.pop(who))
             case Ready():
@@ -196,10 +212,12 @@ def find_waits(history: History) -> dict[int, Wait]:
                 if event.site in began:
                     since_ns = began.pop(event.site)
                     first_ns = killed.pop(event.site, since_ns)
-                    computed[event.site] = Computed(first_ns, since_ns, event.t_ns)
+                    until_ns = ended.pop(event.site, event.t_ns)
+                    computed[event.site] = Computed(first_ns, since_ns, until_ns)
             case TaskFinished() | TaskDropped():
                 left[event.site] = event
-            case Contributed():  # it waits no more, such as before a pull
+            case Contributed() if event.site not in passive.get(event.task, ()):
+                # it waits no more, such as before a pull
                 ready.pop(event.site, None)
                 postponed.pop(event.site, None)
             case PolicyTold():
@@ -207,7 +225,8 @@ def find_waits(history: History) -> dict[int, Wait]:
             case GroupPostponed():
                 postponed |= dict.fromkeys(event.group, event)
             case TaskStarted():
-                active = set(event.group) - set(event.passive)
+                passive[event.task] = {*event.passive}
+                active = set(event.group) - passive[event.task]
                 if here := {site: each for site, each in ready.items() if site in active}:
                     waited = [postponed[site] for site in event.group if site in postponed]
                     why = waited[0] if waited else told.get(event.site)
@@ -227,10 +246,11 @@ def _make_wait(
     first_ns = min(event.t_ns for event in ready.values())
     before = left.get(last.site)
     after = None if before is None or before.t_ns < first_ns else before.task
+    own = computed.get(last.site)
     return Wait(
         last.site,
         (last.t_ns - first_ns) / 1e9,
-        computed[last.site].seconds if last.site in computed else None,
+        None if own is None else own.seconds,
         (started.t_ns - last.t_ns) / 1e9,
         *_find_reason(started.group, why),
         (last.t_ns, started.t_ns),
@@ -238,6 +258,7 @@ def _make_wait(
         after=after,
         waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
         after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
+        computed_first=own is not None and before is not None and own.end_ns < before.t_ns,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
         awaited=why.values["task"] if isinstance(why, PolicyTold) and why.told == "ended" else None,
     )

@@ -65,7 +65,7 @@ class Turns:
         left = since_ns, wait.span[1]
         awaited = self._find_awaited(wait)
         if left[1] > left[0] and wait.fault is None and awaited is not None:
-            found.append(self._charge(awaited, left, costs_of(awaited.number)))
+            found += reversed([*self._list_before(awaited, left, wait, costs_of)])
         elif left[1] > left[0]:
             late_s = 0.0
             if wait.fault is not None:
@@ -75,6 +75,28 @@ class Turns:
             own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
             found.append(own)
         return tuple(found)
+
+    def _list_before(
+        self, awaited: Task | None, span: Interval, wait: Wait, costs_of: CostsOf
+    ) -> Iterator[Stretch]:
+        """The tasks that the controller waited for, the last one first.
+
+        Before that one could begin, it waited for the same as that one, and so on.
+        """
+        since_ns, end_ns = span
+        while awaited is not None and end_ns > since_ns:
+            begin_ns = min(end_ns, max(since_ns, awaited.started.t_ns))
+            if since_ns < begin_ns < since_ns + LEAST_NS:
+                begin_ns = since_ns
+            if end_ns > begin_ns:
+                yield self._charge(awaited, (begin_ns, end_ns), costs_of(awaited.number))
+            end_ns = begin_ns
+            if (before := self.waits.get(awaited.number)) is None:
+                break
+            wait, earlier = before, self._find_awaited(before)
+            awaited = None if earlier is None or earlier.started.t_ns >= end_ns else earlier
+        if end_ns > since_ns:
+            yield Stretch((end_ns - since_ns) / 1e9, wait.reason)
 
     def _list_turns(self, task: Task, wait: Wait, costs_of: CostsOf) -> Iterator[Stretch]:
         """The pushes that ran while it waited, and what came before each of them."""

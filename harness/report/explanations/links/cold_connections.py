@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trunkline.agents.events.connection_events import LinkFound
+from trunkline.agents.events.connection_events import LinkFound, LinkLost
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History
@@ -83,6 +83,15 @@ class ColdConnections:
             if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
         )
         return since_ns, carried
+
+    def was_used_before(self, ends: Directed, t_ns: int, size: int) -> bool:
+        """Whether the connection that a link lost before that time had carried as many bytes.
+
+        One that had not would have been cold for such a payload, too.
+        """
+        lost = self.history.all(LinkLost)
+        lost_ns = (e.t_ns for e in lost if {e.site, e.peer} == set(ends) and e.t_ns < t_ns)
+        return self.find(ends, max(lost_ns, default=0))[1] >= size
 
     def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
         """Whether a long transfer of a connection had its link's rate, before a time."""

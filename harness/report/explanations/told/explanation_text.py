@@ -70,6 +70,9 @@ WHERE_ONLY = ("cold start", "queueing", "unexplained", "contribution", "installa
 TOLD = 3
 """The most causes, parts of one of them, or shared links, that a summary tells."""
 
+MOST_STRETCHES = 5
+"""The most parts of the wait before a task that a summary tells."""
+
 NAMED = 6
 """The most members of a task that a summary names."""
 
@@ -330,8 +333,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         fault, seconds = wait.behind
         earlier[0] += f", which lost {seconds:.3f} s to {_refer(fault, history)}"
     if wait.compute_s is not None:
-        earlier.append(f"{'then ' if earlier else ''}computed for {wait.compute_s:.3f} s")
-    until = f"{last} {', '.join(earlier)}."
+        earlier.append(f"computed for {wait.compute_s:.3f} s")
+    if wait.computed_first:
+        earlier.reverse()
+    until = f"{last} {', then '.join(earlier)}."
     if is_alone:
         ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
         yield f"Before task {number}, {until if earlier else ready}"
@@ -346,7 +351,12 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     yield f"The controller started the task {when} ready."
     is_charged = any(each.fault not in (None, wait.fault) for each in wait.stretches)
     if len(wait.stretches) > 1 or is_charged:
-        yield f"It waited {join_words([*_list_stretches(wait.stretches, history)])}."
+        shown = sorted(wait.stretches, key=lambda each: -each.seconds)[:MOST_STRETCHES]
+        words = [*_list_stretches((e for e in wait.stretches if e in shown), history)]
+        if left := [each for each in wait.stretches if each not in shown]:
+            left_s = sum(each.seconds for each in left)
+            words.append(f"{left_s:.3f} s for {len(left)} other reasons")
+        yield f"It waited {join_words(words)}."
     elif wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 

@@ -108,6 +108,9 @@ def name_worst(
         share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
         unsure = "; the prediction is too rough to say which one delayed the run most" * is_known
         yield f"{_name_faults((most,), history)} cost tasks most: {share}{unsure}."
+    elif cost_s and (number := len(list_faults(history))) > 1:
+        only = _name_faults([*cost_s], history).replace("Fault", "fault", 1)
+        yield f"Of {number} faults, only {only} cost tasks time."
 
 
 def _name_faults(numbers: Sequence[int], history: History) -> str:
@@ -185,9 +188,12 @@ def _name_members(found: Iterable[Explanation], fault: int) -> str:
             if failure.fault == fault:
                 for member in failure.members:
                     tasks[member].append(each.task.number)
-    words = [f"{member} gave up {_list_tasks(numbers)}" for member, numbers in tasks.items()]
-    if left := len(words) - NAMED if len(words) > NAMED else 0:
-        words[NAMED:] = [f"{count_of(left, 'other site')} gave up tasks"]
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for member, numbers in [*tasks.items()][:NAMED]:
+        alike[_list_tasks(numbers)].append(member)
+    words = [f"{join_words(members)} gave up {what}" for what, members in alike.items()]
+    if (left := len(tasks) - NAMED) > 0:
+        words.append(f"{count_of(left, 'other site')} gave up tasks")
     return f" {', '.join(words)}." if words else ""
 
 

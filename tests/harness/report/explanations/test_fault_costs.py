@@ -139,7 +139,7 @@ def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None
     (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
     assert said.endswith(" that the log shows. n1 gave up tasks 1 and 2, n2 gave up task 2.")
     (said,) = describe_fault_costs([make(1, *members)], history)
-    assert said.endswith(" n6 gave up task 1, 2 other sites gave up tasks.")
+    assert said.endswith(" n5 and n6 gave up task 1, 2 other sites gave up tasks.")
 
 
 def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:

@@ -16,7 +16,7 @@ from trunkline.harness.report.explanations.costs.task_losses import Losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.told.explanation_text import describe, describe_wait
-from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.harness.report.explanations.waits import Stretch, Wait, find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -156,3 +156,41 @@ def test_a_task_whose_end_was_awaited_beside_others_has_its_fault() -> None:
     charged = replace(wait, stretches=wait.stretches[2:])
     said = describe_wait(2, charged, history)
     assert " until task 1 had ended (2.300 s of it because of fault 0 (outage n1 n2))." in said
+
+
+def test_a_wait_for_a_task_that_waited_itself_is_divided_among_the_tasks_before_it() -> None:
+    """Task 3 waits for task 2, which could begin only after task 1, which a fault held for 2 s.
+
+    Nothing is known of the time before task 1.
+    """
+
+    def pair(task: int, site: str, from_ms: int, to_ms: int) -> list[Event]:
+        """A task of two workers, after the one before it."""
+        ready, told, started, ended = push(task, site, from_ms, to_ms, "ended")[1:]
+        assert isinstance(started, TaskStarted)
+        return [ready, told, replace(started, roles=Roles(("n1",), (), 1.0, 0.0, "wait")), ended]
+
+    history = order(
+        pair(1, "n2", 1500, 3900), fault(0, 1600, 3500), pair(2, "n3", 3900, 4300),
+        pair(3, "n4", 4300, 4700),
+    )  # fmt: skip
+    wait = divide(history, 3, f0=2.0)
+    assert [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
+        (0.497, None, None, 0.0), (2.4, 1, 0, 2.0), (0.4, 2, None, 0.0)
+    ]  # fmt: skip
+    assert wait.decide_s == pytest.approx(sum(each.seconds for each in wait.stretches))
+    assert "2.400 s until task 1 had ended (2.000 s of it because of fault 0 (outage n1 n2))" in (
+        describe_wait(3, wait, history)
+    )
+
+
+def test_of_many_stretches_the_longest_are_told_and_the_others_summed_up() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    many = tuple(
+        Stretch(0.1 * (n + 1), f"The controller waited until task {n} had ended", n)
+        for n in range(7)
+    )
+    said = describe_wait(3, replace(found.wait, stretches=many), history)
+    assert "0.600 s until task 5 had ended, 0.700 s until task 6 had ended" in said
+    assert said.endswith(" and 0.300 s for 2 other reasons.")

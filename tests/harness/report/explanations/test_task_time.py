@@ -74,25 +74,28 @@ def test_a_halt_after_a_transfer_did_not_make_its_connection_cold() -> None:
     }
 
 
-def test_a_connection_that_was_made_again_after_a_cut_of_a_link_of_its_way_is_cold_by_that() -> (
-    None
-):
-    """oslo and rome are joined by a router, and the fault cuts the link from there to rome."""
-    ways = ("oslo", "hub"), ("hub", "rome"), ("rome", "hub"), ("hub", "oslo")
-    kyiv = ("kyiv", "hub"), ("hub", "kyiv")
-    links = tuple(Link(a, b, 80.0, 5.0) for a, b in (*ways, *kyiv))
+@pytest.mark.parametrize(("peer", "fault"), [("oslo", 7), ("kyiv", None)])
+def test_a_connection_is_cold_by_a_cut_of_its_way_if_it_had_carried_as_much_before(
+    peer: str, fault: int | None
+) -> None:
+    """Between tasks, the cut breaks the connections of rome, which a router joins to the others.
+
+    Task 0 had used that from rome to oslo, and none had used that to kyiv.
+    """
+    ends = [(site, "hub") for site in ("oslo", "rome", "kyiv")]
+    links = tuple(Link(a, b, 80.0, 5.0) for end in ends for a, b in (end, end[::-1]))
     joined = replace(TOPOLOGY, links=links, routers=("hub",), pairs=())
     said = {"verb": "outage", "text": "outage hub rome", "targets": ["hub -> rome", "rome -> hub"]}
     log = history(
-        added(20, "runner", "fault_started", fault=7, **said),
-        added(90, "runner", "fault_ended", fault=7),
-        added(100, "rome", "link_found", peer="oslo"),
+        added(1482, "runner", "fault_started", fault=7, **said),
+        added(1485, "rome", "link_lost", peer=peer, reason="nothing was received for 1 s"),
+        added(1490, "runner", "fault_ended", fault=7),
+        added(1495, "rome", "link_found", peer=peer),
     )
     run = Run(log, joined, 1500, "oslo", timeout_ns=50 * 10**6)
-    cold = [
-        part for part in explain(run, log.tasks[0], 0.1, None).parts if part.cause == "cold start"
-    ]
-    assert cold and {part.fault for part in cold} == {7}
+    step = PathStep("transfer", 1_520_000_000, 1_980_000_000, peer, "rome", 500_000)
+    cold = [part for part in run.divide(log.tasks[1], step) if part.cause == "cold start"]
+    assert [(part.where, part.fault) for part in cold] == [(f"rome -> {peer}", fault)]
 
 
 def test_a_connection_that_nothing_had_used_before_a_repair_is_cold_because_of_it() -> None:

@@ -145,7 +145,7 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
     texts = describe_fault_costs([*found.values()], history)
     (cut,) = (text for text in texts if text.startswith("Fault 2 "))
-    assert "task 2 (0.552 s), which another fault ended, began later; tasks 4 " in cut
+    assert "cost tasks 0.552 s: task 2, which another fault ended, began later. " in cut
 
 
 def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:
@@ -175,7 +175,7 @@ def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     assert found[1].costs_s[0] == pytest.approx(paused, abs=0.001)
     assert found[1].costs_s[1] == pytest.approx(found[1].duration_s - paused, abs=0.001)
     text, _ = describe_fault_costs([*found.values()], history)
-    assert "which another fault ended, ran more slowly until then and was given up later; " in text
+    assert "which another fault ended, ran more slowly until then and was given up later. " in text
 
 
 def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:

@@ -8,10 +8,14 @@ from trunkline.agents.events.causes import NoPlan, TakenOver
 from trunkline.agents.events.connection_events import BackupTookOver
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
-from trunkline.agents.events.round_events import ComputeStarted, Ready
+from trunkline.agents.events.policy_events import PolicyTold
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
 from trunkline.agents.events.task_events import (
+    Contributed,
     GroupPostponed,
+    Roles,
     TaskAbandoned,
+    TaskCompleted,
     TaskFinished,
     TaskStarted,
 )
@@ -220,3 +224,56 @@ def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> 
     usual = explain_pair().wait
     assert usual is not None
     assert not usual.is_late
+
+
+def gossip(task: int, t_ms: int, active: str, partner: str, after: int | None) -> tuple[Event, ...]:
+    """The active site averages with a partner that need not be ready, after another task."""
+    weights = dict.fromkeys((active, partner), 1.0)
+    plan = Plan((active, partner), (active, partner), 0, ()).to_json()
+    roles = Roles((active, partner), (partner,), 0.0, 0.0, "proceed")
+    names = "", "", (active, partner), weights, 1.0, 0, 0, plan
+    told = "ready", {"site": active}
+    if after is not None:
+        told = "ended", {"task": after}
+    return (
+        PolicyTold(t_ms * MS, "controller", *told),
+        TaskStarted(t_ms * MS, "controller", task, *names, roles=roles),
+        *(Contributed(t_ms * MS, site, task, 0, "", (), 1.0) for site in (active, partner)),
+    )
+
+
+def end(task: int, t_ms: int, *sites: str) -> tuple[Event, ...]:
+    """The task ends for its members, and is completed."""
+    left = (TaskFinished(t_ms * MS, site, task, "", ()) for site in sites)
+    return *left, TaskCompleted(t_ms * MS, "controller", task)
+
+
+def test_a_member_that_helps_others_goes_on_waiting_for_its_own_group() -> None:
+    """n3 is ready at 100 ms, helps n1 in task 6, and waits until its own partner n2 is free."""
+    history = order(
+        *ready("n1", 0, 90), *ready("n3", 0, 100),
+        *gossip(6, 110, "n1", "n3", None), *end(6, 400, "n1", "n3"),
+        *gossip(7, 900, "n3", "n2", 5),
+    )  # fmt: skip
+    wait = find_waits(history)[7]
+    assert (wait.last, wait.decide_s, wait.awaited) == ("n3", pytest.approx(0.8), 5)
+    assert wait.waited_s == {"n3": 0.0}
+
+
+def test_a_member_that_helped_after_it_had_computed_was_late_because_of_that() -> None:
+    """n2 has computed at 200 ms, and is held in task 6, in which it helps n1, until 2 s."""
+    history = order(
+        *ready("n1", 0, 90), *gossip(6, 110, "n1", "n2", None),
+        ComputeStarted(0, "n2", 1, 0), ComputeFinished(200 * MS, "n2", 1),
+        *end(6, 2000, "n1", "n2"), Ready(2000 * MS, "n2", 1), *gossip(7, 2010, "n2", "n1", 6),
+    )  # fmt: skip
+    wait = find_waits(history)[7]
+    assert (wait.compute_s, wait.after, wait.computed_first) == (pytest.approx(0.2), 6, True)
+    held = wait.add_earlier({4: 1.5})
+    faults = order(*history.events, *stop("n2", "pause", 300, 1800))
+    assert describe_wait(7, held, faults) == (
+        "Before task 7, n2 computed for 0.200 s, then was in task 6, which lost 1.500 s to fault 4 "
+        "(pause n2). The controller started the task 0.010 s after n2 was ready. The controller "
+        "waited until task 6 had ended."
+    )
+    assert wait.add_earlier({4: 0.01}).behind is None
