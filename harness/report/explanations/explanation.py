@@ -422,8 +422,10 @@ def _explain(
         if history.faults and wait.was_for_task and wait.after in ended:
             left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
             begun = {e.started.fault for e in history.faults if e.started.t_ns < left_ns}
-            costs_s = explain_one(wait.after).costs_s
-            wait = wait.add_earlier({n: s for n, s in costs_s.items() if n in begun})
+            before = explain_one(wait.after)
+            late_s = (left_ns - before.task.started.t_ns) / 1e9 - planned_s[wait.after]
+            costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
+            wait = wait.add_earlier(costs_s if late_s > 0 else {})
         stretches = turns.divide(found.task, wait, list_longer_s)
         return replace(found, wait=replace(wait, stretches=stretches))
 

@@ -55,7 +55,8 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
         took_s = sum(p.seconds for p in parts if _has_taken(run, p, fault, touched))
         without_ns = arrival.end_ns - round(took_s * 1e9)
         if without_ns > latest_ns:
-            latest_ns, why = without_ns, _find_main(parts, fault)
+            latest_ns = without_ns
+            why = _find_main(parts, fault, (without_ns - free_ns) / 1e9)
     return latest_ns, why
 
 
@@ -72,10 +73,10 @@ def _has_taken(run: Run, part: Part, fault: int, touched: Collection[str]) -> bo
     return any(" -> ".join(hop) in touched for hop in hops)
 
 
-def _find_main(parts: Collection[Part], fault: int) -> Part | None:
-    """The longest part that was not expected and that another cause took; else the longest."""
+def _find_main(parts: Collection[Part], fault: int, seconds: float) -> Part | None:
+    """The longest unexpected part that explains half of that time or more; else the longest."""
     others = [part for part in parts if part.fault != fault]
-    unexpected = [part for part in others if part.cause not in PLANNED]
+    unexpected = [e for e in others if e.cause not in PLANNED and 2 * e.seconds >= seconds]
     return max(unexpected or others, key=lambda part: part.seconds, default=None)
 
 

@@ -217,9 +217,9 @@ class Run:
 
     def _describe(self, trouble: Trouble, step: PathStep) -> str:
         """What a link did or does to the packets of a step, in words."""
+        is_back = trouble.hop not in self.list_hops((step.src, step.site))
+        held = ", which held up acknowledgements" if is_back else ""
         if trouble.cause == "outage":
-            is_back = trouble.hop not in self.list_hops((step.src, step.site))
-            held = ", which held up acknowledgements" if is_back else ""
             if step.start_ns < trouble.end_ns:
                 return held
             left = f"{held} and left" if held else ", which left"
@@ -228,7 +228,9 @@ class Run:
             usual_ms = self.topology.link(*trouble.hop).delay_ms
             timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
             small = ", with which TCP carries less until its window has grown"
-            return compare_delays(trouble.amount, usual_ms) + (MISTAKEN if timed_out else small)
+            return (
+                compare_delays(trouble.amount, usual_ms) + held + (MISTAKEN if timed_out else small)
+            )
         if step.end_ns < trouble.end_ns:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trunkline.agents.events.causes import Cause
@@ -32,6 +32,9 @@ _REASONS = {
 """What a policy heard before it decided that a task may begin, as sentences."""
 
 TICKED = _REASONS["tick"]
+
+AGAIN = ", to try it again after failover.timeout"
+"""What the controller does with a group that it postponed."""
 
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
@@ -80,6 +83,15 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class Postponed:
+    """A group of some members was postponed at a time: the reason as a sentence, and its cause."""
+
+    t_ns: int
+    reason: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """How the group of a task came together.
 
@@ -104,6 +116,7 @@ class Wait:
         held: the stop that made the last member late; None without one.
         stretches: the parts of `decide_s`; empty as long as they are not known.
         awaited: the task whose end was the reason; None if it was something else.
+        postponed: when the group was postponed, or that of some members, and why.
     """
 
     last: str
@@ -124,6 +137,7 @@ class Wait:
     cause: Cause | None = None
     stretches: tuple[Stretch, ...] = ()
     awaited: int | None = None
+    postponed: tuple[Postponed, ...] = ()
 
     @property
     def costs_s(self) -> dict[int, float]:
@@ -193,7 +207,7 @@ def find_waits(history: History) -> dict[int, Wait]:
     passive: dict[int, set[str]] = {}
     stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
-    postponed: dict[str, GroupPostponed] = {}
+    postponed: dict[str, list[GroupPostponed]] = {}
     left: dict[str, TaskFinished | TaskDropped] = {}
     found: dict[int, Wait] = {}
     for event in history.events:
@@ -223,15 +237,20 @@ def find_waits(history: History) -> dict[int, Wait]:
             case PolicyTold():
                 told[event.site] = event
             case GroupPostponed():
-                postponed |= dict.fromkeys(event.group, event)
+                for site in event.group:
+                    postponed.setdefault(site, []).append(event)
             case TaskStarted():
                 passive[event.task] = {*event.passive}
                 active = set(event.group) - passive[event.task]
                 if here := {site: each for site, each in ready.items() if site in active}:
-                    waited = [postponed[site] for site in event.group if site in postponed]
-                    why = waited[0] if waited else told.get(event.site)
+                    waited = [e for site in here for e in postponed.get(site, ())]
+                    waited = sorted(dict.fromkeys(waited), key=lambda each: each.t_ns)
+                    why = waited[-1] if waited else told.get(event.site)
                     wait = _make_wait(event, here, computed, why, left)
+                    wait = replace(wait, postponed=tuple(_list_postponed(event.group, waited)))
                     found[event.task] = _add_stop(wait, here, computed, stops)
+                for site in event.group:
+                    postponed.pop(site, None)
     return found
 
 
@@ -301,14 +320,23 @@ def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int
     return site, ready[site].t_ns
 
 
+def _list_postponed(
+    group: Collection[str], events: Collection[GroupPostponed]
+) -> Iterator[Postponed]:
+    """When and why the members of a group had been postponed."""
+    for event in events:
+        same = set(event.group) == set(group)
+        who = "group" if same else f"group of {' and '.join(event.group)}"
+        said = f"The controller postponed the {who}{AGAIN}: {event.cause}"
+        yield Postponed(event.t_ns, said, event.cause)
+
+
 def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[str, ...]]:
     """Why the task did not begin when the controller heard of its last member, and about whom."""
     match why:
-        case GroupPostponed(group=waited, cause=cause):
-            who = "group" if set(waited) == set(group) else f"group of {' and '.join(waited)}"
-            again = "to try it again after failover.timeout"
-            said = f"The controller postponed the {who}, {again}: {cause}"
-            return said, tuple(sorted(cause.names))
+        case GroupPostponed(cause=cause):
+            (postponed,) = _list_postponed(group, [why])
+            return postponed.reason, tuple(sorted(cause.names))
         case PolicyTold(told=told, values=values) if told in _REASONS:
             if told != "ready" or values["site"] not in group:
                 names = (values["site"],) if "site" in values else ()

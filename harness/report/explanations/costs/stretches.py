@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.explanations.waits import LATE, TICKED, Stretch, Wait
 
 LEAST_NS = 500_000
@@ -66,6 +66,8 @@ class Turns:
         awaited = self._find_awaited(wait)
         if left[1] > left[0] and wait.fault is None and awaited is not None:
             found += reversed([*self._list_before(awaited, left, wait, costs_of)])
+        elif left[1] > left[0] and len(wait.postponed) > 1:
+            found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
             late_s = 0.0
             if wait.fault is not None:
@@ -75,6 +77,27 @@ class Turns:
             own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
             found.append(own)
         return tuple(found)
+
+    def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
+        """The parts of a wait for each time at which members were postponed.
+
+        After `failover.timeout` the controller tried the group again; what came until then belongs
+        to the next time.
+        """
+        timeout_ns = self.faults.detection_ns // NOTICED_TIMEOUTS
+        since_ns = span[0]
+        for each, after in zip_longest(wait.postponed, wait.postponed[1:]):
+            until_ns = span[1] if after is None else min(each.t_ns + timeout_ns, after.t_ns)
+            until_ns = min(max(until_ns, since_ns), span[1])
+            if until_ns > since_ns:
+                own = since_ns, until_ns
+                when = each.t_ns, each.t_ns
+                fault = self.faults.find_behind(each.cause, each.cause.names, when)
+                seconds = (until_ns - since_ns) / 1e9
+                late_ns = until_ns - self.faults.find_begin_ns(fault, own)
+                late_s = 0.0 if fault is None else late_ns / 1e9
+                yield Stretch(seconds, each.reason, None, fault, late_s)
+            since_ns = until_ns
 
     def _list_before(
         self, awaited: Task | None, span: Interval, wait: Wait, costs_of: CostsOf

@@ -4,8 +4,9 @@ The log does not say what TCP did. This is CUBIC's rule for a connection that se
 
 - A link that loses packets leaves a window which depends on the share that is lost. TCP waits for
   its timer now and then.
-- A raised delay makes a window last for a longer round trip. If round trips grow by more than TCP's
-  shortest timer, TCP takes packets for lost that are only late, and begins with a window of one.
+- A raised delay, also of the way back, makes a window last for a longer round trip. If round trips
+  grow by more than TCP's shortest timer, TCP takes packets for lost that are only late, and begins
+  with a window of one.
 - A cut stops TCP, also one of the way back, where the acknowledgements are. If it is longer than
   that timer, TCP begins with a window of one, without transfers too: agents always send heartbeats.
 - Afterwards the window grows from what was left, while the connection is in use. So a link is slow
@@ -229,15 +230,16 @@ class TcpLimits:
 
     def _list_troubles(self, ends: Directed) -> Iterator[Trouble]:
         for hop in self._list_hops(ends):
-            usual_ms = self.conditions.topology.link(*hop).delay_ms
             spells = self.conditions.spells[hop]
             for lost, start_ns, end_ns in _merge(spells, lambda spell: spell.link.lost_percent):
                 if lost:
                     yield Trouble("loss", hop, start_ns, end_ns, lost)
+        for hop in (*self._list_hops(ends), *self._list_hops(ends[::-1])):
+            usual_ms = self.conditions.topology.link(*hop).delay_ms
+            spells = self.conditions.spells[hop]
             for delay_ms, start_ns, end_ns in _merge(spells, lambda spell: spell.link.delay_ms):
                 if delay_ms > usual_ms:
                     yield Trouble("delay", hop, start_ns, end_ns, delay_ms)
-        for hop in (*self._list_hops(ends), *self._list_hops(ends[::-1])):
             for lost, start_ns, end_ns in _merge(self.conditions.spells[hop], _count_cut):
                 if lost:
                     yield Trouble("outage", hop, start_ns, end_ns, lost)

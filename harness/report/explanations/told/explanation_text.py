@@ -13,7 +13,7 @@ from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
-from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
+from trunkline.harness.report.explanations.waits import AGAIN, Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
@@ -365,7 +365,9 @@ def _list_stretches(stretches: Iterable[Stretch], history: History) -> Iterator[
     """The parts of the time before a task, and what a fault took of each."""
     named: set[int] = set()
     for each in stretches:
-        text = f"{each.seconds:.3f} s {each.reason.removeprefix('The controller waited ')}"
+        reason = each.reason or "for the message of the last member"
+        reason = reason.removeprefix("The controller waited ").replace(AGAIN, "")
+        text = f"{each.seconds:.3f} s {reason.replace('The controller', 'after it had', 1)}"
         if each.fault is None or each.late_s < LEAST_S:
             yield text
             continue

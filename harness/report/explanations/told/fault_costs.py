@@ -101,6 +101,9 @@ def name_worst(
     if worst is not None and is_known and is_ranked:
         which = _name_faults(worst.faults, history)
         yield f"{which} delayed the run most, by about {worst.seconds:.1f} s."
+        costs_s = {n: s for n, s in sum_costs(found).items() if n in worst.faults and s >= TOLD_S}
+        if len(costs_s) > 1:
+            yield f"Of these, fault {max(costs_s, key=lambda n: costs_s[n])} cost tasks most."
         return
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
     if len(cost_s) > 1:

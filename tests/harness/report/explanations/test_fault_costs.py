@@ -381,8 +381,10 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert [each.faults for each in shorter.parts] == [(0, 1)]
     assert Delay.of(found, data).longer == shorter.parts
     parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
-    (worst,) = name_worst(found, data.history, parts)
-    assert worst == "Faults 0 and 1 together delayed the run most, by about 2.5 s."
+    assert [*name_worst(found, data.history, parts)] == [
+        "Faults 0 and 1 together delayed the run most, by about 2.5 s.",
+        "Of these, fault 1 cost tasks most.",
+    ]
     first, second = describe_fault_costs(found, data.history, parts)
     assert ", made the run about 2.5 s longer, together with fault 0, and cost tasks 2" in first
     assert ", made the run longer together with fault 1 (see there), and cost tasks 1" in second

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from trunkline.agents.events.causes import NoPlan
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.policy_events import PolicyTold
 from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import Roles, TaskCompleted, TaskStarted
+from trunkline.agents.events.task_events import GroupPostponed, Roles, TaskCompleted, TaskStarted
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.stretches import Turns
@@ -194,3 +195,44 @@ def test_of_many_stretches_the_longest_are_told_and_the_others_summed_up() -> No
     said = describe_wait(3, replace(found.wait, stretches=many), history)
     assert "0.600 s until task 5 had ended, 0.700 s until task 6 had ended" in said
     assert said.endswith(" and 0.300 s for 2 other reasons.")
+
+
+def test_a_group_that_was_postponed_twice_waited_for_both_faults() -> None:
+    """It is tried again 250 ms later; then the second fault is there."""
+    cause = NoPlan("no links connect it", ("n2", "n4"))
+    pushed = push(2, "n4", 2500, 2900, "ready")
+    history = order(
+        fault(0, 1000, 1100), fault(1, 1600, 1800), pushed,
+        [GroupPostponed(t * MS, "controller", ("n4", "n1"), cause) for t in (1200, 1700)],
+    )  # fmt: skip
+    wait = divide(history, 2)
+    assert [(round(e.seconds, 3), e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
+        (0.448, 0, 0.448), (1.05, 1, 0.9)
+    ]  # fmt: skip
+    said = describe_wait(2, wait, history)
+    assert (
+        " It waited 0.448 s after it had postponed the group: no links connect it (all of it "
+        "because of fault 0 (outage n1 n2)) and 1.050 s after it had postponed the group: no links "
+        "connect it (0.900 s of it because of fault 1 (outage n1 n2))."
+    ) in said
+
+
+def test_a_postponed_server_is_no_reason_for_the_groups_of_others() -> None:
+    cause = NoPlan("no links connect it", ("n4",))
+    history = order(
+        push(1, "n3", 1100, 1500, "ready"), push(2, "n2", 1500, 1900, "ended"),
+        [GroupPostponed(1050 * MS, "controller", ("n4", "n1"), cause)],
+    )  # fmt: skip
+    assert find_waits(history)[2].reason == "The controller waited until task 1 had ended"
+
+
+def test_a_stretch_without_a_reason_is_the_message_of_the_last_member() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    wait = replace(
+        found.wait, stretches=(Stretch(0.01, ""), Stretch(0.4, "The controller waited until x", 1))
+    )
+    said = describe_wait(3, wait, history)
+    assert said.endswith(
+        " It waited 0.010 s for the message of the last member and 0.400 s until x."
+    )

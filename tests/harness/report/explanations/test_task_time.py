@@ -326,6 +326,22 @@ def test_a_word_that_is_late_takes_no_more_than_that_unless_tcp_takes_it_for_los
     assert said == "propagation over oslo -> rome by the controller's message"
 
 
+def test_a_longer_delay_of_the_way_back_holds_up_acknowledgements() -> None:
+    ends = {"src": "rome", "dst": "oslo", "rate_mbps": 80.0, "jitter_ms": 0.0, "loss_percent": 0.0}
+    said = {"verb": "setlink", "text": "setlink rome oslo", "targets": ["rome -> oslo"]}
+    log = history(
+        added(100, "runner", "fault_started", fault=7, **said),
+        added(100, "runner", "link_changed", **ends, delay_ms=310.0, cuts=[]),
+    )
+    run = Run(log, FAST, 1500, "oslo")
+    step = PathStep("transfer", 210_000_000, 1_150_000_000, "rome", "oslo", 1_000_000)
+    longest = max(run.divide(log.tasks[0], step), key=lambda part: part.seconds)
+    assert (longest.cause, longest.where, longest.fault) == ("delay", "rome -> oslo", 7)
+    assert "300 ms in place of 10 ms, which held up acknowledgements, and TCP takes " in (
+        describe_part(longest, log).replace("310", "300")
+    )
+
+
 def test_a_message_of_the_controller_waits_behind_bytes_on_a_slowed_link() -> None:
     """oslo's first 0.25 MB to rome are on the link when rome contributes late."""
     ends = {"src": "oslo", "dst": "rome", "delay_ms": 10.0, "jitter_ms": 0.0, "loss_percent": 0.0}
