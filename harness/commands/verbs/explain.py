@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.checks.expectations.remarks import name_late_entries
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations.costs import run_summary
+    from trunkline.harness.report.explanations.costs.task_losses import Losses
     from trunkline.harness.report.explanations.told import explanation_text
     from trunkline.harness.report.explanations.told.choice import Chosen, choose
 
@@ -104,7 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
             _print(console, printed)
         if alike := each.describe_alike():
             _print(console, alike)
-    for advice in explanation_text.advise(each.explained for each in chosen):
+    cold = Losses.of(found).find_share("cold start") if is_whole else 0.0
+    for advice in explanation_text.advise((each.explained for each in chosen), cold):
         _print(console, f"\n{advice}")
     return 0
 

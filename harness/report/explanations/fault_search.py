@@ -28,6 +28,7 @@ from trunkline.agents.events.causes import (
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
+    ControllerLost,
     LinkLost,
     WorkerLost,
 )
@@ -51,6 +52,9 @@ HARMS = (*CUTS, *CHANGES, *STOPS)
 
 AT_ONCE = ("closed the connection", "Connection reset by peer", "Broken pipe")
 """The ends of the reasons for losses that agents noticed at once."""
+
+LEFT_NS = 10**9
+"""A site that lost the controller before it was lost did so at most as long before."""
 
 NOTICED_TIMEOUTS = 2
 """Agents notice a loss within so many timeouts: one of silence, and then the news of it."""
@@ -230,6 +234,8 @@ class FaultSearch:
         """That the controller was cut off from a lost site, whose other ways the fault left."""
         ended_ns = task.started.t_ns if task.end_ns is None else task.end_ns
         centre = self._find_centre(ended_ns)
+        if self._has_left(site, ended_ns):
+            return f", as it no longer heard the controller, at {centre}, and left it"
         cut = {
             target
             for each in self.history.faults
@@ -243,6 +249,15 @@ class FaultSearch:
         from_all = others and not any(cut.isdisjoint(self._list_hops(e, centre)) for e in others)
         how = "was cut off from all other sites" if from_all else "no longer heard it"
         return f", as the controller, at {centre}, {how}"
+
+    def _has_left(self, site: str, until_ns: int) -> bool:
+        """Whether a lost site had lost the controller before that lost the site."""
+        lost = [e for e in self.history.all(WorkerLost) if e.worker == site and e.t_ns <= until_ns]
+        last = max(lost, key=_get_time, default=None)
+        if last is None or _was_silent(last):
+            return False
+        alone_ns = [e.t_ns for e in self.history.all(ControllerLost) if e.site == site]
+        return any(last.t_ns - LEFT_NS <= t_ns <= last.t_ns for t_ns in alone_ns)
 
     def describe_meanwhile(self, names: Collection[str], span: Interval) -> str:
         """Which fault acted on these agents or links in a span of time, in words."""

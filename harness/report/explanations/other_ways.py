@@ -18,7 +18,7 @@ from trunkline.harness.report.explanations.time_parts import PLANNED, Part, sort
 MOST_WAYS = 32
 """Of a task, so many transfers that ended last are looked at."""
 
-ESTIMATED = ("cold start", "queueing", "unexplained", "loss", "outage", "delay")
+ESTIMATED = ("cold start", "queueing", "unexplained", "contribution", "installation")
 """What is known of TCP only from the settings of links, and transfers before."""
 
 LEAST_S = 0.05
@@ -46,13 +46,12 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
     """When the last transfer would have ended without a fault, if after that time, and why."""
     arrivals = sorted(task.all(Received), key=lambda event: -event.end_ns)
     latest_ns, why = free_ns, None
-    touched = next(e.started.targets for e in run.history.faults if e.started.fault == fault)
     for arrival in arrivals[:MOST_WAYS]:
         if arrival.end_ns <= latest_ns:
             break
         steps = find_critical_path(task, run.delays_ms, run.was_busy, arrival)
         parts = [part for step in steps for part in run.divide(task, step)]
-        took_s = sum(p.seconds for p in parts if _has_taken(run, p, fault, touched))
+        took_s = sum(part.seconds for part in parts if _has_taken(part, fault))
         without_ns = arrival.end_ns - round(took_s * 1e9)
         if without_ns > latest_ns:
             latest_ns = without_ns
@@ -60,22 +59,14 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
     return latest_ns, why
 
 
-def _has_taken(run: Run, part: Part, fault: int, touched: Collection[str]) -> bool:
-    """Whether a fault took a part of another way, or may have: TCP's rest on links it touched."""
-    if part.fault == fault:
-        return True
-    if part.cause not in ESTIMATED:
-        return False
-    src, _, dst = part.where.partition(" -> ")
-    ways = ((src, dst), (dst, src))
-    known = {src, dst} <= {*run.topology.site_names}
-    hops = [hop for ends in ways for hop in (run.list_hops(ends) if known else (ends,))]
-    return any(" -> ".join(hop) in touched for hop in hops)
+def _has_taken(part: Part, fault: int) -> bool:
+    """Whether a fault took a part of another way, or may have: TCP's rest is an estimate."""
+    return part.fault == fault or (part.fault is None and part.cause in ESTIMATED)
 
 
 def _find_main(parts: Collection[Part], fault: int, seconds: float) -> Part | None:
     """The longest unexpected part that explains half of that time or more; else the longest."""
-    others = [part for part in parts if part.fault != fault]
+    others = [part for part in parts if not _has_taken(part, fault)]
     unexpected = [e for e in others if e.cause not in PLANNED and 2 * e.seconds >= seconds]
     return max(unexpected or others, key=lambda part: part.seconds, default=None)
 

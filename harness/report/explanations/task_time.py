@@ -231,6 +231,10 @@ class Run:
             return (
                 compare_delays(trouble.amount, usual_ms) + held + (MISTAKEN if timed_out else small)
             )
+        if trouble.cause == "slowdown":
+            usual_mbps = self.topology.link(*trouble.hop).rate_mbps
+            rates = f"{trouble.amount:.4g} of {usual_mbps:.4g} Mbit/s"
+            return f"{rates} until {trouble.end_ns / 1e9:.3f} s, which left TCP a small window"
         if step.end_ns < trouble.end_ns:
             return f"loses {trouble.amount:g} %"
         return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"

@@ -15,6 +15,9 @@ Cause = Literal[
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
 """The causes that the estimate of a task already has in it."""
 
+TOLD_APART: tuple[Cause, ...] = ("other tasks", "propagation", "slowdown")
+"""Parts of these causes are one part only if their texts are the same, too."""
+
 MISTAKEN = ", and TCP takes what is late for lost"
 """What a delay that grows by more than TCP's shortest timer does to connections."""
 
@@ -53,7 +56,7 @@ def merge_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Add parts of the same cause, place and fault, and other task; the longest first."""
     found: dict[tuple[str, str, int | None, str], Part] = {}
     for part in parts:
-        text = part.text if part.cause in ("other tasks", "propagation") else ""
+        text = part.text if part.cause in TOLD_APART else ""
         key = part.cause, part.where, part.fault, text
         if before := found.get(key):
             seconds, size = before.seconds + part.seconds, before.bytes + part.bytes

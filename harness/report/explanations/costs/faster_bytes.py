@@ -43,6 +43,9 @@ def describe_faster(
     """
     if background_s >= max(LEAST_S, ENOUGH * saved_s):  # which is a cause of its own
         return f"the expected time has {background_s:.3f} s for background traffic in it"
+    stopped = [part for part in parts if part.cause == "stop" and part.seconds >= saved_s]
+    if stopped:
+        return f"bytes moved while {stopped[0].where} was stopped"
     planned = count_on_hops(run.topology, count_planned(task))
     if not planned or task.all(TaskHalted, TaskRearranged):
         return ""

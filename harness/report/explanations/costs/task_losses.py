@@ -65,6 +65,10 @@ class Losses:
         by_cause[OWN] = total_s - sum(by_cause.values())
         return cls(total_s, by_cause)
 
+    def find_share(self, cause: str) -> float:
+        """The share of a cause in all of it; 0 if nothing was lost."""
+        return self.by_cause_s[cause] / self.lost_s if self.lost_s > 0 else 0.0
+
 
 def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[str]:
     """The time that the tasks lost in all, by cause, in numbers that add up."""

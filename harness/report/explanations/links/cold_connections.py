@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trunkline.agents.events.connection_events import LinkFound, LinkLost
@@ -26,6 +26,9 @@ GROWTH = 0.025
 
 WARM_WINDOWS = 2
 """A transfer of this many products shows what its connection can carry."""
+
+ALIKE = 0.9
+"""A transfer with this share of the bytes of another one needs about as large a window."""
 
 INITIAL_WINDOW_BYTES = 14_480
 """TCP begins with ten packets; a smaller product does not matter."""
@@ -55,6 +58,7 @@ class ColdConnections:
         need at the link's rate. Then its window allowed their mean rate, and it grew from there.
         """
         own = [e for e in self.transfers if (e.src, e.dst) == ends and since_ns <= e.start_ns]
+        yield from self._list_earlier_s(ends, own, step)
         begin_ns = max(step.start_ns, min((e.start_ns for e in own), default=0))
         for each in own:
             length_ns = each.end_ns - each.start_ns
@@ -66,6 +70,18 @@ class ColdConnections:
             inside_ns = max(0, each.end_ns - max(begin_ns, each.start_ns))
             before_s = max(0, each.end_ns - begin_ns) / 1e9 - needed_s * inside_ns / length_ns
             yield max(0.0, before_s) + trips * self._find_trip_ms(ends) / 1e3
+
+    def _list_earlier_s(
+        self, ends: Directed, own: Iterable[Transfer], step: PathStep
+    ) -> Iterator[float]:
+        """What transfers before a step took beyond their need, if they had about as many bytes.
+
+        A connection becomes no colder from one to the next.
+        """
+        for each in own:
+            if each.end_ns <= step.start_ns and each.bytes >= ALIKE * step.bytes > 0:
+                needed_s = each.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
+                yield max(0.0, (each.end_ns - each.start_ns) / 1e9 - needed_s)
 
     def find(self, ends: Directed, t_ns: int) -> tuple[int, int]:
         """When the connection that a link had then was found again, and its payload in bytes.

@@ -7,6 +7,8 @@ The log does not say what TCP did. This is CUBIC's rule for a connection that se
 - A raised delay, also of the way back, makes a window last for a longer round trip. If round trips
   grow by more than TCP's shortest timer, TCP takes packets for lost that are only late, and begins
   with a window of one.
+- A link at a lower rate holds a window for so long that TCP takes its packets for lost, and begins
+  with a window of one.
 - A cut stops TCP, also one of the way back, where the acknowledgements are. If it is longer than
   that timer, TCP begins with a window of one, without transfers too: agents always send heartbeats.
 - Afterwards the window grows from what was left, while the connection is in use. So a link is slow
@@ -60,13 +62,13 @@ BUSY_AT_LIMIT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A time in which a link was cut, lost packets, or had a longer delay than in the scenario.
+    """A time in which a link was cut, lost packets, or had a longer delay or a lower rate.
 
     Attributes:
-        amount: the share that was lost in %, or the delay in ms; 100 for a cut.
+        amount: the share that was lost in %, the delay in ms, or the rate in Mbit/s; 100 for a cut.
     """
 
-    cause: Literal["loss", "delay", "outage"]
+    cause: Literal["loss", "delay", "outage", "slowdown"]
     hop: Directed
     start_ns: int
     end_ns: float
@@ -97,9 +99,14 @@ class Slice:
 
     @property
     def due_s(self) -> float:
-        """The most time that the trouble took; of losses, by how much longer the bytes need."""
-        if self.trouble is None or self.trouble.cause != "loss":
+        """The most time that the trouble took; of losses, by how much longer the bytes need.
+
+        A slower link took what no cold connection explains.
+        """
+        if self.trouble is None or self.trouble.cause not in ("loss", "slowdown"):
             return self.seconds
+        if self.trouble.cause == "slowdown":
+            return 0.0
         return min(self.seconds, self.megabits * (1 / self.tcp_mbps - 1 / self.mbps))
 
 
@@ -212,7 +219,7 @@ class TcpLimits:
 
     def _is_refuted(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
         """Whether TCP carried too much in a span of time for the window that a cut leaves."""
-        if trouble.cause != "outage" or trouble.silent_ns > span[0]:
+        if trouble.cause not in ("outage", "slowdown") or trouble.silent_ns > span[0]:
             return False
         slices = _list_slices(span)
         most = sum(self._limit_mbps(ends, trouble, t_ns) * seconds for t_ns, seconds in slices)
@@ -234,6 +241,10 @@ class TcpLimits:
             for lost, start_ns, end_ns in _merge(spells, lambda spell: spell.link.lost_percent):
                 if lost:
                     yield Trouble("loss", hop, start_ns, end_ns, lost)
+            for rate_mbps, start_ns, end_ns in _merge(spells, lambda spell: spell.link.rate_mbps):
+                slower = Trouble("slowdown", hop, start_ns, end_ns, rate_mbps)
+                if self._times_out(ends, rate_mbps) and self._carry(ends, start_ns, end_ns):
+                    yield slower
         for hop in (*self._list_hops(ends), *self._list_hops(ends[::-1])):
             usual_ms = self.conditions.topology.link(*hop).delay_ms
             spells = self.conditions.spells[hop]
@@ -250,8 +261,12 @@ class TcpLimits:
             return math.inf
         if trouble.cause == "outage" and t_ns < trouble.end_ns:
             return 0.0
+        if trouble.cause == "slowdown" and t_ns < trouble.end_ns:
+            return math.inf  # its rate is that of the link
         trip_s = self._find_trip_s(ends, t_ns)
-        if trouble.cause == "loss":
+        if trouble.cause == "slowdown":
+            window = 1.0 + self._grow(ends, trouble.end_ns, t_ns)
+        elif trouble.cause == "loss":
             window = self._find_lossy_window(ends, trouble, t_ns)
         elif trouble.cause == "outage":
             timed_out = trouble.end_ns - trouble.start_ns > SHORTEST_TIMER_S * 1e9
@@ -260,6 +275,12 @@ class TcpLimits:
         else:
             window = self._find_late_window(ends, trouble, t_ns)
         return window * self._packet_bytes * 8e-6 / trip_s if trip_s else math.inf
+
+    def _times_out(self, ends: Directed, rate_mbps: float) -> bool:
+        """Whether a lower rate holds up a window for longer than TCP's shortest timer."""
+        window = self._find_product(ends) * self._packet_bytes * 8e-6
+        usual_mbps = self._find_rate_mbps(ends)
+        return window / max(rate_mbps, 1e-6) - window / usual_mbps > SHORTEST_TIMER_S
 
     def _find_lossy_window(self, ends: Directed, trouble: Trouble, t_ns: int) -> float:
         """The window in packets during and after a time in which packets were lost.
@@ -316,9 +337,13 @@ class TcpLimits:
     def _find_product(self, ends: Directed) -> float:
         """The packets that fill the path in the scenario."""
         topology = self.conditions.topology
-        rate_mbps = min(topology.link(*hop).rate_mbps for hop in self._list_hops(ends))
         trip_ms = topology.path_delay_ms(*ends) + topology.path_delay_ms(*reversed(ends))
-        return rate_mbps * trip_ms * 1e3 / 8 / self._packet_bytes
+        return self._find_rate_mbps(ends) * trip_ms * 1e3 / 8 / self._packet_bytes
+
+    def _find_rate_mbps(self, ends: Directed) -> float:
+        """The rate of the path in the scenario."""
+        topology = self.conditions.topology
+        return min(topology.link(*hop).rate_mbps for hop in self._list_hops(ends))
 
     def _find_trip_s(self, ends: Directed, t_ns: int) -> float:
         hops = [*self._list_hops(ends), *self._list_hops((ends[1], ends[0]))]

@@ -73,6 +73,9 @@ TOLD = 3
 MOST_STRETCHES = 5
 """The most parts of the wait before a task that a summary tells."""
 
+MUCH_COLD = 0.2
+"""Cold connections are worth a word if they took this share of what tasks lost."""
+
 NAMED = 6
 """The most members of a task that a summary names."""
 
@@ -287,9 +290,13 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
     return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
 
 
-def advise(found: Iterable[Explanation]) -> Iterator[str]:
-    """What to do about the main cause of some of these tasks, if there is something."""
-    if any(each.main is not None and each.main.cause == "cold start" for each in found):
+def advise(found: Iterable[Explanation], cold: float = 0.0) -> Iterator[str]:
+    """What to do about the main cause of some of these tasks, if there is something.
+
+    `cold` is the share that cold connections have in what all tasks lost.
+    """
+    is_cold = any(each.main is not None and each.main.cause == "cold start" for each in found)
+    if is_cold or cold >= MUCH_COLD:
         yield (
             "A new connection is slow until TCP has found the link's rate (docs/accuracy.md, Cold "
             "paths). With `warm_up: {tasks: N}`, all means leave out the first N tasks."

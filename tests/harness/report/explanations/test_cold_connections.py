@@ -24,7 +24,7 @@ Sizes = tuple[int, int, int]
 """The kB of a transfer, and when it starts and ends in ms."""
 
 
-def find_cold_s(*transfers: Sizes, start_ms: int = 0) -> float:
+def find_cold_s(*transfers: Sizes, start_ms: int = 0, size_kb: int = 0) -> float:
     """How long a connection may have been cold in a step that ends after 10 s."""
     weights = {"a": 1.0, "b": 1.0}
     plan = {"contributors": [], "receivers": [], "chunk_count": 1, "blocks": []}
@@ -35,7 +35,7 @@ def find_cold_s(*transfers: Sizes, start_ms: int = 0) -> float:
     connections = ColdConnections(
         History.of([started, *sent]), TOPOLOGY, made, lambda ends, span: False
     )
-    step = PathStep("transfer", start_ms * MS, 10_000 * MS, "b", "a")
+    step = PathStep("transfer", start_ms * MS, 10_000 * MS, "b", "a", size_kb * 1000)
     return connections.find_cold_s(ENDS, step)
 
 
@@ -53,3 +53,10 @@ def test_a_connection_is_cold_no_longer_than_its_long_transfer_took_beyond_its_b
 def test_after_a_slow_transfer_a_connection_may_be_cold_for_many_round_trips() -> None:
     """2 MB in 4 s are a tenth of the rate: 3.6 s, and 56 round trips until the window is whole."""
     assert find_cold_s((2000, 0, 4000)) == pytest.approx(3.6 + 56 * TRIP_S, abs=TRIP_S)
+
+
+def test_a_connection_is_no_colder_than_for_as_many_bytes_before() -> None:
+    """0.5 MB need 0.1 s, and took 0.15 s; they say nothing of 0.6 MB."""
+    assert find_cold_s((500, 0, 150), start_ms=9000, size_kb=500) == pytest.approx(0.05)
+    assert find_cold_s((500, 0, 150), start_ms=9000, size_kb=600) == COLD_TRIPS * TRIP_S
+    assert find_cold_s((500, 9000, 9150), start_ms=9000, size_kb=500) == COLD_TRIPS * TRIP_S

@@ -8,6 +8,7 @@ from trunkline.agents.events.causes import LinkBroke, LostAlone, NoCandidate, Si
 from trunkline.agents.events.connection_events import (
     BackupStoodDown,
     BackupTookOver,
+    ControllerLost,
     LinkLost,
     WorkerLost,
 )
@@ -253,3 +254,21 @@ def test_a_controller_that_lost_one_link_no_longer_heard_one_site() -> None:
     task = next(iter(History.of([started]).tasks))
     said = found.describe(SiteLost("fr"), 3, task)
     assert said == "fr is lost, as the controller, at de, no longer heard it"
+
+
+def test_a_site_that_no_longer_heard_the_controller_and_left_it_is_told_so() -> None:
+    """Not so if the controller lost it by silence, or if the site lost the controller before."""
+
+    def describe(alone_ms: int, reason: str) -> str:
+        lost = WorkerLost(2000 * MS, "controller", "fr", reason)
+        alone = ControllerLost(alone_ms * MS, "fr", "controller was silent for 2.9 s")
+        cut = fault(3, "outage de fr", *both("de", "fr"), at_ms=1200, end_ms=None)
+        task = replace(TASK, started=replace(STARTED, t_ns=3000 * MS))
+        return search(cut, [lost, alone]).describe(SiteLost("fr"), 3, task)
+
+    reset = "Connection reset by peer"
+    assert describe(1940, reset) == (
+        "fr is lost, as it no longer heard the controller, at de, and left it"
+    )
+    other = "fr is lost, as the controller, at de, no longer heard it"
+    assert describe(500, reset) == describe(1940, "was silent for 2 s") == other

@@ -158,3 +158,18 @@ def test_a_connection_that_was_made_again_has_no_window_of_an_earlier_cut():
     spells = (1, CUT), (3, {})
     assert limits(limit(*spells, made=[LinkFound(4 * S, "b", "a")]), 4.5) == []
     assert limits(limit(*spells, made=[LinkFound(5 * S, "b", "a")]), 4.5) != []
+
+
+def test_a_much_slower_link_leaves_a_small_window_if_it_carried_bytes_meanwhile():
+    """A window of 0.25 MB takes a second at 2 Mbit/s, so TCP takes its packets for lost."""
+    slow = (5, {"rate_mbps": 2.0}), (8, {"rate_mbps": 50.0})
+    slower = Trouble("slowdown", ENDS, 5 * S, 8 * S, 2.0)
+    assert limits(limit(*slow, size=1_000_000), 6) == []  # what the rate takes is counted apart
+    assert limits(limit(*slow, size=1_000_000), 8.1) == [(slower, pytest.approx(0.001))]
+    (found,) = limit(*slow, size=1_000_000).find_troubles(ENDS, (round(8.1 * S), round(8.2 * S)))
+    assert found.due_s == 0.0  # a cold connection comes first
+    assert limits(limit(*slow, size=1_000_000), 19) == []
+    assert limits(limit(*slow, size=1_000_000, start_s=9), 9.1) == []  # it carried nothing
+    assert (
+        limits(limit((5, {"rate_mbps": 30.0}), (8, {"rate_mbps": 50.0}), size=1_000_000), 8.1) == []
+    )
