@@ -55,6 +55,9 @@ SLOW = 0.5
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
 
+LEAST_WAIT_S = 0.1
+"""A shorter wait before a task is not worth a word."""
+
 MOST = 60
 """Of a run, so many tasks that lost most time are explained."""
 
@@ -235,8 +238,10 @@ class Explanation:
     @property
     def is_notable(self) -> bool:
         """Whether it was slow, failed for a member, or lost time or began late for a fault."""
+        waited_s = 0.0 if self.wait is None else self.wait.lost_s
         began_late = self.wait is not None and self.wait.is_late
-        return self.is_slow or bool(self.failures) or began_late or self.is_disturbed
+        has_waited = waited_s > SLOW * max(self.expected_s, 0.0) and waited_s >= LEAST_WAIT_S
+        return any((self.is_slow, self.failures, began_late, has_waited, self.is_disturbed))
 
 
 def explain(

@@ -24,8 +24,9 @@ class WorkerRow(Row, table="workers"):
     compute_s: float = column("time spent computing, also while a model arrived")
     wait_s: float = column("time from ready, or from a task to the next one, until it continued")
     sync_s: float = column(
-        "time from its contribution until the task's end or until it continued, without the time "
-        "in which it computed branches"
+        "time from its contribution until the task's end or until it continued, and from the end "
+        "of computing until it was ready, if a task held it meanwhile; without the time in which "
+        "it computed branches"
     )
     bytes_sent: int | None = column("payload sent, also for tasks of others; empty for programs")
     bytes_received: int | None = column(
@@ -48,10 +49,11 @@ def tabulate_workers(
     """One row per site, in the given order.
 
     A worker computes, waits (from ready until it contributes or continues) and synchronizes (from
-    its contribution until it installs the result, gives up or continues). Branches that it computes
-    while a model arrives count as computing only. A server does none of these, and a worker may
-    take part in other tasks meanwhile. Bytes include work for others' tasks; programs do not log
-    theirs.
+    its contribution until it installs the result, gives up or continues). If it went on before the
+    task had ended, it also synchronizes from the end of computing until it is ready. Branches that
+    it computes while a model arrives count as computing only. A server does none of these, and a
+    worker may take part in other tasks meanwhile. Bytes include work for others' tasks; programs do
+    not log theirs.
     """
     spent_ns = _count_spent_ns(history)
     sent: Counter[str] = Counter()
@@ -101,6 +103,8 @@ def _count_spent_ns(history: History) -> Counter[tuple[str, Doing]]:
     for site, done in history.phases.items():
         for phase in done:
             spans[site, phase.doing].append((phase.start_ns, phase.end_ns))
+    for site, held in history.lives.phases(Doing.COMPUTED).items():
+        spans[site, Doing.IN_TASK] += ((phase.start_ns, phase.end_ns) for phase in held)
     computing = list_computing(history)
     spent_ns = Counter({(s, Doing.COMPUTING): _measure_ns(own) for s, own in computing.items()})
     for (site, doing), intervals in spans.items():

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
+from trunkline.agents.events.fault_events import FaultEnded
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
 from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.transfers import Transfer, transfers, union
@@ -102,6 +104,18 @@ def test_workers_compute_wait_and_synchronize() -> None:
         "rome,2,0.580,0.080,3.770,2000000,2250000,,,0",
         "kyiv,1,1.000,2.660,0.770,1000000,1000000,,,0",
     ]
+
+
+def test_a_worker_that_a_task_holds_after_it_has_computed_synchronizes() -> None:
+    """It is ready half a second after it has computed: the task that it helps lasts so long."""
+    events = [
+        ComputeStarted(0, "oslo", 0),
+        ComputeFinished(10**9, "oslo", 0),
+        Ready(15 * 10**8, "oslo", 0),
+        FaultEnded(2 * 10**9, "runner", 0),
+    ]
+    (row,) = tabulate_workers(History.of(events), ["oslo"])
+    assert (row.compute_s, row.wait_s, row.sync_s) == (1.0, 0.5, 0.5)
 
 
 def test_workers_have_their_mean_similarity_and_when_they_were_excluded() -> None:

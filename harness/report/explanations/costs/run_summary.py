@@ -67,7 +67,10 @@ def _search_faults(data: RunData) -> FaultSearch:
 def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    told = [] if times is None else [times.describe(delay.site, Straggler.of(data.history))]
+    told = []
+    if times is not None:
+        straggler = Straggler.of(data.history, times.wait_s * times.sites)
+        told.append(times.describe(delay.site, straggler))
     told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
@@ -86,7 +89,8 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     """
     losses, delay = Losses.of(found), Delay.of(found, data)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    costs_s, straggler = sum_costs(found), Straggler.of(data.history)
+    waited_s = 0.0 if times is None else times.wait_s * times.sites
+    costs_s, straggler = sum_costs(found), Straggler.of(data.history, waited_s)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
     if needs is not None and (limit := needs.limit) is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, zip_longest
 
+from trunkline.agents.events.task_events import TaskFinished, TaskHalted, TaskReplanned
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
@@ -146,9 +147,11 @@ class Turns:
 
     def _charge(self, other: Task, span: Interval, costs_s: Mapping[int, float]) -> Stretch:
         """A stretch in which another push ran, with the fault that had made it longer."""
-        fault = max(costs_s, key=lambda number: costs_s[number], default=None)
         why = f"The controller waited until task {other.number} had ended"
         stretch = Stretch((span[1] - span[0]) / 1e9, why, other.number)
+        if (lost := self._charge_loss(other, span, stretch)) is not None:
+            return lost
+        fault = max(costs_s, key=lambda number: costs_s[number], default=None)
         if fault is None:
             return stretch
         begun_ns = self.faults.find_begin_ns(fault, span)
@@ -156,6 +159,23 @@ class Turns:
         late_s = min(costs_s[fault], max(0, span[1] - due_ns) / 1e9)
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else stretch
+
+    def _charge_loss(self, other: Task, span: Interval, stretch: Stretch) -> Stretch | None:
+        """The stretch with the fault by which a member counted as lost that had done its part.
+
+        Until then the controller did not know that. None if there was no such member.
+        """
+        halts = [e for e in other.all(TaskHalted) if span[0] < e.t_ns <= span[1]]
+        done_ns = max((e.t_ns for e in other.all(TaskFinished)), default=None)
+        if not halts or done_ns is None or other.all(TaskReplanned):
+            return None
+        fault = self.faults.find_behind(halts[-1].cause, (), (halts[-1].t_ns, halts[-1].t_ns))
+        if fault is None or done_ns >= halts[-1].t_ns:
+            return None
+        since_ns = max(done_ns, self.faults.find_begin_ns(fault, span), span[0])
+        late_s = max(0, span[1] - since_ns) / 1e9
+        is_much = late_s > LATE * stretch.seconds
+        return replace(stretch, fault=fault, late_s=late_s) if is_much else None
 
     def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""

@@ -193,7 +193,7 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
     other_s = sum(_sum_s(group) for group in untold if group[0].fault is None)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
-    if found.made_up_s >= LEAST_S and not found.failures:
+    if found.made_up_s >= LEAST_S and not found.is_abandoned:
         yield _describe_made_up(found)
 
 

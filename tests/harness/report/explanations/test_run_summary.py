@@ -155,6 +155,9 @@ def test_the_site_for_which_others_waited_is_named() -> None:
     assert times.describe(straggler=straggler).endswith(
         " %, mostly for south, the last to be ready in 3 of 3 tasks)."
     )
+    waits_s = sum(data.tables["workers"]["wait_s"])
+    assert Straggler.of(data.history, waits_s) == straggler
+    assert Straggler.of(data.history, 2.1 * waits_s) is None  # most waits had other reasons
     assert replace(straggler, last=1, often="hub", often_last=2).describe() == (
         ", mostly for south, the last to be ready in 1 of 3 tasks; hub was the last in 2"
     )

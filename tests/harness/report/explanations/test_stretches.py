@@ -4,12 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from trunkline.agents.events.causes import NoPlan
+from trunkline.agents.events.causes import NoPlan, SiteLost
+from trunkline.agents.events.connection_events import WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
 from trunkline.agents.events.policy_events import PolicyTold
 from trunkline.agents.events.round_events import ComputeStarted, Ready
-from trunkline.agents.events.task_events import GroupPostponed, Roles, TaskCompleted, TaskStarted
+from trunkline.agents.events.task_events import (
+    GroupPostponed,
+    Roles,
+    TaskCompleted,
+    TaskFinished,
+    TaskHalted,
+    TaskStarted,
+)
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.stretches import Turns
@@ -236,3 +244,23 @@ def test_a_stretch_without_a_reason_is_the_message_of_the_last_member() -> None:
     assert said.endswith(
         " It waited 0.010 s for the message of the last member and 0.400 s until x."
     )
+
+
+def test_a_wait_for_a_task_that_ended_by_a_loss_is_the_faults_since_its_members_were_done() -> None:
+    """n3 was done at 1.8 s, in an outage, and the controller took it for lost at 2.9 s."""
+    ended = [
+        TaskFinished(1800 * MS, "n3", 1, "", ()),
+        TaskHalted(2900 * MS, "controller", 1, SiteLost("n3"), ()),
+        WorkerLost(2900 * MS, "controller", "n3", "silent for 2 s"),
+    ]  # fmt: skip
+    cut = [
+        FaultStarted(1600 * MS, "runner", 0, "outage", "outage n1 n3", ("n3 -> n1", "n1 -> n3")),
+        FaultEnded(3500 * MS, "runner", 0),
+    ]
+    pushes = push(1, "n3", 1500, 2900, "ready"), push(2, "n4", 2900, 3300, "ended")
+    wait = divide(order(*pushes, cut, ended), 2)
+    assert [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
+        (0.498, None, None, 0.0), (0.3, 1, None, 0.0), (1.1, 1, 0, 1.1)
+    ]  # fmt: skip
+    wait = divide(order(*pushes, ended), 2)  # no fault is behind it
+    assert {e.fault for e in wait.stretches} == {None}
