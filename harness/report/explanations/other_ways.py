@@ -6,20 +6,21 @@ which the fault took less. What the fault took beyond that did not delay the tas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from trunkline.agents.events.task_events import Received
+from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import Task
-from trunkline.harness.report.explanations.critical_path import find_critical_path
+from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.time_parts import PLANNED, Part, sort_parts
+from trunkline.harness.report.explanations.time_parts import PLANNED, Cause, Part, sort_parts
 
 MOST_WAYS = 32
 """Of a task, so many transfers that ended last are looked at."""
 
-ESTIMATED = ("cold start", "queueing", "unexplained", "contribution", "installation")
-"""What is known of TCP only from the settings of links, and transfers before."""
+RESTS: tuple[Cause, ...] = ("queueing", "unexplained", "contribution", "installation")
+"""What is left of a step when all that the log shows is taken from it."""
 
 LEAST_S = 0.05
 """A shorter time is left to the fault, as which of two ways was longer is an estimate."""
@@ -46,29 +47,58 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
     """When the last transfer would have ended without a fault, if after that time, and why."""
     arrivals = sorted(task.all(Received), key=lambda event: -event.end_ns)
     latest_ns, why = free_ns, None
+    touched = next(e.started.targets for e in run.history.faults if e.started.fault == fault)
     for arrival in arrivals[:MOST_WAYS]:
         if arrival.end_ns <= latest_ns:
             break
         steps = find_critical_path(task, run.delays_ms, run.was_busy, arrival)
         parts = [part for step in steps for part in run.divide(task, step)]
-        took_s = sum(part.seconds for part in parts if _has_taken(part, fault))
+        estimated = _list_estimated(run, task, steps, touched)
+        taken = [
+            part
+            for part in parts
+            if part.fault == fault or (part.fault is None and part.cause in estimated)
+        ]
+        took_s = sum(part.seconds for part in taken)
         without_ns = arrival.end_ns - round(took_s * 1e9)
         if without_ns > latest_ns:
             latest_ns = without_ns
-            why = _find_main(parts, fault, (without_ns - free_ns) / 1e9)
+            others = [part for part in parts if part not in taken]
+            why = _find_main(others, (without_ns - free_ns) / 1e9)
     return latest_ns, why
 
 
-def _has_taken(part: Part, fault: int) -> bool:
-    """Whether a fault took a part of another way, or may have: TCP's rest is an estimate."""
-    return part.fault == fault or (part.fault is None and part.cause in ESTIMATED)
+def _list_estimated(
+    run: Run, task: Task, steps: Sequence[PathStep], touched: Collection[str]
+) -> Collection[Cause]:
+    """The causes on a way that may be a fault's, as they are TCP's rest, which is an estimate.
+
+    Where the fault touched a link of the way, a connection may be cold because of it, too. Where it
+    touched what a sender got, the rest of the sender's transfer may have been a wait for that.
+    """
+    found = {name for step in steps if step.src for name in (step.src, step.site)}
+    found |= _name_hops(run, ((step.src, step.site) for step in steps if step.src))
+    if not found.isdisjoint(touched):
+        return (*RESTS, "cold start")
+    fed = (
+        (event.src, event.site)
+        for step in steps
+        for event in task.all(Received)
+        if event.site == step.src and event.start_ns < step.end_ns
+    )
+    return () if _name_hops(run, fed).isdisjoint(touched) else RESTS
 
 
-def _find_main(parts: Collection[Part], fault: int, seconds: float) -> Part | None:
+def _name_hops(run: Run, pairs: Iterable[Directed]) -> set[str]:
+    """The links of the ways between pairs of sites, in both directions."""
+    ways = (way for ends in {*pairs} for way in (ends, ends[::-1]))
+    return {" -> ".join(hop) for way in ways for hop in run.list_hops(way)}
+
+
+def _find_main(parts: Collection[Part], seconds: float) -> Part | None:
     """The longest unexpected part that explains half of that time or more; else the longest."""
-    others = [part for part in parts if not _has_taken(part, fault)]
-    unexpected = [e for e in others if e.cause not in PLANNED and 2 * e.seconds >= seconds]
-    return max(unexpected or others, key=lambda part: part.seconds, default=None)
+    unexpected = [e for e in parts if e.cause not in PLANNED and 2 * e.seconds >= seconds]
+    return max(unexpected or parts, key=lambda part: part.seconds, default=None)
 
 
 def _replace(parts: Sequence[Part], fault: int, seconds: float, other: Part) -> Iterator[Part]:

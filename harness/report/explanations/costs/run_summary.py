@@ -69,7 +69,8 @@ def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
     told = []
     if times is not None:
-        straggler = Straggler.of(data.history, times.wait_s * times.sites)
+        own_s = times.wait_s - delay.site.waiting_s
+        straggler = Straggler.of(data.history, own_s * times.sites)
         told.append(times.describe(delay.site, straggler))
     told += [] if needs is None else [needs.describe()]
     if told:
@@ -89,7 +90,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     """
     losses, delay = Losses.of(found), Delay.of(found, data)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    waited_s = 0.0 if times is None else times.wait_s * times.sites
+    waited_s = 0.0 if times is None else (times.wait_s - delay.site.waiting_s) * times.sites
     costs_s, straggler = sum_costs(found), Straggler.of(data.history, waited_s)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None

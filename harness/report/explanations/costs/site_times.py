@@ -106,14 +106,14 @@ class Straggler:
     def of(cls, history: History, waited_s: float = 0.0) -> Straggler | None:
         """The straggler of a run; None if they waited for no one for half of the time.
 
-        In all, sites waited for a group for `waited_s`, also for other reasons.
+        In all, sites waited for a group for `waited_s`, also for other reasons but faults.
         """
         waits = [wait for wait in find_waits(history).values() if len(wait.waited_s) > 1]
         by_site_s: defaultdict[str, float] = defaultdict(float)
         for wait in waits:
             by_site_s[wait.last] += sum(wait.waited_s.values())
         site = max(sorted(by_site_s), key=lambda site: by_site_s[site], default=None)
-        whole_s = max(waited_s, sum(by_site_s.values()))
+        whole_s = waited_s or sum(by_site_s.values())
         if site is None or not 0 < whole_s <= by_site_s[site] / MOSTLY:
             return None
         last = Counter(wait.last for wait in waits)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.harness.record.history import Task
 from trunkline.harness.report.explanations.late_messages import find_late_word, find_silence
 from trunkline.harness.report.explanations.task_time import Run
@@ -23,7 +25,8 @@ def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
             return after_ms - before_ms >= LATE * min(waited_ms, after_ms)
 
         fault = run.faults.find_behind(wait.cause, wait.names, wait.span, enough)
-        return replace(wait, fault=fault)
+        lost = "".join(_list_lost(run, task, wait)) if wait.postponed else ""
+        return replace(wait, fault=fault, reason=wait.reason + lost)
     site, ready_ns = wait.heard
     late = find_late_word(run, site, run.centre_of(task)[1], ready_ns)
     silent = find_silence(run, task, site, wait.span)
@@ -38,3 +41,16 @@ def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
         "stop": f"the controller was stopped for {cause.seconds:.3f} s",
     }[cause.cause]
     return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)
+
+
+def _list_lost(run: Run, task: Task, wait: Wait) -> Iterator[str]:
+    """The sites of a task that counted as lost when its group was postponed, and until when."""
+    t_ns = wait.postponed[-1].t_ns
+    for site in task.started.group:
+        news = [e for e in run.history.all(WorkerLost, WorkerFound) if e.worker == site]
+        before = max((e for e in news if e.t_ns <= t_ns), key=lambda e: e.t_ns, default=None)
+        if isinstance(before, WorkerLost):
+            found = (e.t_ns for e in news if isinstance(e, WorkerFound) and e.t_ns > t_ns)
+            back_ns = min(found, default=None)
+            until = "" if back_ns is None else f" until {back_ns / 1e9:.3f} s"
+            yield f"; {site} counted as lost{until}"

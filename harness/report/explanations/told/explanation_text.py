@@ -92,7 +92,7 @@ def describe_part(part: Part, history: History) -> str:
 
 
 def _describe(part: Part) -> str:
-    size = short_size(part.bytes)
+    size = short_size(part.bytes) if part.beside is None else "bytes"
     said = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
     if part.beside is None:
         return said

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from trunkline.agents.events.causes import NoPlan, TakenOver
-from trunkline.agents.events.connection_events import BackupTookOver
+from trunkline.agents.events.connection_events import BackupTookOver, WorkerFound, WorkerLost
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.policy_events import PolicyTold
@@ -22,6 +22,7 @@ from trunkline.agents.events.task_events import (
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations import explanation
+from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.late_messages import find_silence
@@ -224,6 +225,25 @@ def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> 
     usual = explain_pair().wait
     assert usual is not None
     assert not usual.is_late
+
+
+def test_a_postponed_group_names_the_sites_that_counted_as_lost_and_until_when() -> None:
+    cause = NoPlan("no links connect it", ("n1", "n2"))
+    links = Link("n1", "n2", 8.0, 10.0), Link("n2", "n1", 8.0, 30.0)
+    topology = Topology("pair", (Site("n1"), Site("n2")), links)
+
+    def find(*news: Event) -> str:
+        waits = GroupPostponed(250 * MS, "controller", ("n1", "n2"), cause)
+        history = order(*ready("n1", 0, 100), *ready("n2", 0, 200), waits, *news, start(2250, 7))
+        run = Run(history, topology, 1500, "n1", timeout_ns=MS)
+        return add_fault(run, history.tasks[0], find_waits(history)[7]).reason
+
+    lost = WorkerLost(150 * MS, "controller", "n2", "silent for 2 s")
+    found = WorkerFound(900 * MS, "controller", "n2")
+    assert find(lost, found).endswith(": no links connect it; n2 counted as lost until 0.900 s")
+    assert find(lost).endswith(": no links connect it; n2 counted as lost")
+    assert find(lost, replace(found, t_ns=200 * MS)).endswith(": no links connect it")
+    assert find().endswith(": no links connect it")
 
 
 def gossip(task: int, t_ms: int, active: str, partner: str, after: int | None) -> tuple[Event, ...]:
