@@ -112,7 +112,7 @@ def test_tcp_s_rest_on_another_way_excuses_a_fault_unless_the_fault_touched_that
     """rome's push ends at 2.1 s without bytes of others; it may have waited for the fault."""
     found, _ = explain_log(2600, 2100, beside=False)
     (beside,) = (part for part in found.parts if part.beside == 0)
-    assert (beside.cause, beside.where) == ("queueing", "rome -> bern")
+    assert (beside.cause, beside.where) == ("unexplained", "rome -> bern")
     assert found.costs_s[0] == pytest.approx(0.5, abs=0.01)
     found, _ = explain_log(2600, 2100, "rome -> bern", beside=False)
     assert [part for part in found.parts if part.beside == 0] == []
