@@ -45,8 +45,8 @@ class Lasting:
     """How long sites are in tasks in one run of the model.
 
     Attributes:
-        measured_s: how long they were, by task and site, in tasks that ended before the first
-            fault.
+        measured_s: how long they were, by task and site, in tasks that began before the first
+            fault, less what faults took of these.
         excesses: one of them is drawn for each other task.
         cold: the share of what new connections took that counts.
     """
@@ -70,23 +70,41 @@ class Lasting:
 
 
 def predict_runs(
-    data: RunData, plain: Scenario, excesses: Sequence[Excess], count: int, fault_ns: int
+    data: RunData,
+    plain: Scenario,
+    found: Iterable[Explanation],
+    excesses: Sequence[Excess],
+    count: int,
+    fault_ns: int,
 ) -> Iterator[History]:
     """So many runs of a scenario without its timeline, which go on from the first fault."""
     share, topology = payload_share(plain.network.mtu), plain.topology
     links = tuple(replace(link, rate_mbps=share * link.rate_mbps) for link in topology.links)
     plain = replace(plain, topology=replace(topology, links=links))
-    measured_s = {
-        (task.number, event.site): (event.t_ns - task.started.t_ns) / 1e9
-        for task in data.history.tasks
-        if task.end_ns is not None and task.end_ns <= fault_ns
-        for event in task.all(TaskFinished)
-    }
+    measured_s = _measure_until(data.history, found, fault_ns)
     for number in range(count):
         draw = random.Random(number)
         some = [draw.choice(excesses) for _ in excesses]
         lasting = Lasting(measured_s, some, (number + 0.5) / count, draw)
         yield History.of(fluid_run.predict_events(plain, last=lasting.last))
+
+
+def _measure_until(
+    history: History, found: Iterable[Explanation], fault_ns: int
+) -> dict[tuple[int, str], float]:
+    """How long sites were in tasks that began before the first fault, less what faults took."""
+    took_s = {
+        each.task.number: sum(cost.longer_s for cost in each.costs.values()) for each in found
+    }
+    measured_s: dict[tuple[int, str], float] = {}
+    for task in history.tasks:
+        if task.outcome != "completed" or task.started.t_ns >= fault_ns:
+            continue
+        for event in task.all(TaskFinished):
+            least_s = (min(event.t_ns, fault_ns) - task.started.t_ns) / 1e9
+            own_s = (event.t_ns - task.started.t_ns) / 1e9 - took_s.get(task.number, 0.0)
+            measured_s[task.number, event.site] = max(least_s, own_s)
+    return measured_s
 
 
 def list_excesses(data: RunData, found: Iterable[Explanation], fault_ns: int) -> list[Excess]:

@@ -44,6 +44,9 @@ where plans take about the same times. That time counts as at least so long. The
 model's runs is added. Runs that end by their rounds are predicted less well: sites
 that did rounds alone do fewer tasks."""
 
+BY_MEASURED_RATES = 2.0
+"""The model's plans follow the rates of links, those of a run with measured rates do not."""
+
 MOST = 0.5
 """Two faults are told apart if the first had ended, and tasks with this share of its cost."""
 
@@ -107,7 +110,7 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     until_s = fault_ns / 1e9 - _find_begin(history)
     later_s: list[float] = []
     divided: list[list[Longer]] = []
-    for predicted in predict_runs(data, plain, excesses, count, fault_ns):
+    for predicted in predict_runs(data, plain, found, excesses, count, fault_ns):
         predicted_s = _list_ends(predicted)
         before_s = _measure_later_s(measured_s, predicted_s, until_s)
         if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
@@ -120,6 +123,8 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     earlier_s = max(0.0, sum_s)
     rest_s = measured_s[-1] + _find_begin(history) - earlier_s - fault_ns / 1e9
     error = ERROR_BY_ROUNDS if by_rounds else ERROR
+    if data.scenario.scheme.rates == "measured":
+        error *= BY_MEASURED_RATES
     error_s = math.hypot(
         error * math.sqrt(max(LEAST_REST_S, rest_s)),
         NINE_OF_TEN * pstdev(later_s),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
@@ -36,9 +37,9 @@ TEXTS = {
 """The causes that are told by themselves; all others are `OTHERS`."""
 
 MEANING = (
-    "A task loses the time beyond its expected time, and the wait of its complete group before it. "
-    "Tasks overlap, so the run is not longer by this sum."
+    "A task loses the time beyond its expected time, and the wait of its complete group before it."
 )
+OVERLAP = " Tasks overlap, so the run is not longer by this sum."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,16 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     own = ""
     if own_s <= -TOLD_S:
         own = f"; but their own bytes took {-own_s:.3f} s less than expected"
-    yield f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}. {MEANING}"
+    meaning = MEANING + OVERLAP * _has_overlap(history)
+    yield f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}. {meaning}"
     if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
         yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
+
+
+def _has_overlap(history: History) -> bool:
+    """Whether a task began before another one had ended."""
+    spans = ((task.started.t_ns, task.end_ns or history.end_ns) for task in history.tasks)
+    return any(after[0] < before[1] for before, after in pairwise(sorted(spans)))
 
 
 def _divide(found: Explanation) -> Iterator[tuple[str, float]]:

@@ -338,7 +338,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     earlier, most, sites, lost, fault, *_ = said.splitlines()
     assert sites.startswith("The network took more time than computing: on average, each of ")
     assert lost.startswith("The 6 tasks of this run lost ")
-    assert " s to faults, " in lost and lost.endswith("the run is not longer by this sum.")
+    assert " s to faults, " in lost and lost.endswith("the wait of its complete group before it.")
     per_site_s = first["run"]["faults_per_site_s"]
     assert f" Faults took {per_site_s:.3f} s of this time, in tasks. " in sites
     assert first["run"]["faults_of_site_s"]["in_tasks_s"] == per_site_s

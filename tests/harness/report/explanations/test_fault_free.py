@@ -4,14 +4,17 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+import three_sites
 
 from trunkline.agents.events.fault_events import FaultStarted
+from trunkline.agents.events.task_events import TaskFinished
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.fault_free import (
     Excess,
     Lasting,
+    _measure_until,
     list_excesses,
     predict_runs,
 )
@@ -51,7 +54,7 @@ def test_until_the_first_fault_a_run_of_the_model_is_the_real_one() -> None:
     data = run(first_s=0.9)
     fault_ns = data.history.faults[0].started.t_ns
     plain = replace(data.scenario, timeline=())
-    (made,) = predict_runs(data, plain, [], 1, fault_ns)
+    (made,) = predict_runs(data, plain, [], [], 1, fault_ns)
     first, again = data.history.tasks[0], made.tasks[0]
     assert again.started.group == first.started.group
     assert again.end_ns == pytest.approx(first.end_ns, abs=1000)
@@ -86,3 +89,19 @@ def test_what_new_connections_took_of_tasks_counts_for_a_part() -> None:
     drawn = [Lasting({}, [Excess(0.1, 0.3)], cold, Random(0)).last(9, "n1", 1.0) for cold in (0, 1)]
     assert drawn == pytest.approx([1.1, 1.3])
     assert not list_excesses(data, [], data.history.end_ns)
+
+
+def test_a_task_that_was_under_way_at_the_first_fault_keeps_what_the_fault_did_not_take() -> None:
+    """The fault began after a second, and took half a second of the task."""
+    history = three_sites.history()
+    (task, *_) = history.tasks
+    fault_ns = task.started.t_ns + 10**9
+    part = Part("outage", 0.5, "a -> b", fault=0)
+    found = replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)
+    ends_s = {e.site: (e.t_ns - task.started.t_ns) / 1e9 for e in task.all(TaskFinished)}
+    kept = _measure_until(history, [found], fault_ns)
+    assert kept == {
+        (task.number, site): pytest.approx(max(min(s, 1.0), s - 0.5)) for site, s in ends_s.items()
+    }
+    assert _measure_until(history, [], fault_ns)[task.number, "oslo"] == ends_s["oslo"]
+    assert _measure_until(history, [found], task.started.t_ns) == {}
