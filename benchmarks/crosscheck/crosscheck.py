@@ -40,12 +40,11 @@ import against_ns3
 import emulated_machine
 import ns3_description
 from crosscheck_results import (
-    AGAIN,
     BASELINES,
     CHANGES,
     FOLDER,
     INSTRUCTION_NS,
-    KERNEL,
+    MACHINES,
     NS3,
     OURS,
     PACKAGES,
@@ -249,7 +248,7 @@ def draw_any(
     if name == "versions":
         return draw_versions(cases, store, CHANGES)
     if name in ("worst", "tasks"):
-        return draw(name, [*compare(cases, store, (NS3, KERNEL, AGAIN))])
+        return draw(name, [*compare(cases, store, (NS3, *MACHINES))])
     return draw(name, [*compare(cases, store, COMPARED if name == "summary" else (name,))])
 
 
