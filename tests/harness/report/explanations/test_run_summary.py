@@ -11,6 +11,7 @@ from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs import task_losses
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.member_costs import SiteCost
 from trunkline.harness.report.explanations.costs.run_summary import (
@@ -182,3 +183,10 @@ def test_a_run_in_which_no_task_ended_has_its_faults_and_no_summary(tmp_path) ->
     run, (fault,) = describe_run([], data)
     assert run == []
     assert fault.endswith(" cost no task any time that the log shows.")
+
+
+def test_tasks_overlap_only_if_one_begins_before_another_has_ended() -> None:
+    """Rounds of all sites follow each other; pushes of two workers meet."""
+    rounds, asynchronous = run_by_model(), run_by_model(PS_BSP.replace("bsp", "asp"))
+    assert not task_losses._has_overlap(rounds.history)
+    assert task_losses._has_overlap(asynchronous.history)
