@@ -29,6 +29,10 @@ NEARLY = 0.95
 MOSTLY = 0.5
 """A site is named if others waited for it for this share of their waits, or longer."""
 
+MUCH_LONGER, WAITED = 1.5, 0.1
+"""A site is much slower if it computed for so many times the median of the others. It is named if
+sites waited for this share of their time."""
+
 ROUNDED = 6
 """Sums of times that are equal to so many digits after the point are equal."""
 
@@ -47,6 +51,7 @@ class SiteTimes:
     wait_s: float
     sync_s: float
     sites: int
+    slowest: Slowest | None = None
 
     @classmethod
     def of(cls, workers: pd.DataFrame) -> SiteTimes | None:
@@ -55,7 +60,7 @@ class SiteTimes:
         if at_work.empty:
             return None
         compute_s, wait_s, sync_s = (float(at_work[name].mean()) for name in TIMES)
-        return cls(compute_s, wait_s, sync_s, len(at_work))
+        return cls(compute_s, wait_s, sync_s, len(at_work), Slowest.of(at_work))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -78,12 +83,37 @@ class SiteTimes:
             first = f"because of faults, {first}"
         who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         waits_for = "" if straggler is None else straggler.describe()
+        if straggler is None and self.slowest is not None and self.shares["waiting"] >= WAITED:
+            waits_for = self.slowest.describe()
         return (
             f"{first[0].upper()}{first[1:]} took more time than {second}: on average, {who} was in "
             f"tasks for {self.sync_s:.3f} s ({share['in_tasks']}), computed for "
             f"{self.compute_s:.3f} s ({share['computing']}), and waited for a group for "
             f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{faults.describe()}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Slowest:
+    """The site that computed much longer than others and hardly waited: others may wait for it."""
+
+    site: str
+    compute_s: float
+    wait_s: float
+
+    @classmethod
+    def of(cls, workers: pd.DataFrame) -> Slowest | None:
+        """The slowest site of a table of those that did rounds; None if it does not stand out."""
+        row = workers.sort_values("compute_s").iloc[-1]
+        others = workers[workers["site"] != row["site"]]
+        is_slow = row["compute_s"] > MUCH_LONGER * others["compute_s"].median()
+        if others.empty or not is_slow or row["wait_s"] > MOSTLY * others["wait_s"].mean():
+            return None
+        return cls(str(row["site"]), float(row["compute_s"]), float(row["wait_s"]))
+
+    def describe(self) -> str:
+        """The site, as the end of what is said on waits."""
+        return f", but {self.site} only {self.wait_s:.3f} s: it computed for {self.compute_s:.3f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trunkline.agents.events.connection_events import LinkFound, LinkLost
+from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.task_events import Sent
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import History
@@ -92,22 +92,23 @@ class ColdConnections:
         since_ns = max(
             (e.t_ns for e in found if {e.site, e.peer} == set(ends) and e.t_ns <= t_ns), default=0
         )
-        carried = sum(
+        return since_ns, self._count_carried(ends, since_ns, t_ns)
+
+    def _count_carried(self, ends: Directed, since_ns: int, until_ns: int) -> int:
+        """The payload that was sent between these times, in bytes."""
+        return sum(
             event.bytes
             for task in self.history.tasks
             for event in task.all(Sent)
-            if (event.site, event.dst) == ends and since_ns <= event.start_ns < t_ns
+            if (event.site, event.dst) == ends and since_ns <= event.start_ns < until_ns
         )
-        return since_ns, carried
 
     def was_used_before(self, ends: Directed, t_ns: int, size: int) -> bool:
-        """Whether the connection that a link lost before that time had carried as many bytes.
+        """Whether connections of a link had carried as many bytes before that time.
 
-        One that had not would have been cold for such a payload, too.
+        If they had not, it would have been cold for such a payload, too.
         """
-        lost = self.history.all(LinkLost)
-        lost_ns = (e.t_ns for e in lost if {e.site, e.peer} == set(ends) and e.t_ns < t_ns)
-        return self.find(ends, max(lost_ns, default=0))[1] >= size
+        return self._count_carried(ends, 0, t_ns) >= size
 
     def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
         """Whether a long transfer of a connection had its link's rate, before a time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from finished_runs import make_agents_run
 
@@ -19,7 +20,12 @@ from trunkline.harness.report.explanations.costs.run_summary import (
     summarize_run,
     to_json,
 )
-from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
+from trunkline.harness.report.explanations.costs.site_times import (
+    Needs,
+    SiteTimes,
+    Slowest,
+    Straggler,
+)
 from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
 from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.pages.run_page import write_page
@@ -190,3 +196,23 @@ def test_tasks_overlap_only_if_one_begins_before_another_has_ended() -> None:
     rounds, asynchronous = run_by_model(), run_by_model(PS_BSP.replace("bsp", "asp"))
     assert not task_losses._has_overlap(rounds.history)
     assert task_losses._has_overlap(asynchronous.history)
+
+
+def test_a_slow_site_for_which_no_task_waited_is_told_with_its_times() -> None:
+    """Workers of a server wait for it between a push and a pull."""
+
+    def find(compute_s: float, wait_s: float) -> Slowest | None:
+        others = {"compute_s": [5.0, 5.5], "wait_s": [8.0, 10.0]}
+        rows = {"site": ["a", "b", "sydney"]}
+        rows |= {
+            name: [*s, own]
+            for (name, s), own in zip(others.items(), (compute_s, wait_s), strict=True)
+        }
+        return Slowest.of(pd.DataFrame(rows))
+
+    assert find(7.0, 0.2) is None
+    assert find(17.6, 5.0) is None
+    slowest = find(17.6, 0.2)
+    said = SiteTimes(6.0, 6.0, 8.0, 3, slowest).describe()
+    assert said.endswith(" s (30 %, but sydney only 0.200 s: it computed for 17.600 s).")
+    assert SiteTimes(6.0, 0.5, 8.0, 3, slowest).describe().endswith(" for 0.500 s (3 %).")

@@ -145,7 +145,7 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
     texts = describe_fault_costs([*found.values()], history)
     (cut,) = (text for text in texts if text.startswith("Fault 2 "))
-    assert "cost tasks 0.552 s: task 2, which another fault ended, began later. " in cut
+    assert "task 2 (0.552 s), which another fault ended, began later; task 4 (0.177 s)" in cut
 
 
 def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:
