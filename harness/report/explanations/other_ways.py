@@ -78,7 +78,7 @@ def _list_estimated(
     """
     found = {name for step in steps if step.src for name in (step.src, step.site)}
     found |= _name_hops(run, ((step.src, step.site) for step in steps if step.src))
-    if not found.isdisjoint(touched):
+    if not touched or not found.isdisjoint(touched):  # without targets, such as a redraw: all
         return (*RESTS, "cold start")
     fed = (
         (event.src, event.site)
