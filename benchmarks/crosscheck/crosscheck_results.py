@@ -60,14 +60,7 @@ CHANGES: Mapping[str, tuple[str, ...]] = {
 }
 """What each side changes in a case. When ns-3 paces, it loses its retransmissions."""
 
-BASELINES = {
-    NS3: UNPACED,
-    OWN_TCP: UNPACED,
-    KERNEL: OURS,
-    AGAIN: OURS,
-    NEWER: OURS,
-    HALF_SPEED: OURS,
-}
+BASELINES = {NS3: UNPACED, OWN_TCP: UNPACED, **dict.fromkeys(INSTRUCTION_NS, OURS)}
 """The runs of ours that another side is compared with."""
 
 SENDERS: Mapping[str, ns3_description.Tcp] = {NS3: "linux", OWN_TCP: "ns3"}

@@ -67,14 +67,17 @@ def _search_faults(data: RunData) -> FaultSearch:
 def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    told = []
-    if times is not None:
-        own_s = times.wait_s - delay.site.waiting_s
-        straggler = Straggler.of(data.history, own_s * times.sites)
-        told.append(times.describe(delay.site, straggler))
+    straggler = _find_straggler(data, times, delay)
+    told = [] if times is None else [times.describe(delay.site, straggler)]
     told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
+
+
+def _find_straggler(data: RunData, times: SiteTimes | None, delay: Delay) -> Straggler | None:
+    """The site for which others waited, by all that they waited without faults."""
+    waited_s = 0.0 if times is None else (times.wait_s - delay.site.waiting_s) * times.sites
+    return Straggler.of(data.history, waited_s)
 
 
 def list_lost(found: Iterable[Explanation]) -> str:
@@ -90,8 +93,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     """
     losses, delay = Losses.of(found), Delay.of(found, data)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    waited_s = 0.0 if times is None else (times.wait_s - delay.site.waiting_s) * times.sites
-    costs_s, straggler = sum_costs(found), Straggler.of(data.history, waited_s)
+    costs_s, straggler = sum_costs(found), _find_straggler(data, times, delay)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
     if needs is not None and (limit := needs.limit) is not None:

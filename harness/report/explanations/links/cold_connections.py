@@ -64,7 +64,7 @@ class ColdConnections:
             length_ns = each.end_ns - each.start_ns
             if length_ns <= 0 or each.end_ns > step.end_ns or not self._is_long(ends, each):
                 continue
-            needed_s = each.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
+            needed_s = self._need_s(ends, each)
             share = min(1.0, needed_s / (length_ns / 1e9))
             trips = (share - 1 - math.log(share)) / GROWTH
             inside_ns = max(0, each.end_ns - max(begin_ns, each.start_ns))
@@ -80,8 +80,12 @@ class ColdConnections:
         """
         for each in own:
             if each.end_ns <= step.start_ns and each.bytes >= ALIKE * step.bytes > 0:
-                needed_s = each.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
-                yield max(0.0, (each.end_ns - each.start_ns) / 1e9 - needed_s)
+                took_s = (each.end_ns - each.start_ns) / 1e9
+                yield max(0.0, took_s - self._need_s(ends, each))
+
+    def _need_s(self, ends: Directed, transfer: Transfer) -> float:
+        """How long the bytes of a transfer need at the link's rate."""
+        return transfer.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
 
     def find(self, ends: Directed, t_ns: int) -> tuple[int, int]:
         """When the connection that a link had then was found again, and its payload in bytes.

@@ -103,10 +103,11 @@ class Slice:
 
         A slower link took what no cold connection explains.
         """
-        if self.trouble is None or self.trouble.cause not in ("loss", "slowdown"):
-            return self.seconds
-        if self.trouble.cause == "slowdown":
+        cause = None if self.trouble is None else self.trouble.cause
+        if cause == "slowdown":
             return 0.0
+        if cause != "loss":
+            return self.seconds
         return min(self.seconds, self.megabits * (1 / self.tcp_mbps - 1 / self.mbps))
 
 
@@ -242,16 +243,15 @@ class TcpLimits:
                 if lost:
                     yield Trouble("loss", hop, start_ns, end_ns, lost)
             for rate_mbps, start_ns, end_ns in _merge(spells, lambda spell: spell.link.rate_mbps):
-                slower = Trouble("slowdown", hop, start_ns, end_ns, rate_mbps)
                 if self._times_out(ends, rate_mbps) and self._carry(ends, start_ns, end_ns):
-                    yield slower
+                    yield Trouble("slowdown", hop, start_ns, end_ns, rate_mbps)
         for hop in (*self._list_hops(ends), *self._list_hops(ends[::-1])):
             usual_ms = self.conditions.topology.link(*hop).delay_ms
             spells = self.conditions.spells[hop]
             for delay_ms, start_ns, end_ns in _merge(spells, lambda spell: spell.link.delay_ms):
                 if delay_ms > usual_ms:
                     yield Trouble("delay", hop, start_ns, end_ns, delay_ms)
-            for lost, start_ns, end_ns in _merge(self.conditions.spells[hop], _count_cut):
+            for lost, start_ns, end_ns in _merge(spells, _count_cut):
                 if lost:
                     yield Trouble("outage", hop, start_ns, end_ns, lost)
 
