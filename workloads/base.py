@@ -14,13 +14,15 @@ import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
-Vector: TypeAlias = NDArray[np.float32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Vector: TypeAlias = "NDArray[np.float32]"
 """A flat, contiguous float32 array: a serialized model."""
 
 FINGERPRINT_BUCKETS = 16

@@ -16,16 +16,18 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trunkline.workloads import compute_time, tensors
 from trunkline.workloads.base import ELEMENT_BYTES, Order, Term, Vector, allocate
 from trunkline.workloads.compute_time import Compute, ComputeTime, Delay, Slowdown
 from trunkline.workloads.option_rules import OptionError, Rule, Sites, find_broken, reject, whole
 from trunkline.workloads.tensors import Model
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EVALUATES = False
 GIVES_CHANGES = True

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trunkline.workloads import compute_time
 from trunkline.workloads.base import ELEMENT_BYTES, Evaluation, Vector, allocate
@@ -49,6 +48,7 @@ from trunkline.workloads.option_rules import (
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
 EVALUATES = True
 GIVES_CHANGES = True
@@ -58,8 +58,8 @@ PIXEL_MEAN = 72.94
 PIXEL_DEVIATION = 90.02
 """Mean and standard deviation of the training set's pixels (0 .. 255)."""
 
-COLOUR_MEANS = np.array((125.31, 122.95, 113.87), np.float32)[:, None, None]
-COLOUR_DEVIATIONS = np.array((62.99, 62.09, 66.70), np.float32)[:, None, None]
+COLOUR_MEANS = (125.31, 122.95, 113.87)
+COLOUR_DEVIATIONS = (62.99, 62.09, 66.70)
 """The same of CIFAR-10's red, green and blue."""
 
 EVALUATION_BATCH = 500
@@ -380,5 +380,6 @@ def to_tensors(images: Bytes, labels: Bytes) -> tuple[torch.Tensor, torch.Tensor
     if images.ndim == 3:
         pixels = (images[:, None].astype(np.float32) - PIXEL_MEAN) / PIXEL_DEVIATION
     else:
-        pixels = (images.astype(np.float32) - COLOUR_MEANS) / COLOUR_DEVIATIONS
+        means, deviations = np.array((COLOUR_MEANS, COLOUR_DEVIATIONS), np.float32)
+        pixels = (images.astype(np.float32) - means[:, None, None]) / deviations[:, None, None]
     return torch.from_numpy(pixels), torch.from_numpy(labels.astype(np.int64))

@@ -34,13 +34,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trunkline.agents.planning.plan import Block, Directed, Edge, Plan, PlanError, PlanRequest, star
 from trunkline.agents.planning.routes import route_rates_mbps, routes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Split = Literal["aware", "even", "pipelined"]
 """`aware`: shares by LP (2), the paper's N-A; `even`: equal shares, its E-D; `pipelined`: shares by

@@ -16,16 +16,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
 REMEDY = "apt-get install dataset-fashion-mnist, or set workload.data to a folder with its files"
 CLASSES = 10
 
-Bytes = NDArray[np.uint8]
+Bytes: TypeAlias = "NDArray[np.uint8]"
 
 
 class DatasetError(RuntimeError):

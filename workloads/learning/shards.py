@@ -11,15 +11,17 @@ to the numbers of samples that there are: what an outlier has of a class, the ot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trunkline.workloads.option_rules import OptionError, Sites, find_rank
 
-Indexes = NDArray[np.int64]
-Table = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Indexes: TypeAlias = "NDArray[np.int64]"
+Table: TypeAlias = "NDArray[np.float64]"
 """Numbers of samples, of shape (sites, classes)."""
 
 Kind = Literal["iid", "dirichlet", "even-dirichlet", "independent-dirichlet"]
@@ -137,8 +139,10 @@ def find_outliers(outliers: Outliers, sites: Sites, seed: int) -> tuple[int, ...
     if isinstance(outliers, bool) or not 0 <= outliers <= 1:
         raise OptionError("outliers", outliers, "a share from 0 to 1, or a list of sites")
     count = sites if isinstance(sites, int) else len(sites)
+    if not (outlying := round(outliers * count)):
+        return ()
     chosen = np.random.default_rng((OUTLIERS, seed)).permutation(count)
-    return tuple(sorted(map(int, chosen[: round(outliers * count)])))
+    return tuple(sorted(map(int, chosen[:outlying])))
 
 
 def problems(sites: Sites, options: Mapping[str, Any]) -> list[OptionError]:

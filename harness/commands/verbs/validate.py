@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from trunkline.harness.commands import terminal
+from trunkline.harness.config.late_imports import load_at_first_use
 
 EPILOG = """\
 examples:
@@ -32,6 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print all problems of each file."""
+    load_at_first_use("numpy")
     with terminal.without_collection():
         return _validate(arguments)
 

@@ -892,9 +892,9 @@ def test_the_script_of_completion_is_one_that_bash_understands(capsys):
     [
         (
             ["validate", RING],
-            {"asyncio", "networkx", "rich", "scipy", "trunkline.agents.wire.link"},
+            {"asyncio", "networkx", "numpy.linalg", "rich", "scipy", "trunkline.agents.wire.link"},
         ),
-        (["validate", QUICKSTART], {"scipy"}),
+        (["validate", QUICKSTART], {"numpy.linalg", "scipy"}),
         (["list", "plans"], {"asyncio", "networkx", "rich", "scipy"}),
         (["list", "runs"], {"asyncio", "networkx", "rich", "numpy", "pydantic"}),
         (["--help"], {"asyncio", "networkx", "rich", "numpy", "pydantic", "yaml"}),
