@@ -13,6 +13,7 @@ from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
+    TaskCompleted,
     TaskDropped,
     TaskFinished,
     TaskStarted,
@@ -92,6 +93,18 @@ class Postponed:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A site waits for a task since `t_ns`: it was ready, or its `push` had ended.
+
+    After a push, a site waits for a pull, and computes nothing before that.
+    """
+
+    site: str
+    t_ns: int
+    push: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """How the group of a task came together.
 
@@ -117,6 +130,7 @@ class Wait:
         stretches: the parts of `decide_s`; empty as long as they are not known.
         awaited: the task whose end was the reason; None if it was something else.
         postponed: when the group was postponed, or that of some members, and why.
+        push: the push after whose end the last member waited for this task, a pull; else None.
     """
 
     last: str
@@ -138,6 +152,7 @@ class Wait:
     stretches: tuple[Stretch, ...] = ()
     awaited: int | None = None
     postponed: tuple[Postponed, ...] = ()
+    push: int | None = None
 
     @property
     def costs_s(self) -> dict[int, float]:
@@ -199,12 +214,13 @@ class Computed:
 
 def find_waits(history: History) -> dict[int, Wait]:
     """How the group of each task came together, by its number, if a member of it was ready."""
-    ready: dict[str, Ready] = {}
+    ready: dict[str, Waiting] = {}
     began: dict[str, int] = {}
     killed: dict[str, int] = {}
     computed: dict[str, Computed] = {}
     ended: dict[str, int] = {}
     passive: dict[int, set[str]] = {}
+    pushes: dict[int, set[str]] = {}
     stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
     postponed: dict[str, list[GroupPostponed]] = {}
@@ -220,7 +236,7 @@ def find_waits(history: History) -> dict[int, Wait]:
             case AgentChanged(who=who, do="kill") if who in began:
                 killed.setdefault(who, began.pop(who))
             case Ready():
-                ready[event.site] = event
+                ready[event.site] = Waiting(event.site, event.t_ns)
                 computed.pop(event.site, None)
                 postponed.pop(event.site, None)
                 if event.site in began:
@@ -230,6 +246,10 @@ def find_waits(history: History) -> dict[int, Wait]:
                     computed[event.site] = Computed(first_ns, since_ns, until_ns)
             case TaskFinished() | TaskDropped():
                 left[event.site] = event
+            case TaskCompleted(task=number) if number in pushes:
+                for site in pushes[number].difference(event.without):
+                    ready[site] = Waiting(site, event.t_ns, number)
+                    computed.pop(site, None)
             case Contributed() if event.site not in passive.get(event.task, ()):
                 # it waits no more, such as before a pull
                 ready.pop(event.site, None)
@@ -242,6 +262,8 @@ def find_waits(history: History) -> dict[int, Wait]:
             case TaskStarted():
                 passive[event.task] = {*event.passive}
                 active = set(event.group) - passive[event.task]
+                if event.roles is not None and event.roles.then == "wait":
+                    pushes[event.task] = active
                 if here := {site: each for site, each in ready.items() if site in active}:
                     waited = [e for site in here for e in postponed.get(site, ())]
                     waited = sorted(dict.fromkeys(waited), key=lambda each: each.t_ns)
@@ -256,16 +278,22 @@ def find_waits(history: History) -> dict[int, Wait]:
 
 def _make_wait(
     started: TaskStarted,
-    ready: Mapping[str, Ready],
+    ready: Mapping[str, Waiting],
     computed: Mapping[str, Computed],
     why: Event | None,
     left: Mapping[str, TaskFinished | TaskDropped],
 ) -> Wait:
-    last = max(ready.values(), key=lambda event: event.t_ns)
-    first_ns = min(event.t_ns for event in ready.values())
+    last = max(ready.values(), key=lambda each: each.t_ns)
+    first_ns = min(each.t_ns for each in ready.values())
     before = left.get(last.site)
-    after = None if before is None or before.t_ns < first_ns else before.task
+    left_ns, after = (-1, None) if before is None else (before.t_ns, before.task)
+    if last.push is not None:
+        left_ns, after = last.t_ns, last.push if last.t_ns > first_ns else None
+    after = None if left_ns < first_ns else after
     own = computed.get(last.site)
+    ended = why.values["task"] if isinstance(why, PolicyTold) and why.told == "ended" else None
+    if ended is not None and ended == last.push:
+        why = ended = None  # the controller waited for nothing else
     return Wait(
         last.site,
         (last.t_ns - first_ns) / 1e9,
@@ -275,17 +303,18 @@ def _make_wait(
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
-        waited_s={site: (last.t_ns - event.t_ns) / 1e9 for site, event in ready.items()},
-        after_s=0.0 if before is None or after is None else (before.t_ns - first_ns) / 1e9,
-        computed_first=own is not None and before is not None and own.end_ns < before.t_ns,
+        waited_s={site: (last.t_ns - each.t_ns) / 1e9 for site, each in ready.items()},
+        after_s=0.0 if after is None else (left_ns - first_ns) / 1e9,
+        computed_first=own is not None and own.end_ns < left_ns,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
-        awaited=why.values["task"] if isinstance(why, PolicyTold) and why.told == "ended" else None,
+        awaited=ended,
+        push=last.push,
     )
 
 
 def _add_stop(
     wait: Wait,
-    ready: Mapping[str, Ready],
+    ready: Mapping[str, Waiting],
     computed: Mapping[str, Computed],
     stops: Collection[Standstill],
 ) -> Wait:
@@ -296,7 +325,7 @@ def _add_stop(
     member was ready at its usual time: a simulated computation ends at a fixed time, and a stop
     that is over by then changes nothing.
     """
-    begin_ns = first_ns = min(event.t_ns for event in ready.values())
+    begin_ns = first_ns = min(each.t_ns for each in ready.values())
     if (own := computed.get(wait.last)) is not None:
         begin_ns, first_ns = own.start_ns, min(own.first_ns, first_ns)
     span = first_ns, wait.span[0]
@@ -312,7 +341,7 @@ def _add_stop(
     return replace(wait, held=Held(longest, seconds, lost_s, computing))
 
 
-def _find_heard(ready: Mapping[str, Ready], why: Event | None) -> tuple[str, int] | None:
+def _find_heard(ready: Mapping[str, Waiting], why: Event | None) -> tuple[str, int] | None:
     """The member that was ready by the last word that the policy heard."""
     if not isinstance(why, PolicyTold) or why.values.get("site") not in ready:
         return None

@@ -8,14 +8,20 @@ A push that a fault made longer than it was due held up the next ones for the fa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, zip_longest
 
-from trunkline.agents.events.task_events import TaskFinished, TaskHalted, TaskReplanned
+from trunkline.agents.events.task_events import (
+    TaskDropped,
+    TaskFinished,
+    TaskHalted,
+    TaskReplanned,
+)
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
+from trunkline.harness.report.explanations.costs.due_times import DueTimes
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.explanations.waits import LATE, TICKED, Stretch, Wait
 
@@ -44,6 +50,15 @@ class Turns:
         return tuple(task for task in self.history.tasks if _is_push(task))
 
     @cached_property
+    def _due(self) -> DueTimes:
+        return DueTimes(self.history, self.planned_s)
+
+    @cached_property
+    def _begun(self) -> Mapping[int, Task]:
+        """The push that began at a time."""
+        return {task.started.t_ns: task for task in self.pushes}
+
+    @cached_property
     def _tasks(self) -> Mapping[int, Task]:
         return {task.number: task for task in self.history.tasks}
 
@@ -64,16 +79,23 @@ class Turns:
         found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
         since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
+        if is_turn and wait.reason == TICKED:
+            # the time that the policy had set began with the turn before
+            turn = self._find_turn_before(task)
+            if turn is not None and turn.started.t_ns - left[0] >= LEAST_NS:
+                before = left[0], turn.started.t_ns
+                found += reversed([*self._list_until(turn, before, costs_of)])
+                left = before[1], left[1]
         awaited = self._find_awaited(wait)
         if left[1] > left[0] and wait.fault is None and awaited is not None:
-            found += reversed([*self._list_before(awaited, left, wait, costs_of)])
+            found += reversed([*self._list_before(awaited, left, costs_of)])
         elif left[1] > left[0] and len(wait.postponed) > 1:
             found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
             late_s = 0.0
             if wait.fault is not None:
                 begun_ns = self.faults.find_begin_ns(wait.fault, left)
-                due_ns = self._find_due_ns(left[0]) if is_turn else left[0]
+                due_ns = self._find_due_ns(left[0]) if is_turn else self._find_due_site_ns(wait)
                 late_s = max(0, left[1] - max(begun_ns, due_ns)) / 1e9
             own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
             found.append(own)
@@ -101,26 +123,93 @@ class Turns:
             since_ns = until_ns
 
     def _list_before(
-        self, awaited: Task | None, span: Interval, wait: Wait, costs_of: CostsOf
+        self, awaited: Task | None, span: Interval, costs_of: CostsOf
     ) -> Iterator[Stretch]:
-        """The tasks that the controller waited for, the last one first.
+        """The task that the controller waited for, and what came before; the last part first."""
+        while awaited is not None and span[1] > span[0]:
+            begin_ns = min(span[1], max(span[0], awaited.started.t_ns))
+            if begin_ns < span[0] + LEAST_NS:
+                begin_ns = span[0]
+            if span[1] > begin_ns:
+                yield self._charge(awaited, (begin_ns, span[1]), costs_of(awaited.number))
+            span = span[0], begin_ns
+            awaited, span = yield from self._list_earlier(awaited, span)
 
-        Before that one could begin, it waited for the same as that one, and so on.
+    def _list_earlier(
+        self, task: Task, span: Interval
+    ) -> Generator[Stretch, None, tuple[Task | None, Interval]]:
+        """What the controller waited for before a task could begin, the last part first.
+
+        It waited for a time that began with the turn before, for something else, or until the last
+        member was ready. Returns the task that it waited for before that, or in which this member
+        was before it computed, if there is one, and the time that is left.
         """
         since_ns, end_ns = span
-        while awaited is not None and end_ns > since_ns:
-            begin_ns = min(end_ns, max(since_ns, awaited.started.t_ns))
-            if since_ns < begin_ns < since_ns + LEAST_NS:
-                begin_ns = since_ns
-            if end_ns > begin_ns:
-                yield self._charge(awaited, (begin_ns, end_ns), costs_of(awaited.number))
-            end_ns = begin_ns
-            if (before := self.waits.get(awaited.number)) is None:
+        while end_ns > since_ns:
+            if (before := self.waits.get(task.number)) is None:
+                yield _describe_late_member(task, None, (since_ns, end_ns))
                 break
-            wait, earlier = before, self._find_awaited(before)
-            awaited = None if earlier is None or earlier.started.t_ns >= end_ns else earlier
-        if end_ns > since_ns:
-            yield Stretch((end_ns - since_ns) / 1e9, wait.reason)
+            awaited = self._find_awaited(before)
+            if awaited is not None and awaited.started.t_ns < end_ns:
+                return awaited, (since_ns, end_ns)
+            begin_ns = before.span[0]
+            turn = self._find_turn_before(task) if before.reason == TICKED else None
+            if turn is not None:
+                begin_ns = max(begin_ns, turn.started.t_ns)
+            begin_ns = min(end_ns, max(since_ns, begin_ns))
+            if before.reason and end_ns - begin_ns >= LEAST_NS:
+                yield self._describe_reason(before, (begin_ns, end_ns))
+                end_ns = begin_ns
+            if turn is not None and turn.started.t_ns > before.span[0]:
+                task = turn
+                continue
+            earlier, left_ns = self._find_left(before)
+            if earlier is not None and earlier.started.t_ns >= end_ns:
+                earlier = None
+            left_ns = since_ns if earlier is None else min(end_ns, max(since_ns, left_ns))
+            if left_ns < since_ns + LEAST_NS:
+                left_ns = since_ns
+            if end_ns - left_ns >= LEAST_NS or left_ns == since_ns < end_ns:
+                yield _describe_late_member(task, before, (left_ns, end_ns))
+                end_ns = left_ns
+            return earlier, (since_ns, end_ns)
+        return None, span
+
+    def _list_until(self, task: Task, span: Interval, costs_of: CostsOf) -> Iterator[Stretch]:
+        """What the controller waited for until a task began, the last part first."""
+        awaited, left = yield from self._list_earlier(task, span)
+        yield from self._list_before(awaited, left, costs_of)
+
+    def _describe_reason(self, wait: Wait, span: Interval) -> Stretch:
+        """A stretch in which the controller waited for the reason of another task's wait."""
+        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason)
+        if wait.cause is None and not wait.names:
+            return stretch
+        fault = self.faults.find_behind(wait.cause, wait.names, span)
+        if fault is None:
+            return stretch
+        due_ns = max(self.faults.find_begin_ns(fault, span), self._find_due_site_ns(wait))
+        return replace(stretch, fault=fault, late_s=max(0, span[1] - due_ns) / 1e9)
+
+    def _find_left(self, wait: Wait) -> tuple[Task | None, int]:
+        """The task that the last member of a group was in before it was ready, and its end there.
+
+        After a push, the member computed nothing: it was in the push until it began to wait.
+        """
+        if wait.push is not None:
+            return self._tasks.get(wait.push), wait.span[0]
+        left = [
+            event for event in self._left_by_site.get(wait.last, ()) if event.t_ns <= wait.span[0]
+        ]
+        return (self._tasks.get(left[-1].task), left[-1].t_ns) if left else (None, 0)
+
+    @cached_property
+    def _left_by_site(self) -> Mapping[str, Sequence[TaskFinished | TaskDropped]]:
+        """When each site left its tasks."""
+        found: dict[str, list[TaskFinished | TaskDropped]] = {}
+        for event in self.history.all(TaskFinished, TaskDropped):
+            found.setdefault(event.site, []).append(event)
+        return found
 
     def _list_turns(self, task: Task, wait: Wait, costs_of: CostsOf) -> Iterator[Stretch]:
         """The pushes that ran while it waited, and what came before each of them."""
@@ -130,20 +219,12 @@ class Turns:
             if end_ns - now_ns < LEAST_NS:
                 continue
             if start_ns - now_ns >= LEAST_NS:
-                yield self._describe_gap(other, (now_ns, start_ns), costs_of)
+                # a server that takes several pushes was full when the last of them began
+                begun = self._begun.get(start_ns, other)
+                yield from reversed([*self._list_until(begun, (now_ns, start_ns), costs_of)])
                 now_ns = start_ns
             yield self._charge(other, (now_ns, end_ns), costs_of(other.number))
             now_ns = end_ns
-
-    def _describe_gap(self, after: Task, span: Interval, costs_of: CostsOf) -> Stretch:
-        """The time before a push, in which the controller waited for the same as that one."""
-        before = self.waits.get(after.number)
-        if before is not None and (awaited := self._find_awaited(before)) is not None:
-            return self._charge(awaited, span, costs_of(awaited.number))
-        who = after.started.group[0] if before is None else before.last
-        why = "" if before is None else before.reason
-        why = why or f"The controller waited until {who} was ready"
-        return Stretch((span[1] - span[0]) / 1e9, why)
 
     def _charge(self, other: Task, span: Interval, costs_s: Mapping[int, float]) -> Stretch:
         """A stretch in which another push ran, with the fault that had made it longer."""
@@ -176,6 +257,23 @@ class Turns:
         late_s = max(0, span[1] - since_ns) / 1e9
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else None
+
+    def _find_due_site_ns(self, wait: Wait) -> int:
+        """When the site that the controller waited for was due, if the reason is about one."""
+        if wait.cause is not None or len(wait.names) != 1:
+            return wait.span[0]
+        begun_ns = self.faults.find_begin_ns(wait.fault, (0, wait.span[1]))
+        return self._due.find_ns(wait.names[0], begun_ns, wait.push is not None)
+
+    def _find_turn_before(self, task: Task) -> Task | None:
+        """The latest push to the same servers that began before this one."""
+        servers = {*task.started.passive}
+        before = [
+            each
+            for each in self.pushes
+            if each.started.t_ns < task.started.t_ns and servers.intersection(each.started.passive)
+        ]
+        return max(before, key=lambda each: each.started.t_ns, default=None)
 
     def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""
@@ -226,6 +324,16 @@ class Turns:
     def _find_span(self, task: Task) -> Interval:
         end_ns = self.history.end_ns if task.end_ns is None else task.end_ns
         return task.started.t_ns, end_ns
+
+
+def _describe_late_member(task: Task, wait: Wait | None, span: Interval) -> Stretch:
+    """A stretch until the last member of a task was ready, and what had stopped it."""
+    who = task.started.group[0] if wait is None else wait.last
+    why = f"The controller waited until {who} was ready for task {task.number}"
+    stretch = Stretch((span[1] - span[0]) / 1e9, why)
+    if wait is None or wait.held is None:
+        return stretch
+    return replace(stretch, fault=wait.held.stop.fault, late_s=wait.held.stop.overlap_s(span))
 
 
 def _is_push(task: Task) -> bool:

@@ -28,7 +28,9 @@ def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
         lost = "".join(_list_lost(run, task, wait)) if wait.postponed else ""
         return replace(wait, fault=fault, reason=wait.reason + lost)
     site, ready_ns = wait.heard
-    late = find_late_word(run, site, run.centre_of(task)[1], ready_ns)
+    late = None
+    if wait.push is None:
+        late = find_late_word(run, site, run.centre_of(task)[1], ready_ns)
     silent = find_silence(run, task, site, wait.span)
     least_s = max(LATE * wait.decide_s, LEAST_S)
     causes = [cause for cause in (late, silent) if cause and cause.seconds >= least_s]

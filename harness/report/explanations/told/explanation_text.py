@@ -344,7 +344,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     if wait.computed_first:
         earlier.reverse()
     until = f"{last} {', then '.join(earlier)}."
-    if is_alone:
+    if is_alone and wait.push is not None:
+        ended = f"task {wait.push}, had ended at {wait.span[0] / 1e9:.3f} s of the run"
+        yield f"Before task {number}, a pull, {last} waited since its push, {ended}."
+    elif is_alone:
         ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
         yield f"Before task {number}, {until if earlier else ready}"
     else:
@@ -354,13 +357,18 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     if wait.held is not None:
         yield _describe_stop(last, wait.held, history)
     took = f"{wait.decide_s:.3f}"
-    when = f"as soon as {last} was" if took == "0.000" else f"{took} s after {last} was"
-    yield f"The controller started the task {when} ready."
-    is_charged = any(each.fault not in (None, wait.fault) for each in wait.stretches)
+    what = f"{last} was ready" if wait.push is None else f"task {wait.push} had ended"
+    when = f"as soon as {what}" if took == "0.000" else f"{took} s after {what}"
+    yield f"The controller started the task {when}."
+    is_charged = any(
+        each.fault not in (None, wait.fault) or 0 < each.late_s < each.seconds - LEAST_S
+        for each in wait.stretches
+    )
     if len(wait.stretches) > 1 or is_charged:
-        shown = sorted(wait.stretches, key=lambda each: -each.seconds)[:MOST_STRETCHES]
+        long = [each for each in wait.stretches if each.seconds >= LEAST_S]
+        shown = sorted(long, key=lambda each: -each.seconds)[:MOST_STRETCHES]
         words = [*_list_stretches((e for e in wait.stretches if e in shown), history)]
-        if left := [each for each in wait.stretches if each not in shown]:
+        if left := [each for each in long if each not in shown]:
             left_s = sum(each.seconds for each in left)
             words.append(f"{left_s:.3f} s for {len(left)} other reasons")
         yield f"It waited {join_words(words)}."

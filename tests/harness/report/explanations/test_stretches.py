@@ -177,7 +177,7 @@ def test_a_wait_for_a_task_that_waited_itself_is_divided_among_the_tasks_before_
         """A task of two workers, after the one before it."""
         ready, told, started, ended = push(task, site, from_ms, to_ms, "ended")[1:]
         assert isinstance(started, TaskStarted)
-        return [ready, told, replace(started, roles=Roles(("n1",), (), 1.0, 0.0, "wait")), ended]
+        return [ready, told, replace(started, roles=Roles(("n1",), (), 1.0, 0.0, "proceed")), ended]
 
     history = order(
         pair(1, "n2", 1500, 3900), fault(0, 1600, 3500), pair(2, "n3", 3900, 4300),

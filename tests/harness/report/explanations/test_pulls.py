@@ -1,0 +1,189 @@
+"""What workers waited for between a push and the pull after it, from made-up logs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
+from trunkline.agents.events.policy_events import PolicyTold
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
+from trunkline.agents.events.task_events import Roles, TaskCompleted, TaskFinished, TaskStarted
+from trunkline.agents.planning.plan import Plan
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.due_times import DueTimes
+from trunkline.harness.report.explanations.costs.stretches import Turns
+from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.told.explanation_text import describe_wait
+from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.topologies.links import Link
+from trunkline.topologies.model import Site, Topology
+
+MS = 1_000_000
+SITES = "s", "fast", "slow"
+LINKS = tuple(Link(a, b, 8.0, 10.0) for a in SITES for b in SITES if a != b)
+MESH = Topology("mesh", tuple(map(Site, SITES)), LINKS)
+PLANNED_S = dict.fromkeys(range(9), 0.4)
+
+
+def task(number: int, site: str, from_ms: int, to_ms: int, told: Event, pulls: bool) -> list[Event]:
+    """A push of a worker to the server s, or its pull."""
+    plan = Plan(("s",) if pulls else (site,), (site,) if pulls else ("s",), 0, ()).to_json()
+    taker, then = (site, "proceed") if pulls else ("s", "wait")
+    started = TaskStarted(
+        from_ms * MS, "controller", number, "", "", (site, "s"), {}, 1.0, 0, 0, plan,
+        roles=Roles((taker,), ("s",), 1.0, 0.0, "proceed" if then == "proceed" else "wait"),
+    )  # fmt: skip
+    finished = [TaskFinished(to_ms * MS, site, number, "", ())] if pulls else []
+    return [told, started, *finished, TaskCompleted(to_ms * MS, "controller", number)]
+
+
+def push(number: int, site: str, since_ms: int, from_ms: int, to_ms: int) -> list[Event]:
+    """A worker computes since a time, is ready when its push begins, and pushes."""
+    return [
+        ComputeStarted(since_ms * MS, site, number, 0),
+        ComputeFinished(from_ms * MS, site, number),
+        Ready(from_ms * MS, site, number),
+        *task(number, site, from_ms, to_ms, say(from_ms, "ready", site=site), pulls=False),
+    ]
+
+
+def pull(number: int, site: str, from_ms: int, to_ms: int, told: str, about: object) -> list[Event]:
+    about = {"task": about} if told == "ended" else {"site": about}
+    return task(number, site, from_ms, to_ms, say(from_ms, told, **about), pulls=True)
+
+
+def say(at_ms: int, told: str, **values: object) -> Event:
+    return PolicyTold(at_ms * MS, "controller", told, values)
+
+
+def order(*groups: list[Event]) -> History:
+    events = [event for group in groups for event in group]
+    return History.of(sorted(events, key=lambda event: event.t_ns))
+
+
+def divide(history: History, number: int, fault: int | None = None, **costs: float) -> Wait:
+    """The wait before a task, whose own fault is `fault`; faults made task N longer by `tN`."""
+    waits = find_waits(history)
+    turns = Turns(history, FaultSearch(history, MESH, "s", 500 * MS), waits, PLANNED_S)
+    wait = replace(waits[number], fault=fault)
+    found = next(task for task in history.tasks if task.number == number)
+    longer = {int(key[1:]): {0: seconds} for key, seconds in costs.items()}
+    stretches = turns.divide(found, wait, lambda other: longer.get(other, {}))
+    return replace(wait, stretches=stretches)
+
+
+def told(wait: Wait) -> list[tuple[float, int | None, int | None, float]]:
+    return [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches]
+
+
+def pause(from_ms: int, to_ms: int) -> list[Event]:
+    return [
+        FaultStarted(from_ms * MS, "runner", 0, "pause", "pause slow", ("slow",)),
+        AgentChanged(from_ms * MS, "runner", "slow", "pause", 0),
+        AgentChanged(to_ms * MS, "runner", "slow", "resume", 0),
+        FaultEnded(to_ms * MS, "runner", 0),
+    ]
+
+
+def test_a_worker_whose_pull_begins_when_its_push_has_ended_waits_for_nothing() -> None:
+    history = order(push(1, "fast", 0, 100, 500), pull(2, "fast", 500, 900, "ended", 1))
+    wait = divide(history, 2)
+    assert (wait.push, wait.decide_s, wait.reason, wait.stretches) == (1, 0.0, "", ())
+    assert describe_wait(2, wait, history) == (
+        "Before task 2, a pull, fast waited since its push, task 1, had ended at 0.500 s of the "
+        "run. The controller started the task as soon as task 1 had ended."
+    )
+
+
+def test_a_pull_that_waits_for_the_push_of_another_worker_waits_until_that_one_is_ready() -> None:
+    history = order(
+        push(1, "fast", 0, 100, 500), push(2, "slow", 0, 900, 1300),
+        pull(3, "fast", 1300, 1700, "ended", 2),
+    )  # fmt: skip
+    wait = divide(history, 3)
+    assert told(wait) == [(0.4, None, None, 0.0), (0.4, 2, None, 0.0)]
+    said = describe_wait(3, wait, history)
+    assert "It waited 0.400 s until slow was ready for task 2 and 0.400 s until task 2 had" in said
+
+
+def test_before_the_other_worker_computed_it_was_in_its_own_pull_which_a_fault_held() -> None:
+    history = order(
+        push(1, "slow", 0, 100, 500), pull(2, "slow", 500, 2900, "ended", 1),
+        push(3, "fast", 0, 1000, 1400), push(4, "slow", 2900, 3000, 3400),
+        pull(5, "fast", 3400, 3800, "ended", 4),
+        [FaultStarted(600 * MS, "runner", 0, "outage", "outage s slow", ("s -> slow",))],
+    )  # fmt: skip
+    wait = divide(history, 5, t2=2.0)
+    assert told(wait) == [(1.5, 2, 0, 1.5), (0.1, None, None, 0.0), (0.4, 4, None, 0.0)]
+    assert wait.costs_s == pytest.approx({0: 1.5})
+    assert sum(each.seconds for each in wait.stretches) == pytest.approx(wait.decide_s)
+
+
+def test_a_pause_while_the_other_worker_computed_costs_the_worker_that_waits_for_it() -> None:
+    history = order(
+        push(1, "fast", 0, 100, 500), push(2, "slow", 0, 2100, 2500), pause(600, 2000),
+        pull(3, "fast", 2500, 2900, "ended", 2),
+    )  # fmt: skip
+    assert told(divide(history, 3)) == [(1.6, None, 0, 1.4), (0.4, 2, None, 0.0)]
+
+
+def test_a_worker_that_counts_as_lost_costs_no_more_than_what_was_not_due_anyway() -> None:
+    """The slow worker computes for 0.8 s and pushes for 0.4 s. So it was due at 3.2 s."""
+    history = order(
+        push(1, "slow", 0, 800, 1200), pull(2, "slow", 1200, 1600, "ended", 1),
+        push(3, "fast", 1000, 2100, 2500), [ComputeStarted(2000 * MS, "slow", 3, 0)],
+        pause(2050, 6000), pull(4, "fast", 4000, 4400, "lost", "slow"),
+    )  # fmt: skip
+    wait = divide(history, 4, fault=0)
+    assert told(wait) == [(1.5, None, 0, 0.8)]
+    assert describe_wait(4, wait, history).endswith(
+        "It waited 1.500 s until slow counted as lost (0.800 s of it because of fault 0 (pause "
+        "slow))."
+    )
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "pushed", "due_ms"),
+    [
+        (100, False, 800),
+        (100, True, 1200),
+        (1000, True, 1200),
+        (1000, False, 2000),
+        (1300, False, 2400),
+        (1300, True, 2800),
+    ],
+)
+def test_a_site_is_due_after_what_it_usually_takes(at_ms: int, pushed: bool, due_ms: int) -> None:
+    history = order(push(1, "slow", 0, 800, 1200), pull(2, "slow", 1200, 1600, "ended", 1))
+    due = DueTimes(history, PLANNED_S)
+    assert due.find_ns("slow", at_ms * MS, pushed) == due_ms * MS
+
+
+def tick(
+    number: int, site: str, since_ms: int, ready_ms: int, from_ms: int, to_ms: int
+) -> list[Event]:
+    """A worker that is ready pushes when the time has come that the policy had set."""
+    return [
+        ComputeStarted(since_ms * MS, site, number, 0),
+        ComputeFinished(ready_ms * MS, site, number),
+        Ready(ready_ms * MS, site, number),
+        *task(number, site, from_ms, to_ms, say(from_ms, "tick"), pulls=False),
+    ]
+
+
+def test_the_time_that_a_policy_sets_begins_with_the_turn_before_which_a_pause_had_delayed() -> (
+    None
+):
+    """Two pushes may run at once; each waits for the turn before, and the first one was paused."""
+    history = order(
+        push(1, "fast", 0, 100, 600), push(2, "other", 0, 300, 700),
+        push(3, "slow", 700, 3000, 3400), pause(800, 2900),
+        tick(4, "fast", 800, 1000, 3200, 3600), tick(5, "other", 900, 1000, 3400, 3800),
+    )  # fmt: skip
+    assert told(divide(history, 4)) == [(2.0, None, 0, 1.9), (0.2, None, None, 0.0)]
+    assert told(divide(history, 5)) == [
+        (2.0, None, 0, 1.9), (0.2, None, None, 0.0), (0.2, 3, None, 0.0)
+    ]  # fmt: skip
