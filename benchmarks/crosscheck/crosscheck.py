@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     Future,
@@ -64,6 +64,7 @@ from crosscheck_tables import (
     draw,
     draw_flows,
     draw_losses,
+    draw_sides,
     draw_versions,
 )
 from guest_runs import COPIED
@@ -78,6 +79,9 @@ from trunkline.harness.runs import runner
 
 CASES = ROOT / "scenarios" / "crosscheck" / "cases.txt"
 MACHINE_S = 3000.0
+TABLES = "summary", "worst", "tasks", "losses", "iperf3", "versions"
+"""Those that are not of sides."""
+
 JOBS = 2
 """How many runs, simulations or machines there are at once."""
 
@@ -238,18 +242,21 @@ def measure_all(cases: Sequence[Case], store: Store, sides: Sequence[str], limit
 
 
 def draw_any(
-    name: str, cases: Sequence[Case], store: Store
+    name: str, cases: Sequence[Case], store: Store, sides: Collection[str]
 ) -> tuple[Sequence[str], list[list[str]]]:
-    """The titles and the rows of a table."""
+    """The titles and the rows of a table; that of iperf3 is of these sides."""
     if name == "losses":
         return draw_losses(cases, store)
     if name == "iperf3":
-        return draw_flows(cases, store)
+        return draw_flows(cases, store, [side for side in INSTRUCTION_NS if side in sides])
     if name == "versions":
         return draw_versions(cases, store, CHANGES)
     if name in ("worst", "tasks"):
         return draw(name, [*compare(cases, store, (NS3, *MACHINES))])
-    return draw(name, [*compare(cases, store, COMPARED if name == "summary" else (name,))])
+    if name == "summary":
+        return draw(name, [*compare(cases, store, COMPARED)])
+    beside = name.split(",")
+    return draw_sides(beside, compare(cases, store, beside))
 
 
 def main() -> None:
@@ -266,8 +273,9 @@ def main() -> None:
     which.add_argument(
         "--keep", action="store_true", help="not what other code measured, only what is missing"
     )
-    tables = ("summary", "worst", "tasks", "losses", "iperf3", "versions", *BASELINES)
-    parser.add_argument("--table", choices=tables)
+    parser.add_argument(
+        "--table", metavar="NAME", help=f"{', '.join(TABLES)}, or sides as in --sides"
+    )
     parser.add_argument("--cases", type=Path, default=CASES, help="another table of cases")
     arguments = parser.parse_args()
     try:
@@ -280,12 +288,15 @@ def main() -> None:
         parser.error(f"--only {arguments.only}: no case has such a name")
     if unknown := {*sides} - {*CHANGES}:
         parser.error(f"--sides: {', '.join(sorted(unknown))}: expected {', '.join(CHANGES)}")
+    table = arguments.table
+    if table not in (None, *TABLES) and not {*table.split(",")} <= {*BASELINES}:
+        parser.error(f"--table {table}: expected {', '.join(TABLES)}, or of {', '.join(BASELINES)}")
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: expected 1 or more")
     if not arguments.minutes > 0:
         parser.error(f"--minutes {arguments.minutes}: expected more than 0")
     version = " ".join(filter(None, describe_version().values()))
-    if arguments.table is None:
+    if table is None:
         if problems := [*list_problems(chosen)]:
             parser.error("\n".join((f"{arguments.cases}:", *problems)))
         reads: Reads = "version" if arguments.again else "all" if arguments.keep else "code"
@@ -293,7 +304,7 @@ def main() -> None:
         end_by(signal.SIGTERM)  # like Ctrl-C, it ends what was begun
         limits = Limits(arguments.jobs, time.monotonic() + 60 * arguments.minutes)
         sys.exit(not measure_all(chosen, store, sides, limits))
-    titles, rows = draw_any(arguments.table, chosen, Store(FOLDER, version))
+    titles, rows = draw_any(table, chosen, Store(FOLDER, version), sides)
     lines = [titles, ["---"] * len(titles), *rows]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 

@@ -130,11 +130,8 @@ def make_difference(
     return Difference(case, side, what, mine, theirs + doubt, percents.mean, half, singles)
 
 
-TITLES = ("case", "side", "what", "Trunkline, s", "the other, s", "difference, %")
-
-
 def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[list[str]]]:
-    """The titles and the rows of a table."""
+    """The titles and the rows of the table `summary`, `worst` or `tasks`."""
     if name == "summary":
         titles = (
             "side", "what", "differences",
@@ -153,20 +150,46 @@ def draw(name: str, found: Sequence[Difference]) -> tuple[Sequence[str], list[li
             for key, those in groups.items()
             if key[0] != BOTH or len({each.side for each in those}) > 1
         ]
-    if name in ("worst", "tasks"):
-        chosen = [each for each in found if each.is_single == (name == "tasks")]
-        chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]
-        columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
-        return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
-    rows = (each for each in found if each.side == name and each.what in QUANTITIES)
-    return TITLES, [each.write() for each in rows]
+    chosen = [each for each in found if each.is_single == (name == "tasks")]
+    chosen = sorted(chosen, key=lambda each: -each.size)[:WORST]
+    columns = "case", "side", "what", "Trunkline", "the other", "difference, %", "mean size, %"
+    return columns, [[*x.write(), f"{x.size:.1f}"] for x in chosen]
 
 
-def draw_flows(cases: Iterable[Case], store: Store) -> tuple[Sequence[str], list[list[str]]]:
+def draw_sides(
+    sides: Sequence[str], found: Iterable[Difference]
+) -> tuple[Sequence[str], list[list[str]]]:
+    """A row for each case: its `QUANTITIES` in Trunkline, and on each of these sides beside it.
+
+    Where two sides are compared with other runs or seeds of Trunkline, its cell has two numbers.
+    """
+    titles = ["case"]
+    for what in QUANTITIES:
+        titles.append(f"{what}, s: Trunkline")
+        titles += [each for side in sides for each in (side, "difference, %")]
+    cases: dict[str, dict[tuple[str, str], Difference]] = {}
+    for each in found:
+        if each.side in sides and each.what in QUANTITIES:
+            cases.setdefault(each.case.name, {})[each.what, each.side] = each
+    rows = []
+    for name, those in cases.items():
+        row = [f"`{name}`"]
+        for what in QUANTITIES:
+            cells = [those.get((what, side)) for side in sides]
+            row.append(" / ".join(dict.fromkeys(cell.ours for cell in cells if cell)))
+            for cell in cells:
+                row += cell.write()[-2:] if cell else ["", ""]
+        rows.append(row)
+    return titles, rows
+
+
+def draw_flows(
+    cases: Iterable[Case], store: Store, sides: Sequence[str] = tuple(INSTRUCTION_NS)
+) -> tuple[Sequence[str], list[list[str]]]:
     """What iperf3 reported on Debian's kernel and beside it: a row for each case and side."""
     rows = []
     for case in cases:
-        for side in (each for each in INSTRUCTION_NS if each in case.sides):
+        for side in (each for each in sides if each in case.sides):
             pairs = _list_pairs(case, store, side)
             if not pairs or not pairs[0][0].flows:
                 continue

@@ -22,7 +22,14 @@ from crosscheck_results import (
     read_cases,
     seeds_of,
 )
-from crosscheck_tables import compare, count_versions, draw, draw_losses, draw_versions
+from crosscheck_tables import (
+    compare,
+    count_versions,
+    draw,
+    draw_losses,
+    draw_sides,
+    draw_versions,
+)
 from ns3_description import describe
 from run_result import Result, read_history
 
@@ -61,6 +68,7 @@ def test_a_case_can_run_at_half_the_speed_too_beside_the_same_runs_of_ours():
     [
         (("--only", "nosuch"), "--only nosuch: no case has such a name"),
         (("--sides", "kernl,ns-3"), "--sides: kernl: expected trunkline, "),
+        (("--table", "ns-3,kernl"), "--table ns-3,kernl: expected summary, "),
         (("--jobs", "0"), "--jobs 0: expected 1 or more"),
         (("--minutes", "0"), "--minutes 0.0: expected more than 0"),
         (("--minutes", "nan"), "--minutes nan: expected more than 0"),
@@ -181,9 +189,32 @@ def test_differences_are_those_of_the_first_and_of_the_later_tasks(tmp_path):
         ["`pair`", "ns-3", "task 3", "1.000", "1.000", "+0.0"],
         ["`pair`", "ns-3", "task 4", "1.000", "0.900", "-10.0"],
     ]
-    assert [row[2] for row in draw("ns-3", found)[1]] == ["first task", "later tasks"]
     assert [row[2] for row in draw("worst", found)[1]] == ["first task", "later tasks"]
     assert draw("tasks", found)[1][0][2] == "task 4"
+
+
+def test_a_table_of_sides_has_a_row_for_each_case(tmp_path):
+    case = Case("pair", PAIR.file, 2, 2, (NS3, OWN_TCP), ())
+    store = Store(tmp_path)
+    for seed, side, times in (
+        (1, UNPACED, (2.0, 1.0)),
+        (1, NS3, (2.1, 1.0)),
+        (1, OWN_TCP, (2.2, 0.9)),
+    ):
+        store.write(case, seed, side, make(*times))
+    found = [*compare([case], store, (NS3, OWN_TCP))]
+    titles, rows = draw_sides((NS3, OWN_TCP), found)
+    sides = "ns-3", "difference, %", "ns-3 with its TCP", "difference, %"
+    expected = ["case", "first task, s: Trunkline", *sides, "later tasks, s: Trunkline", *sides]
+    assert titles == expected
+    first, later = ["2.000", "2.100", "+5.0", "2.200", "+10.0"], ["1.000", "1.000", "+0.0"]
+    assert rows == [["`pair`", *first, *later, "0.900", "-10.0"]]
+    store.write(case, 2, UNPACED, make(4.0, 1.0))
+    store.write(case, 2, NS3, make(4.2, 1.0))  # the other side has not measured this seed yet
+    (row,) = draw_sides((NS3, OWN_TCP), compare([case], store, (NS3, OWN_TCP)))[1]
+    assert row[1] == "3.000 / 2.000"
+    (row,) = draw_sides((NS3, KERNEL), compare([case], store, (NS3, KERNEL)))[1]
+    assert row[4:6] == ["", ""]
 
 
 def test_seeds_are_compared_one_by_one_and_give_an_interval(tmp_path):

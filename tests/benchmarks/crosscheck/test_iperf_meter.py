@@ -67,6 +67,7 @@ def test_means_of_flows_are_compared_seed_by_seed(tmp_path):
     (row,) = draw_flows([PAIR, replace(PAIR, name="other")], store)[1]
     assert row[:6] == ["`meter`", "kernel", "2", "8.500", "9.150", "+7.5 ± 31.8"]
     assert row[6:] == ["25.000", "25.000", "+0.0", "7.0", "5.0"]
+    assert draw_flows([PAIR], store, [AGAIN])[1] == []
 
 
 def test_a_result_counts_wherever_the_checkout_is(tmp_path):
