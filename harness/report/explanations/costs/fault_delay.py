@@ -23,10 +23,6 @@ LEAST_EARLIER_S = 0.05
 """A run that ends earlier by less does not end earlier."""
 
 
-LEAST_LONGER = 0.005
-"""Tasks that take longer by a smaller share take no longer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Delay:
     """The cost of faults for a run.
@@ -83,7 +79,7 @@ class Delay:
         """By how much faults made the run longer; nothing if that is not known."""
         if self.shorter is None:
             return
-        earlier_s, longer, runs = self.shorter.earlier_s, self.shorter.longer, self.shorter.runs
+        earlier_s = self.shorter.earlier_s
         error = f"± {self.shorter.error_s:.1f} s"
         when = f"about {earlier_s:.1f} {error} earlier"
         if earlier_s < LEAST_EARLIER_S:
@@ -91,9 +87,6 @@ class Delay:
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
         which = "predicted by the fluid model"
-        if longer >= LEAST_LONGER:
-            which += f", whose tasks take {100 * longer:.0f} % longer on average, as in this run"
-        which += f"; the mean of {runs} runs of it" if runs > 1 else ""
         yield f"Without faults, the last task would have ended {when}{whole} ({which})."
 
     def describe_unknown(self) -> Iterator[str]:

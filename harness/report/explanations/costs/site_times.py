@@ -249,8 +249,9 @@ class Needs:
             return text
         if self.even:
             return (
-                f"{text} All links are alike: each of {self.even} needs most time for its bytes in "
-                f"some of the {self.plans} plans, {self.limit.mean_s:.3f} s, and none in many more."
+                f"{text} No link limits tasks more than others: in each of the {self.plans} plans, "
+                f"one of {self.even} links needs most time for its bytes, {self.limit.mean_s:.3f} "
+                "s on average."
             )
         which = f"In {self.limit.plans} of {self.plans} plans"
         if self.limit.plans == self.plans:

@@ -295,12 +295,15 @@ def advise(found: Iterable[Explanation], cold: float = 0.0) -> Iterator[str]:
 
     `cold` is the share that cold connections have in what all tasks lost.
     """
-    is_cold = any(each.main is not None and each.main.cause == "cold start" for each in found)
+    mains = [each.main for each in found if each.main is not None]
+    is_cold = [main.fault for main in mains if main.cause == "cold start"]
     if is_cold or cold >= MUCH_COLD:
         yield (
             "A new connection is slow until TCP has found the link's rate (docs/accuracy.md, Cold "
-            "paths). With `warm_up: {tasks: N}`, all means leave out the first N tasks."
+            "paths)."
         )
+    if None in is_cold or cold >= MUCH_COLD:
+        yield "With `warm_up: {tasks: N}`, all means leave out the first N tasks."
 
 
 def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
