@@ -85,7 +85,7 @@ class Rules:
             expected_digest=_make_expected_digest(scenario),
             expected_input=_make_expected_input(scenario),
             replay=_make_replay(scenario, traits),
-            compute_s=_make_compute_s(scenario),
+            compute_s=make_compute_s(scenario),
             layers=_make_layers(scenario),
             policy=functools.partial(create_policy, scenario) if agents_run else None,
             planner=(lambda: create_driver(scenario).planner) if agents_run else None,
@@ -203,7 +203,7 @@ def _make_replay(scenario: Scenario, traits: Traits) -> Callable[[History], Repl
     return of_run
 
 
-def _make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
+def make_compute_s(scenario: Scenario) -> Callable[..., float] | None:
     """A function that gives the modelled seconds of a site's iteration, also of another batch.
 
     None unless the workload knows them before the run (`compute_times`).

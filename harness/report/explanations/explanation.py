@@ -14,9 +14,11 @@ import pandas as pd
 from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import list_flows
+from trunkline.harness.checks.rules import make_compute_s
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.lives import Interval
+from trunkline.harness.record.stops import list_stops
 from trunkline.harness.report.explanations.abandonment import (
     Failure,
     Stay,
@@ -29,7 +31,8 @@ from trunkline.harness.report.explanations.costs.faster_bytes import (
     describe_faster,
     make_background_meter,
 )
-from trunkline.harness.report.explanations.costs.stretches import Turns
+from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
+from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
 from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour, find_detours
@@ -54,6 +57,9 @@ SLOW = 0.5
 
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
+
+LEAST_LATE_S = 0.002
+"""A task that took so much longer than expected may have lost it to a fault."""
 
 LEAST_WAIT_S = 0.1
 """A shorter wait before a task is not worth a word."""
@@ -413,12 +419,36 @@ def _explain(
         return explain(run, task, planned_s[number], wait, detour, measure_background_s(task))
 
     def list_longer_s(number: int) -> dict[int, float]:
-        """By how much faults made a task longer."""
+        """By how much faults made a task longer; nothing is asked of one that was as expected."""
         if number not in ended or not history.faults:
+            return {}
+        task = ended[number]
+        late_s = (task.duration_s or 0.0) - planned_s[number]
+        if late_s < LEAST_LATE_S and number not in detours and not task.all(TaskAbandoned):
             return {}
         return {fault: each.longer_s for fault, each in explain_one(number).costs.items()}
 
-    turns = Turns(history, run.faults, waits, planned_s)
+    turns = Turns(history, run.faults, waits, planned_s, make_compute_s(scenario))
+
+    def list_begun_s(number: int) -> dict[int, float]:
+        """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
+        if number not in ended or not waits[number].reason or not history.faults:
+            return {}
+        wait = explain_one(number).wait
+        if wait is None:
+            return {}
+        if lost_s := turns.find_lost(ended[number], wait):
+            return lost_s
+        stretches = turns.divide(ended[number], wait, list_longer_s)
+        return replace(wait, stretches=stretches).costs_s
+
+    @functools.cache
+    def find_late() -> dict[int, Late]:
+        """What each fault took of the waits of all tasks, also of those that are not explained."""
+        stops = list_stops(history)
+        compute_s = turns.due.compute_s
+        sources = Sources(stops, turns.find_turn_before, compute_s, list_longer_s, list_begun_s)
+        return find_lateness(history, waits, sources) if history.faults else {}
 
     def add_earlier(found: Explanation) -> Explanation:
         """The explanation with what held its group up, and its last member, in earlier tasks."""
@@ -432,6 +462,8 @@ def _explain(
             costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
             wait = wait.add_earlier(costs_s if late_s > 0 else {})
         stretches = turns.divide(found.task, wait, list_longer_s)
+        if (late := find_late().get(found.task.number)) is not None:
+            stretches = set_late(stretches, late)
         return replace(found, wait=replace(wait, stretches=stretches))
 
     return [add_earlier(explain_one(number)) for number in ended if number in numbers]

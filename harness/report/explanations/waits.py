@@ -220,7 +220,7 @@ def find_waits(history: History) -> dict[int, Wait]:
     computed: dict[str, Computed] = {}
     ended: dict[str, int] = {}
     passive: dict[int, set[str]] = {}
-    pushes: dict[int, set[str]] = {}
+    pushes: dict[int, list[str]] = {}
     stops = list_stops(history)
     told: dict[str, PolicyTold] = {}
     postponed: dict[str, list[GroupPostponed]] = {}
@@ -247,7 +247,7 @@ def find_waits(history: History) -> dict[int, Wait]:
             case TaskFinished() | TaskDropped():
                 left[event.site] = event
             case TaskCompleted(task=number) if number in pushes:
-                for site in pushes[number].difference(event.without):
+                for site in (each for each in pushes[number] if each not in event.without):
                     ready[site] = Waiting(site, event.t_ns, number)
                     computed.pop(site, None)
             case Contributed() if event.site not in passive.get(event.task, ()):
@@ -263,7 +263,7 @@ def find_waits(history: History) -> dict[int, Wait]:
                 passive[event.task] = {*event.passive}
                 active = set(event.group) - passive[event.task]
                 if event.roles is not None and event.roles.then == "wait":
-                    pushes[event.task] = active
+                    pushes[event.task] = [site for site in event.group if site in active]
                 if here := {site: each for site, each in ready.items() if site in active}:
                     waited = [e for site in here for e in postponed.get(site, ())]
                     waited = sorted(dict.fromkeys(waited), key=lambda each: each.t_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -14,13 +14,15 @@ from trunkline.harness.record.history import History, Task
 
 @dataclass(frozen=True)
 class DueTimes:
-    """What sites usually take to compute, and what their tasks were to take, in seconds.
+    """What sites take to compute, and what their tasks were to take, in seconds.
 
-    An estimate: a site computes for the median of its times, and its task takes its expected time.
+    A site computes for the time of its workload, `known_s`, if that is known before the run, else
+    for the median of its times. Its task takes its expected time.
     """
 
     history: History
     planned_s: Mapping[int, float]
+    known_s: Callable[[str, int], float] | None = None
 
     @cached_property
     def _begun(self) -> Mapping[str, Sequence[ComputeStarted]]:
@@ -41,29 +43,44 @@ class DueTimes:
                 found.setdefault(site, []).append(task)
         return found
 
-    def find_ns(self, site: str, begun_ns: int, pushed: bool) -> int:
+    def find_ns(self, site: str, begun_ns: int, pushed: bool, until_ns: int | None = None) -> int:
         """When the site was due to be ready if the fault that began then had not been.
 
-        With `pushed`, when its push was due to end. If it was in a task, that was due to end first.
+        With `pushed`, when its push was due to end. If it was in a task, that was due to end first,
+        also if that began after the fault, but before `until_ns`.
         """
-        tasks = [t for t in self._tasks_by_site.get(site, ()) if t.started.t_ns <= begun_ns]
-        begun = [each.t_ns for each in self._begun.get(site, ()) if each.t_ns <= begun_ns]
-        due_ns = max(begun, default=begun_ns)
+        latest_ns = begun_ns if until_ns is None else until_ns - 1
+        tasks = [t for t in self._tasks_by_site.get(site, ()) if t.started.t_ns <= latest_ns]
+        begun = [each for each in self._begun.get(site, ()) if each.t_ns <= begun_ns]
+        due_ns = begun[-1].t_ns if begun else begun_ns
+        iteration = begun[-1].iteration if begun else 0
         if tasks and tasks[-1].started.t_ns >= due_ns:
             due_ns = tasks[-1].started.t_ns + self._planned_ns(tasks[-1])
             if pushed and tasks[-1].waits:
                 return due_ns
-        due_ns += self._compute_ns(site)
+            iteration += 1
+        due_ns += round(self.compute_s(site, iteration) * 1e9)
         return due_ns + (self._push_ns(site, begun_ns) if pushed else 0)
 
-    def _compute_ns(self, site: str) -> int:
-        """The median time for which the site computed; 0 if it never did."""
-        own = [
-            end_ns - each.t_ns
-            for each in self._begun.get(site, ())
-            if (end_ns := self._ended.get((site, each.iteration))) is not None
-        ]
-        return round(median(own)) if own else 0
+    def compute_s(self, site: str, iteration: int) -> float:
+        """How long the site computes for an iteration; 0 if that is not known."""
+        if self.known_s is not None:
+            return self.known_s(site, iteration)
+        return self._medians_s.get(site, 0.0)
+
+    @cached_property
+    def _medians_s(self) -> Mapping[str, float]:
+        return {
+            site: median(own) / 1e9
+            for site, events in self._begun.items()
+            if (
+                own := [
+                    self._ended[site, each.iteration] - each.t_ns
+                    for each in events
+                    if (site, each.iteration) in self._ended
+                ]
+            )
+        }
 
     def _push_ns(self, site: str, at_ns: int) -> int:
         """What the site's last push before a time was to take, or else its first one."""

@@ -138,7 +138,7 @@ class Straggler:
 
         In all, sites waited for a group for `waited_s`, also for other reasons but faults.
         """
-        waits = [wait for wait in find_waits(history).values() if len(wait.waited_s) > 1]
+        waits = [w for w in find_waits(history).values() if len(w.waited_s) > 1 and w.push is None]
         by_site_s: defaultdict[str, float] = defaultdict(float)
         for wait in waits:
             by_site_s[wait.last] += sum(wait.waited_s.values())

@@ -8,7 +8,15 @@ A push that a fault made longer than it was due held up the next ones for the fa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, zip_longest
@@ -43,6 +51,7 @@ class Turns:
     faults: FaultSearch
     waits: Mapping[int, Wait]
     planned_s: Mapping[int, float]
+    compute_s: Callable[[str, int], float] | None = None
 
     @cached_property
     def pushes(self) -> tuple[Task, ...]:
@@ -50,8 +59,9 @@ class Turns:
         return tuple(task for task in self.history.tasks if _is_push(task))
 
     @cached_property
-    def _due(self) -> DueTimes:
-        return DueTimes(self.history, self.planned_s)
+    def due(self) -> DueTimes:
+        """When sites were due to be ready."""
+        return DueTimes(self.history, self.planned_s, self.compute_s)
 
     @cached_property
     def _begun(self) -> Mapping[int, Task]:
@@ -75,13 +85,13 @@ class Turns:
 
     def divide(self, task: Task, wait: Wait, costs_of: CostsOf) -> tuple[Stretch, ...]:
         """The stretches of the wait before a task; they add up to `decide_s`."""
-        is_turn = wait.reason and wait.cause is None and _is_push(task)
+        is_turn = bool(wait.reason) and wait.cause is None and _is_push(task)
         found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
         since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
         if is_turn and wait.reason == TICKED:
             # the time that the policy had set began with the turn before
-            turn = self._find_turn_before(task)
+            turn = self.find_turn_before(task)
             if turn is not None and turn.started.t_ns - left[0] >= LEAST_NS:
                 before = left[0], turn.started.t_ns
                 found += reversed([*self._list_until(turn, before, costs_of)])
@@ -95,11 +105,20 @@ class Turns:
             late_s = 0.0
             if wait.fault is not None:
                 begun_ns = self.faults.find_begin_ns(wait.fault, left)
-                due_ns = self._find_due_ns(left[0]) if is_turn else self._find_due_site_ns(wait)
+                due_ns = self._find_due_site_ns(wait, is_turn)
+                if is_turn:
+                    due_ns = max(due_ns, self._find_due_ns(left[0]))
                 late_s = max(0, left[1] - max(begun_ns, due_ns)) / 1e9
             own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
             found.append(own)
         return tuple(found)
+
+    def find_lost(self, task: Task, wait: Wait) -> dict[int, float]:
+        """How late the site was that the controller waited for, by the fault of the wait."""
+        if wait.fault is None or wait.cause is not None or len(wait.names) != 1:
+            return {}
+        due_ns = self._find_due_site_ns(wait, _is_push(task))
+        return {wait.fault: max(0, wait.span[1] - due_ns) / 1e9}
 
     def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
         """The parts of a wait for each time at which members were postponed.
@@ -153,7 +172,7 @@ class Turns:
             if awaited is not None and awaited.started.t_ns < end_ns:
                 return awaited, (since_ns, end_ns)
             begin_ns = before.span[0]
-            turn = self._find_turn_before(task) if before.reason == TICKED else None
+            turn = self.find_turn_before(task) if before.reason == TICKED else None
             if turn is not None:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
@@ -258,14 +277,18 @@ class Turns:
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else None
 
-    def _find_due_site_ns(self, wait: Wait) -> int:
-        """When the site that the controller waited for was due, if the reason is about one."""
+    def _find_due_site_ns(self, wait: Wait, is_turn: bool = False) -> int:
+        """When the site that the controller waited for was due, if the reason is about one.
+
+        Before a turn, and before a pull, that is the end of the site's push.
+        """
         if wait.cause is not None or len(wait.names) != 1:
             return wait.span[0]
         begun_ns = self.faults.find_begin_ns(wait.fault, (0, wait.span[1]))
-        return self._due.find_ns(wait.names[0], begun_ns, wait.push is not None)
+        pushed = is_turn or wait.push is not None
+        return self.due.find_ns(wait.names[0], begun_ns, pushed, wait.span[1])
 
-    def _find_turn_before(self, task: Task) -> Task | None:
+    def find_turn_before(self, task: Task) -> Task | None:
         """The latest push to the same servers that began before this one."""
         servers = {*task.started.passive}
         before = [
@@ -324,6 +347,40 @@ class Turns:
     def _find_span(self, task: Task) -> Interval:
         end_ns = self.history.end_ns if task.end_ns is None else task.end_ns
         return task.started.t_ns, end_ns
+
+
+def set_late(stretches: Iterable[Stretch], late: Mapping[int, float]) -> tuple[Stretch, ...]:
+    """The stretches of a wait of which faults took so much in all; the last ones get the rest.
+
+    What single stretches had is kept, but for what is more than that.
+    """
+    found = [*_cut_late(tuple(stretches), late)]
+    for fault in sorted(late, key=lambda each: -late[each]):
+        rest_s = late[fault] - sum(each.late_s for each in found if each.fault == fault)
+        for place in reversed(range(len(found))):
+            each = found[place]
+            more_s = min(rest_s, each.seconds - each.late_s)
+            if more_s < LEAST_NS / 1e9:
+                continue
+            if each.fault in (None, fault):
+                found[place] = replace(each, fault=fault, late_s=each.late_s + more_s)
+            else:
+                found[place] = replace(each, seconds=each.seconds - more_s)
+                found.insert(place, replace(each, seconds=more_s, fault=fault, late_s=more_s))
+            rest_s -= more_s
+    return tuple(found)
+
+
+def _cut_late(stretches: Collection[Stretch], late: Mapping[int, float]) -> Iterator[Stretch]:
+    """The stretches, of which each fault took no more than so much in all."""
+    for each in stretches:
+        if each.fault is None:
+            yield each
+            continue
+        had_s = sum(other.late_s for other in stretches if other.fault == each.fault)
+        share = min(1.0, late.get(each.fault, 0.0) / had_s) if had_s else 0.0
+        late_s = share * each.late_s
+        yield replace(each, fault=each.fault if late_s else None, late_s=late_s)
 
 
 def _describe_late_member(task: Task, wait: Wait | None, span: Interval) -> Stretch:

@@ -347,9 +347,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     if wait.computed_first:
         earlier.reverse()
     until = f"{last} {', then '.join(earlier)}."
-    if is_alone and wait.push is not None:
+    if wait.push is not None and wait.wait_s < LEAST_S:
+        who, whose = join_words([*wait.waited_s]), "its" if is_alone else "their"
         ended = f"task {wait.push}, had ended at {wait.span[0] / 1e9:.3f} s of the run"
-        yield f"Before task {number}, a pull, {last} waited since its push, {ended}."
+        yield f"Before task {number}, a pull, {who} waited since {whose} push, {ended}."
     elif is_alone:
         ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
         yield f"Before task {number}, {until if earlier else ready}"
@@ -374,7 +375,8 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         if left := [each for each in long if each not in shown]:
             left_s = sum(each.seconds for each in left)
             words.append(f"{left_s:.3f} s for {len(left)} other reasons")
-        yield f"It waited {join_words(words)}."
+        if words:
+            yield f"It waited {join_words(words)}."
     elif wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 

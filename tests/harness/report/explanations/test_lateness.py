@@ -1,0 +1,111 @@
+"""How lateness passes from site to site, from made-up logs of pushes and pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.harness.report.explanations.test_pulls import MS, order, pause, pull, push
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import AgentChanged
+from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
+from trunkline.harness.record.history import History
+from trunkline.harness.record.stops import list_stops
+from trunkline.harness.report.explanations.costs.lateness import Sources, find_lateness
+from trunkline.harness.report.explanations.costs.stretches import set_late
+from trunkline.harness.report.explanations.waits import Stretch, find_waits
+
+COMPUTE_S = 0.4
+
+
+def late(history: History, **longer: Mapping[int, float]) -> dict[int, dict[int, float]]:
+    """What faults took of each wait, in seconds; they made task N longer by `tN`."""
+    sources = Sources(
+        list_stops(history),
+        lambda task: None,
+        lambda site, iteration: COMPUTE_S,
+        lambda number: longer.get(f"t{number}", {}),
+        lambda number: {},
+    )
+    found = find_lateness(history, find_waits(history), sources)
+    return {number: {f: round(s, 3) for f, s in each.items()} for number, each in found.items()}
+
+
+def slow_round(number: int, since_ms: int, to_ms: int, awaited: int) -> list[Event]:
+    """The slow worker computes, pushes for 0.4 s, and pulls for 0.4 s."""
+    return [
+        *push(number, "slow", since_ms, to_ms, to_ms + 400),
+        *pull(number + 1, "slow", to_ms + 400, to_ms + 800, "ended", awaited),
+    ]
+
+
+def test_a_site_stays_late_until_another_one_waits_for_it() -> None:
+    """A pause of a second makes the slow worker late; its next but one push is awaited."""
+    history = order(
+        slow_round(1, 0, 1400, 1), pause(100, 1400), slow_round(3, 2200, 2600, 3),
+        push(5, "fast", 2000, 2100, 2500), pull(6, "fast", 3000, 3400, "ended", 3),
+    )  # fmt: skip
+    # without the pause, the pull would have begun when its own push ended, at 2.5 s
+    assert late(history)[6] == {0: 0.5}
+
+
+def test_a_site_that_is_as_late_as_the_other_one_has_waited_no_longer_for_it() -> None:
+    history = order(
+        slow_round(1, 0, 1400, 1), pause(100, 1400), slow_round(3, 2200, 2600, 3),
+        push(5, "fast", 1600, 2100, 2500), pull(6, "fast", 3000, 3400, "ended", 3),
+    )  # fmt: skip
+    plain = late(history)[6]
+    own_pull = order(
+        [event for event in history.events], pull(7, "fast", 1100, 1600, "ended", 8)
+    )  # the fast worker was late by the same second
+    assert plain == {0: 0.5}
+    assert late(own_pull, t7={0: 1.0})[6] == {}
+
+
+def test_time_in_which_a_site_would_have_waited_anyway_makes_up_for_the_earlier_fault() -> None:
+    history = order(
+        push(1, "slow", 0, 400, 1400), push(2, "fast", 0, 400, 600),
+        pull(3, "fast", 1400, 1800, "ended", 1),
+    )  # fmt: skip
+    assert late(history, t1={0: 0.7, 1: 0.5})[3] == {0: 0.3, 1: 0.5}
+    assert late(history, t1={0: 0.7, 1: 0.1})[3] == {0: 0.7, 1: 0.1}
+    assert late(history, t1={1: 0.9})[3] == {1: 0.8}
+
+
+def test_what_a_killed_site_is_behind_counts_for_those_that_wait_for_it() -> None:
+    kill = [
+        ComputeStarted(0, "slow", 0, 0),
+        AgentChanged(200 * MS, "runner", "slow", "kill", 0),
+        AgentChanged(900 * MS, "runner", "slow", "restart", 0),
+    ]
+    history = order(
+        kill, push(1, "slow", 1000, 1400, 1800), push(2, "fast", 0, 400, 1000),
+        pull(3, "fast", 1800, 2200, "ended", 1),
+    )  # fmt: skip
+    assert late(history)[3] == {0: 0.8}
+    alone = order([*history.events], [RoundAlone(1100 * MS, "fast", 1)])
+    assert late(alone)[3] == {0: 0.8}
+
+
+@pytest.mark.parametrize(
+    ("had", "late_s", "found"),
+    [
+        ([(1.0, None, 0.0)], {2: 0.4}, [(1.0, 2, 0.4)]),
+        ([(1.0, 2, 0.3)], {2: 0.4}, [(1.0, 2, 0.4)]),
+        ([(1.0, 2, 0.8)], {2: 0.4}, [(1.0, 2, 0.4)]),
+        ([(1.0, 2, 0.8)], {}, [(1.0, None, 0.0)]),
+        ([(1.0, 2, 0.8)], {2: 0.8, 1: 0.2}, [(0.2, 1, 0.2), (0.8, 2, 0.8)]),
+        ([(0.5, None, 0.0), (0.3, None, 0.0)], {1: 0.6}, [(0.5, 1, 0.3), (0.3, 1, 0.3)]),
+    ],
+)
+def test_stretches_have_what_faults_took_of_a_wait_in_all(
+    had: list[tuple[float, int | None, float]],
+    late_s: dict[int, float],
+    found: list[tuple[float, int | None, float]],
+) -> None:
+    stretches = [Stretch(seconds, "why", None, fault, late) for seconds, fault, late in had]
+    assert [
+        (round(each.seconds, 6), each.fault, round(each.late_s, 6))
+        for each in set_late(stretches, late_s)
+    ] == found
