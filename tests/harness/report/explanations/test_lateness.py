@@ -57,7 +57,7 @@ def test_a_site_that_is_as_late_as_the_other_one_has_waited_no_longer_for_it() -
     )  # fmt: skip
     plain = late(history)[6]
     own_pull = order(
-        [event for event in history.events], pull(7, "fast", 1100, 1600, "ended", 8)
+        [*history.events], pull(7, "fast", 1100, 1600, "ended", 8)
     )  # the fast worker was late by the same second
     assert plain == {0: 0.5}
     assert late(own_pull, t7={0: 1.0})[6] == {}
