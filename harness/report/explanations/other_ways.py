@@ -48,16 +48,23 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
     arrivals = sorted(task.all(Received), key=lambda event: -event.end_ns)
     latest_ns, why = free_ns, None
     touched = next(e.started.targets for e in run.history.faults if e.started.fault == fault)
+    over = [
+        each.started.fault
+        for each in run.history.faults
+        if each.end_ns is not None and each.end_ns <= task.started.t_ns
+    ]
     for arrival in arrivals[:MOST_WAYS]:
         if arrival.end_ns <= latest_ns:
             break
         steps = find_critical_path(task, run.delays_ms, run.was_busy, arrival)
         parts = [part for step in steps for part in run.divide(task, step)]
         estimated = _list_estimated(run, task, steps, touched)
+        guessed = {None, *over} if estimated else {None}
         taken = [
             part
             for part in parts
-            if part.fault == fault or (part.fault is None and part.cause in estimated)
+            if part.fault == fault
+            or (part.fault in guessed and (part.fault is not None or part.cause in estimated))
         ]
         took_s = sum(part.seconds for part in taken)
         without_ns = arrival.end_ns - round(took_s * 1e9)
@@ -74,19 +81,29 @@ def _list_estimated(
     """The causes on a way that may be a fault's, as they are TCP's rest, which is an estimate.
 
     Where the fault touched a link of the way, a connection may be cold because of it, too. Where it
-    touched what a sender got, the rest of the sender's transfer may have been a wait for that.
+    touched what a sender got, the rest of the sender's transfer may have been a wait for that. The
+    same holds for what a fault that was over before the task may have left.
     """
     found = {name for step in steps if step.src for name in (step.src, step.site)}
     found |= _name_hops(run, ((step.src, step.site) for step in steps if step.src))
     if not touched or not found.isdisjoint(touched):  # without targets, such as a redraw: all
         return (*RESTS, "cold start")
-    fed = (
-        (event.src, event.site)
-        for step in steps
-        for event in task.all(Received)
-        if event.site == step.src and event.start_ns < step.end_ns
-    )
+    fed = _list_feeding(task, steps)
     return () if _name_hops(run, fed).isdisjoint(touched) else RESTS
+
+
+def _list_feeding(task: Task, steps: Iterable[PathStep]) -> set[Directed]:
+    """The transfers that brought something to the senders of a way before, directly or not."""
+    found: set[Directed] = set()
+    left = [(step.src, step.end_ns) for step in steps if step.src]
+    while left:
+        site, until_ns = left.pop()
+        for event in task.all(Received):
+            ends = event.src, event.site
+            if event.site == site and event.start_ns < until_ns and ends not in found:
+                found.add(ends)
+                left.append((event.src, event.end_ns))
+    return found
 
 
 def _name_hops(run: Run, pairs: Iterable[Directed]) -> set[str]:

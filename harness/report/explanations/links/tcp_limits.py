@@ -74,6 +74,10 @@ class Trouble:
     end_ns: float
     amount: float
 
+    def is_at(self, t_ns: int) -> bool:
+        """Whether it lasts at a time."""
+        return self.start_ns <= t_ns < self.end_ns
+
     @property
     def silent_ns(self) -> float:
         """Until when a cut may keep TCP silent: the time between two tries doubles meanwhile."""
@@ -194,6 +198,10 @@ class TcpLimits:
             spells = [self.conditions.spell(hop, t_ns) for hop in self._list_hops(ends)]
             mbps = min(0.0 if spell.is_cut else spell.link.rate_mbps for spell in spells)
             limits = [(self._limit_mbps(ends, each, t_ns), each) for each in troubles]
+            # one that acts counts, and not what an earlier one may have left, which is an estimate
+            acting = [each for limit, each in limits if each.is_at(t_ns) and limit < mbps]
+            if acting:
+                limits = [limit for limit in limits if limit[1].end_ns > span[0]]
             # of cuts that left the same window, the latest (in ms) counts
             tcp_mbps, worst = min(
                 limits,
