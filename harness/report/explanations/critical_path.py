@@ -29,6 +29,7 @@ from trunkline.agents.events.task_events import (
     Received,
     Sent,
     TaskFinished,
+    TaskJoined,
     TaskRearranged,
     TaskReplanned,
 )
@@ -138,6 +139,8 @@ def find_critical_path(
     moved = isinstance(repair, TaskRearranged)
     given = task.all(BlocksHeard) if moved else task.all(Contributed, TaskFinished)
     given_ns = [e.t_ns for e in given if e.site == giver and begin_ns <= e.t_ns <= end_ns]
+    if not moved and not given_ns:
+        given_ns = [t_ns for t_ns in _list_given(task, giver) if begin_ns <= t_ns <= end_ns]
     ends.append((min(given_ns, default=begin_ns), PathStep("contribution", 0, 0, giver)))
     if repair:
         ends.append((begin_ns, PathStep("repair", 0, 0, repair.site)))
@@ -241,11 +244,18 @@ def _find_last_step(task: Task, site: str) -> PathStep:
 def _came_later(task: Task, arrival: Received, fed_ns: int) -> bool:
     """Whether the sender of a transfer contributed after all had come that it waited for.
 
-    It then waited for itself. Its earlier transfers show that it had not.
+    It then waited for itself. Its earlier transfers show that it had not. A site that only adds up
+    what others send waited until it heard of the task.
     """
-    given_ns = [event.t_ns for event in task.all(Contributed) if event.site == arrival.src]
+    given_ns = _list_given(task, arrival.src)
     sent_ns = [e.start_ns for e in task.all(Sent) if (e.site, e.dst) == (arrival.src, arrival.site)]
     return bool(given_ns) and fed_ns < min(given_ns) <= min(sent_ns, default=arrival.start_ns)
+
+
+def _list_given(task: Task, site: str) -> list[int]:
+    """When a site contributed, or heard of the task if it contributed nothing."""
+    given_ns = [event.t_ns for event in task.all(Contributed) if event.site == site]
+    return given_ns or [event.t_ns for event in task.all(TaskJoined) if event.site == site]
 
 
 def _get_time(event: Event) -> int:

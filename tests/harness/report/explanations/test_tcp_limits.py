@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -173,3 +174,13 @@ def test_a_much_slower_link_leaves_a_small_window_if_it_carried_bytes_meanwhile(
     assert (
         limits(limit((5, {"rate_mbps": 30.0}), (8, {"rate_mbps": 50.0}), size=1_000_000), 8.1) == []
     )
+
+
+def test_a_delay_that_acts_counts_before_losses_that_were_over_before():
+    """The losses may have left a small window, but that is an estimate."""
+    lossy, late = (0, {"loss_percent": 5.0}), (4, {"delay_ms": 150.0})
+    both = limit(lossy, (3, {}), late, size=5_000_000)
+    delayed = Trouble("delay", ENDS, 4 * S, math.inf, 150.0)
+    assert limits(both, 4.1) == [(delayed, pytest.approx(0.001))]
+    span = round(2.9 * S), 5 * S
+    assert [each.trouble.cause for each in both.find_troubles(ENDS, span)] == ["loss"]
