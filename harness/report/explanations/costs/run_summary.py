@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
+from trunkline.harness.report.explanations.links.mistaken_rates import (
+    Mistaken,
+    describe_mistaken,
+    find_mistaken,
+)
 from trunkline.harness.report.explanations.told.choice import list_worst
 from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
@@ -53,7 +59,18 @@ def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str]
     delay = Delay.of(found, data)
     search = _search_faults(data)
     faults = describe_fault_costs(found, data.history, delay.longer, search, delay.is_ranked)
-    return [*summarize_run(found, data, delay)], [*faults]
+    return [*summarize_run(found, data, delay)], [*faults, *_describe_mistaken(data)]
+
+
+def _find_mistaken(data: RunData) -> list[Mistaken]:
+    """The links that plans took for much slower than they were, after faults."""
+    return find_mistaken(data.history, Conditions.of(data.history, data.scenario.topology))
+
+
+def _describe_mistaken(data: RunData) -> Iterator[str]:
+    tasks = data.tables["tasks"]
+    expected_s = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
+    yield from describe_mistaken(_find_mistaken(data), data.history, expected_s)
 
 
 def _search_faults(data: RunData) -> FaultSearch:
@@ -117,5 +134,6 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "longer": [] if delay.shorter is None else [asdict(each) for each in delay.shorter.parts],
         "shares": None if times is None else times.shares,
         "limiting": limiting,
+        "mistaken_rates": [asdict(each) for each in _find_mistaken(data)],
         "straggler": None if straggler is None else asdict(straggler),
     }

@@ -1,0 +1,154 @@
+"""Links that plans took for much slower than they were, after faults (pure).
+
+With measured rates, a plan avoids a link that a fault made slow. What no task uses is not measured
+again, so plans may go on to avoid it long after the fault.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+
+from trunkline.agents.events.awareness_events import PlansUpdated
+from trunkline.agents.planning.plan import Directed
+from trunkline.harness.config.units import count_of, join_words
+from trunkline.harness.record.history import Disturbance, History
+from trunkline.harness.record.link_history import Conditions
+
+MUCH = 0.5
+"""A link was mistaken if plans knew less than this share of its rate."""
+
+LEAST_NS = 10**9
+"""A shorter time is none."""
+
+MOST = 3
+"""So many links of a fault are named."""
+
+LONGER, LEAST_TASKS = 1.1, 2
+"""Plans took longer if the median of their expected times grew by this factor, of so many tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistaken:
+    """After a fault, plans knew so much less than the rate of a link.
+
+    Attributes:
+        since_ns: from when plans knew the lower rate although nothing was wrong with the link.
+        until_ns: until they knew better, or until the run ended.
+    """
+
+    link: Directed
+    fault: int
+    believed_mbps: float
+    rate_mbps: float
+    since_ns: int
+    until_ns: int
+
+
+def find_mistaken(history: History, conditions: Conditions) -> list[Mistaken]:
+    """The links that plans took for much slower than they were, by fault and since when."""
+    known: dict[Directed, bool] = {}
+    found: dict[Directed, Mistaken] = {}
+    done: list[Mistaken] = []
+    for update in history.all(PlansUpdated):
+        for src, dst, believed_mbps in update.links:
+            link = src, dst
+            rate_mbps = _find_rate_mbps(conditions, link, update.t_ns)
+            if believed_mbps >= MUCH * _find_own_mbps(conditions, link):
+                known[link] = True
+                if link in found:
+                    done.append(replace(found.pop(link), until_ns=update.t_ns))
+            elif known.get(link) and rate_mbps is not None and link not in found:
+                fault = _find_fault(history, link, update.t_ns)
+                if fault is not None:
+                    number, times = fault.started.fault, (update.t_ns, history.end_ns)
+                    found[link] = Mistaken(link, number, believed_mbps, rate_mbps, *times)
+    every = [*done, *found.values()]
+    return sorted(
+        (each for each in every if each.until_ns - each.since_ns >= LEAST_NS),
+        key=lambda each: (each.fault, each.since_ns, each.link),
+    )
+
+
+def describe_mistaken(
+    found: Sequence[Mistaken], history: History, expected_s: Sequence[float]
+) -> Iterator[str]:
+    """A sentence on the links of each fault, and one on how long plans were to take.
+
+    `expected_s` is what each task's plan was to take.
+    """
+    for number in dict.fromkeys(each.fault for each in found):
+        own = [each for each in found if each.fault == number]
+        own.sort(key=lambda each: each.believed_mbps / each.rate_mbps)
+        names = [
+            f"{' -> '.join(each.link)} for {each.believed_mbps:.3g} of its {each.rate_mbps:.3g} "
+            "Mbit/s"
+            for each in own[:MOST]
+        ]
+        if own[MOST:]:
+            names.append(f"{count_of(len(own[MOST:]), 'other link')} for less than half")
+        last_ns = max(each.until_ns for each in own)
+        end = "the run ended" if last_ns == history.end_ns else f"{last_ns / 1e9:.3f} s"
+        yield (
+            f"When fault {number} was over, plans still followed rates measured during it: until "
+            f"{end}, they took {join_words(names)}."
+        )
+    if found:
+        yield from _compare_plans(found, history, expected_s)
+
+
+def _compare_plans(
+    found: Sequence[Mistaken], history: History, expected_s: Sequence[float]
+) -> Iterator[str]:
+    """By how much such plans take longer than those before, of groups of the usual size."""
+    first, last = min(each.fault for each in found), max(each.fault for each in found)
+    begun_ns = next(e.started.t_ns for e in history.faults if e.started.fault == first)
+    since_ns = min(each.since_ns for each in found if each.fault == last)
+    until_ns = max(each.until_ns for each in found)
+    usual, _ = Counter(len(task.started.group) for task in history.tasks).most_common(1)[0]
+    timed = [
+        (task.started.t_ns, seconds)
+        for task, seconds in zip(history.tasks, expected_s, strict=True)
+        if len(task.started.group) == usual and not math.isnan(seconds)
+    ]
+    before = [seconds for t_ns, seconds in timed if t_ns < begun_ns]
+    after = [seconds for t_ns, seconds in timed if since_ns <= t_ns < until_ns]
+    if min(len(before), len(after)) < LEAST_TASKS or median(after) < LONGER * median(before):
+        return
+    yield (
+        f"With these rates, plans were to take {median(after):.3f} s (the median), and before "
+        f"fault {first} {median(before):.3f} s. No fault is charged with that, and without faults "
+        "the run may have ended earlier by more than predicted."
+    )
+
+
+def _find_own_mbps(conditions: Conditions, link: Directed) -> float:
+    """The rate of the path between two sites in the scenario."""
+    topology = conditions.topology
+    return min(topology.link(*hop).rate_mbps for hop in pairwise(topology.path(*link)))
+
+
+def _find_rate_mbps(conditions: Conditions, link: Directed, t_ns: int) -> float | None:
+    """The same; None while something is wrong with one of its links, or the way back."""
+    topology = conditions.topology
+    for ends in (link, link[::-1]):
+        for hop in pairwise(topology.path(*ends)):
+            spell = conditions.spell(hop, t_ns)
+            if spell.is_cut or spell.link != topology.link(*hop):
+                return None
+    return _find_own_mbps(conditions, link)
+
+
+def _find_fault(history: History, link: Directed, t_ns: int) -> Disturbance | None:
+    """The latest fault before a time that acted on the link, its way back, or one of its sites."""
+    names = {*link, " -> ".join(link), " -> ".join(link[::-1])}
+    before = [
+        each
+        for each in history.faults
+        if each.started.t_ns < t_ns and names.intersection(each.started.targets)
+    ]
+    return max(before, key=lambda each: each.started.t_ns, default=None)
