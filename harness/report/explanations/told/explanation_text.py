@@ -96,7 +96,7 @@ def _describe(part: Part) -> str:
     said = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
     if part.beside is None:
         return said
-    return f"{said}, which would have held the task up as long without fault {part.beside}"
+    return f"{said}; without fault {part.beside}, this would have held the task up as long"
 
 
 def _name_where(part: Part) -> str:
@@ -337,7 +337,7 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     last, is_alone = wait.last, len(wait.waited_s) == 1
     first = f"its first member waited {wait.wait_s:.3f} s for {last}, the last"
     if wait.wait_s < LEAST_S:
-        first = f"no member waited for {last}, the last"
+        first = f"all members were ready at about the same time, {last} last"
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.behind is not None:
         fault, seconds = wait.behind

@@ -106,20 +106,31 @@ def name_worst(
             yield f"Of these, fault {max(costs_s, key=lambda n: costs_s[n])} cost tasks most."
         return
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
-    if len(cost_s) > 1:
+    if is_known:
+        ranked = sorted(longer, key=lambda each: -each.seconds)[:MOST_FAULTS]
+        words = [f"{each.seconds:.1f} s ({_number_faults(each.faults)})" for each in ranked]
+        unsure = "the prediction is too rough to say which one delayed it most"
+        yield f"Faults delayed the run by about {join_words(words)}; {unsure}."
+    elif len(cost_s) > 1:
         most = max(cost_s, key=lambda number: cost_s[number])
         share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
-        unsure = "; the prediction is too rough to say which one delayed the run most" * is_known
-        yield f"{_name_faults((most,), history)} cost tasks most: {share}{unsure}."
+        yield f"{_name_faults((most,), history)} cost tasks most: {share}."
     elif cost_s and (number := len(list_faults(history))) > 1:
         only = _name_faults([*cost_s], history).replace("Fault", "fault", 1)
         yield f"Of {number} faults, only {only} cost tasks time."
 
 
+def _number_faults(numbers: Sequence[int]) -> str:
+    """The numbers of faults, within a sentence."""
+    if len(numbers) > 1:
+        return f"faults {join_words([*map(str, numbers)])} together"
+    return f"fault {numbers[0]}"
+
+
 def _name_faults(numbers: Sequence[int], history: History) -> str:
     """A fault with its text, or the numbers of several."""
     if len(numbers) > 1:
-        return f"Faults {join_words([*map(str, numbers)])} together"
+        return _number_faults(numbers).capitalize()
     text = next(each.started.text for each in history.faults if each.started.fault == numbers[0])
     return f"Fault {numbers[0]} ({shorten(text, LETTERS)})"
 
@@ -136,7 +147,7 @@ def _describe(
     told = [each for each in costs_s if costs_s[each] >= LEAST_S or _has_failed(each, number)]
     left = _name_members(found, number)
     if not told:
-        return f"{name}, {span}, cost no task any time that the log shows.{left}"
+        return f"{name}, {span}, made no task longer or later, as far as the log tells.{left}"
     if len(told) == 1:  # its cost is the sum
         words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
     else:
@@ -159,9 +170,10 @@ def _describe_longer(longer: Longer, fault: int, is_told: bool) -> str:
     if is_told:
         return f"made the run longer together with {which} (see there)"
     together = f", together with {which}" if others else ""
-    how = f"about {abs(longer.seconds):.1f} s {'longer' if longer.seconds > 0 else 'shorter'}"
+    error = f"± {longer.error_s:.1f} s"
+    how = f"about {abs(longer.seconds):.1f} {error} {'longer' if longer.seconds > 0 else 'shorter'}"
     if abs(longer.seconds) < LEAST_LONGER_S:
-        how = "no longer"
+        how = f"no longer ({error})"
     return f"made the run {how}{together}"
 
 

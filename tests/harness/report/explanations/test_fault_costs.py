@@ -69,7 +69,7 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         )
         return said.partition("0.300 s of the run, ")[2]
 
-    nothing = "cost no task any time that the log shows."
+    nothing = "made no task longer or later, as far as the log tells."
     assert describe() == describe(untouched) == nothing
     assert describe(slow[2], slow[1]) == (
         "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
@@ -95,7 +95,7 @@ def test_a_task_of_the_usual_duration_was_not_made_longer_by_a_fault(tmp_path) -
     assert found.costs_s == {0: 0.0}
     assert found.made_up_s == pytest.approx(0.042)
     (said,) = describe_fault_costs([found], history)
-    assert said.endswith(" cost no task any time that the log shows.")
+    assert said.endswith(" made no task longer or later, as far as the log tells.")
     late = replace(found, wait=replace(wait, fault=0))
     assert late.costs_s == {0: pytest.approx(0.974)}
     fast = replace(late, duration_s=0.9, lost_s=0.874)
@@ -137,7 +137,7 @@ def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None
         return replace(found, failures=failures)
 
     (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
-    assert said.endswith(" that the log shows. n1 gave up tasks 1 and 2, n2 gave up task 2.")
+    assert said.endswith(" as far as the log tells. n1 gave up tasks 1 and 2, n2 gave up task 2.")
     (said,) = describe_fault_costs([make(1, *members)], history)
     assert said.endswith(" n5 and n6 gave up task 1, 2 other sites gave up tasks.")
 
@@ -154,7 +154,7 @@ def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_r
 def test_a_cost_has_both_times_of_the_fault() -> None:
     fault = FaultStarted(500 * 10**6, "runner", 3, "kill", "kill rome", ("rome",))
     (said,) = describe_fault_costs([], History.of([*three_sites.history().events, fault]))
-    assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), cost no ")
+    assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), made no ")
 
 
 def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
@@ -333,7 +333,9 @@ def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -
     said = f"about {shorter.parts[0].seconds:.1f} s"
     assert worst == f"Fault 0 (pause n0) delayed the run most, by {said}."
     first, second = describe_fault_costs(found, data.history, shorter.parts)
-    assert f", made the run {said} longer, and cost tasks 1.000 s: task 2 took l" in first
+    own = said.replace(" s", f" ± {shorter.parts[0].error_s:.1f} s")
+    assert shorter.parts[0].error_s == pytest.approx(0.5, abs=0.1)
+    assert f", made the run {own} longer, and cost tasks 1.000 s: task 2 took l" in first
     assert second.startswith("Fault 1 (pause n1), ")
     run, faults = describe_run(found, data)
     assert run[1].startswith(worst)
@@ -386,12 +388,14 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
         "Of these, fault 1 cost tasks most.",
     ]
     first, second = describe_fault_costs(found, data.history, parts)
-    assert ", made the run about 2.5 s longer, together with fault 0, and cost tasks 2" in first
+    assert (
+        ", made the run about 2.5 ± 0.0 s longer, together with fault 0, and cost tasks 2" in first
+    )
     assert ", made the run longer together with fault 1 (see there), and cost tasks 1" in second
     (worst,) = name_worst(found, data.history, parts, is_ranked=False)
     assert worst == (
-        "Fault 1 (pause n1) cost tasks most: 67 % of the cost of all faults; the prediction is too "
-        "rough to say which one delayed the run most."
+        "Faults delayed the run by about 2.5 s (faults 0 and 1 together) and 0.1 s (fault 2); the "
+        "prediction is too rough to say which one delayed it most."
     )
     first, _ = describe_fault_costs(found, data.history, (Longer((0,), 9.0), Longer((1,), 1.0)))
     assert first.startswith("Fault 0 ")
@@ -404,7 +408,7 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     assert ", made the run about 0.2 s shorter, and cost " in second
     parts = (Longer((0,), 0.5), Longer((1,), -0.04))
     _, second = describe_fault_costs(found, data.history, parts)
-    assert ", made the run no longer, and cost tasks " in second
+    assert ", made the run no longer (± 0.0 s), and cost tasks " in second
 
 
 def test_its_tasks_take_as_long_as_those_of_the_run() -> None:

@@ -104,7 +104,7 @@ def test_a_fault_cost_no_more_than_until_another_way_had_ended(
     (part,) = beside
     assert part.seconds == pytest.approx(1.182 - cost_s, abs=0.012)
     assert (part.cause, part.where, part.text) == ("other tasks", "rome -> bern", "1")
-    said = " of task 1, which would have held the task up as long without fault 0"
+    said = " of task 1; without fault 0, this would have held the task up as long"
     assert describe_part(part, log).endswith(said)
 
 

@@ -188,7 +188,7 @@ def test_a_run_in_which_no_task_ended_has_its_faults_and_no_summary(tmp_path) ->
     data = outputs.read(make_agents_run(tmp_path / "run"))
     run, (fault,) = describe_run([], data)
     assert run == []
-    assert fault.endswith(" cost no task any time that the log shows.")
+    assert fault.endswith(" made no task longer or later, as far as the log tells.")
 
 
 def test_tasks_overlap_only_if_one_begins_before_another_has_ended() -> None:
