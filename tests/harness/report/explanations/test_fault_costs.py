@@ -405,7 +405,7 @@ def test_faults_that_overlap_made_the_run_longer_together() -> None:
     parts = (Longer((0,), 0.5), Longer((1,), -0.2))
     _, second = describe_fault_costs(found, data.history, parts)
     assert second.startswith("Fault 1 ")
-    assert ", made the run about 0.2 s shorter, and cost " in second
+    assert ", made the run about 0.2 ± 0.0 s shorter, and cost " in second
     parts = (Longer((0,), 0.5), Longer((1,), -0.04))
     _, second = describe_fault_costs(found, data.history, parts)
     assert ", made the run no longer (± 0.0 s), and cost tasks " in second

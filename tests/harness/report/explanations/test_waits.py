@@ -198,9 +198,9 @@ def test_a_task_of_the_backup_waits_for_no_word_of_the_controller_that_was_kille
     assert parts == [("propagation", "n2 -> n1", None), ("contribution", "n1", None)]
     assert find_silence(run, history.tasks[0], "n1", (300 * MS, 2000 * MS)) is None
     assert list(describe_fault_costs([], history)) == [
-        "Fault 4 (kill controller), from 0.400 s of the run on, made no task longer or later, as far "
-        "as the log tells. The backup took over 0.100 s after the fault began, and started its first task, "
-        "1000000, 1.600 s after it."
+        "Fault 4 (kill controller), from 0.400 s of the run on, made no task longer or later, as "
+        "far as the log tells. The backup took over 0.100 s after the fault began, and started its "
+        "first task, 1000000, 1.600 s after it."
     ]
     assert next(describe_fault_costs([], order(took_over, *lost))).endswith(
         " The backup took over 0.100 s after the fault began."
