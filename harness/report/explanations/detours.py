@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from trunkline.agents.events.causes import LinkBroke, SiteLost
@@ -17,7 +18,7 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.task_events import TaskStarted
-from trunkline.agents.planning.plan import PlanError
+from trunkline.agents.planning.plan import Directed, Plan, PlanError
 from trunkline.agents.policies.policy import Start
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import History
@@ -39,11 +40,13 @@ class Detour:
     Attributes:
         without: what its plan does without, in words.
         cause: the loss of the first of them.
+        links: those that the plan with all of them uses.
     """
 
     usual_s: float
     without: str
     cause: SiteLost | LinkBroke
+    links: frozenset[Directed] = frozenset()
 
 
 @dataclass(slots=True)
@@ -111,14 +114,19 @@ def find_detours(
     for event in history.events:
         losses.take(event)
         if isinstance(event, TaskStarted) and (cause := losses.cause) is not None:
-            usual_s = plan_usual(event)
+            usual_s, links = plan_usual(event)
             if planned_s.get(event.task, math.nan) > usual_s + LEAST_S:
-                found[event.task] = Detour(usual_s, losses.describe(), cause)
+                found[event.task] = Detour(usual_s, losses.describe(), cause, links)
     return found
 
 
-def _make_planner(scenario: Scenario) -> Callable[[TaskStarted], float]:
-    """A function that gives the expected time of a task with all sites and links; NaN if none."""
+def _make_planner(
+    scenario: Scenario,
+) -> Callable[[TaskStarted], tuple[float, frozenset[Directed]]]:
+    """A function that gives the expected time and the links of a task with all sites and links.
+
+    The time is NaN if there is no such plan.
+    """
     forecast, planner = make_forecaster(scenario), create_driver(scenario).planner
     plans: dict[Hashable, Mapping[str, Any] | None] = {}
 
@@ -129,13 +137,19 @@ def _make_planner(scenario: Scenario) -> Callable[[TaskStarted], float]:
         except PlanError:
             return None
 
-    def plan_usual(started: TaskStarted) -> float:
+    def plan_usual(started: TaskStarted) -> tuple[float, frozenset[Directed]]:
         key = started.group, tuple(started.weights), started.roles
         if key not in plans:
             plans[key] = plan(started)
         if (forest := plans[key]) is None:
-            return math.nan
+            return math.nan, frozenset()
         found = forecast(replace(started, forest=forest))
-        return found.estimate_s + found.latency_s
+        return found.estimate_s + found.latency_s, _list_links(forest)
 
     return plan_usual
+
+
+def _list_links(forest: Mapping[str, Any]) -> frozenset[Directed]:
+    """The links of the overlay that a plan uses."""
+    edges = (e for block in Plan.from_json(forest).blocks for e in block.in_edges + block.out_edges)
+    return frozenset(hop for edge in edges for hop in pairwise(edge))

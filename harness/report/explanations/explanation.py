@@ -311,12 +311,23 @@ def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, 
 def _charge_detour(
     run: Run, task: Task, parts: tuple[Part, ...], detour: Detour
 ) -> tuple[Part, ...]:
-    """Charge what the task's bytes took longer to the fault behind the loss in its plan."""
+    """Charge what the task's bytes took longer to the fault behind the loss in its plan.
+
+    So is what connections took that only this plan uses, because they were cold.
+    """
+    when = task.started.t_ns, task.started.t_ns
+    fault = run.faults.find_behind(detour.cause, (), when)
+    usual = {" -> ".join(hop) for hop in detour.links}
+    parts = tuple(
+        replace(part, fault=fault)
+        if part.cause == "cold start" and part.fault is None and part.where not in usual
+        else part
+        for part in parts
+    )
     longest = next((part for part in parts if part.cause == "rate"), None)
     planned_s = sum(part.seconds for part in parts if part.cause in PLANNED)
     if longest is None or (excess_s := min(planned_s - detour.usual_s, longest.seconds)) <= 0:
         return parts
-    fault = run.faults.find_behind(detour.cause, (), (task.started.t_ns, task.started.t_ns))
     more = cut_part(longest, excess_s, "longer plan", fault, detour.without)
     return sort_parts([part for part in parts if part is not longest] + more)
 

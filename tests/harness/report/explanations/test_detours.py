@@ -17,6 +17,7 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.task_events import TaskStarted
+from trunkline.agents.planning.plan import Plan
 from trunkline.agents.policies.policy import Start
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.detours import Detour, find_detours
@@ -64,9 +65,10 @@ def test_a_task_without_a_lost_site_would_have_taken_what_it_takes_with_all() ->
     found = find(usual, N4_IS_LOST, without[0], found_again, without[1], took_over, without[2])
     assert [*found] == [1]
     forecast = make_forecaster(SCENARIO)(usual)
-    assert found[1] == Detour(
-        pytest.approx(forecast.estimate_s + forecast.latency_s), "without n4", SiteLost("n4")
-    )
+    usual_s = pytest.approx(forecast.estimate_s + forecast.latency_s)
+    links = {(a, b) for block in Plan.from_json(usual.forest).blocks for a, b in block.in_edges}
+    assert links < found[1].links
+    assert found[1] == Detour(usual_s, "without n4", SiteLost("n4"), found[1].links)
     measured = replace(SCENARIO, scheme=replace(SCENARIO.scheme, rates="measured"))
     assert find_detours(measured, History.of([N4_IS_LOST, without[0]]), [9.0]) == {}
 
