@@ -28,7 +28,7 @@ import yaml
 
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.shorter_run import predict_shorter
-from trunkline.harness.report.explanations.explanation import explain_latest
+from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.study import comparison
 
 FOLDER = Path("comparisons/without_faults")

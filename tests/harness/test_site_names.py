@@ -12,7 +12,7 @@ from trunkline.agents.events.task_events import (
     TaskRearranged,
 )
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.explanation import explain_tasks
+from trunkline.harness.report.explanations.explained_tasks import explain_tasks
 from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse, resolve

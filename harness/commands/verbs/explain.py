@@ -157,7 +157,7 @@ def _parse_task(text: str) -> int | str:
 
 def _choose(data: RunData, number: int | str | None) -> list[Explanation]:
     """The named task, or all in order of start, or those that lost most time, the worst first."""
-    from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
+    from trunkline.harness.report.explanations.explained_tasks import explain_latest, explain_tasks
 
     tasks = data.tables["tasks"]
     ended = [task.number for task in data.history.tasks if task.duration_s is not None]

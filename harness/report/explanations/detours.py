@@ -37,6 +37,8 @@ LEAST_S = 0.001
 class Detour:
     """A task was planned without sites or links, and would take `usual_s` with all of them.
 
+    That may be as long, if its plan uses other links.
+
     Attributes:
         without: what its plan does without, in words.
         cause: the loss of the first of them.
@@ -115,7 +117,9 @@ def find_detours(
         losses.take(event)
         if isinstance(event, TaskStarted) and (cause := losses.cause) is not None:
             usual_s, links = plan_usual(event)
-            if planned_s.get(event.task, math.nan) > usual_s + LEAST_S:
+            own_s = planned_s.get(event.task, math.nan)
+            is_longer = own_s > usual_s + LEAST_S
+            if is_longer or (own_s >= usual_s and not _list_links(event.forest) <= links):
                 found[event.task] = Detour(usual_s, losses.describe(), cause, links)
     return found
 

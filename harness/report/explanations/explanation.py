@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import pandas as pd
-
 from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.background.flows import list_flows
-from trunkline.harness.checks.rules import make_compute_s
-from trunkline.harness.record.history import History, Task
-from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.record.stops import list_stops
 from trunkline.harness.report.explanations.abandonment import (
     Failure,
     Stay,
@@ -29,15 +22,11 @@ from trunkline.harness.report.explanations.abandonment import (
 )
 from trunkline.harness.report.explanations.costs.faster_bytes import (
     describe_faster,
-    make_background_meter,
 )
-from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
-from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
 from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
-from trunkline.harness.report.explanations.detours import Detour, find_detours
+from trunkline.harness.report.explanations.detours import Detour
 from trunkline.harness.report.explanations.links.link_loads import Shared
-from trunkline.harness.report.explanations.lost_reports import Overlay, restore
 from trunkline.harness.report.explanations.other_ways import charge_other_ways
 from trunkline.harness.report.explanations.repairs import divide_repaired
 from trunkline.harness.report.explanations.task_time import Run
@@ -48,9 +37,7 @@ from trunkline.harness.report.explanations.time_parts import (
     merge_parts,
     sort_parts,
 )
-from trunkline.harness.report.explanations.waits import Wait, find_waits
-from trunkline.harness.scenario.failover_timeouts import make_failover
-from trunkline.harness.scenario.settings import Scenario
+from trunkline.harness.report.explanations.waits import Wait
 
 SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
@@ -58,15 +45,8 @@ SLOW = 0.5
 DISTURBED = 0.1
 """A fault that cost a task more than this share of its expected time is worth a word."""
 
-LEAST_LATE_S = 0.002
-"""A task that took so much longer than expected may have lost it to a fault."""
-
 LEAST_WAIT_S = 0.1
 """A shorter wait before a task is not worth a word."""
-
-MOST = 60
-"""Of a run, so many tasks that lost most time are explained."""
-
 
 EXPECTED = (*PLANNED, "before the fault")
 """The causes that are no reason why a task was late."""
@@ -289,7 +269,7 @@ def explain(
         None,
         wait,
         failures,
-        _measure_lost_s(task, expected_s, wait),
+        measure_lost_s(task, expected_s, wait),
         run.loads.find_shared(task.number, _list_hops(run, steps)),
         tuple(list_stays(run, task)) if is_abandoned else (),
         None if is_abandoned else detour,
@@ -359,128 +339,9 @@ def _name_cause(part: Part) -> str | int:
     return part.cause if part.fault is None else part.fault
 
 
-def explain_tasks(
-    scenario: Scenario, history: History, tasks: pd.DataFrame, numbers: Collection[int]
-) -> list[Explanation]:
-    """Explain these tasks, as far as they have ended, in order of start.
-
-    `tasks` is the table of tasks, which has what was expected of them.
-    """
-    expected_s = _list_expected(tasks)
-    detours = find_detours(scenario, history, expected_s)
-    return _explain(scenario, history, expected_s, find_waits(history), numbers, detours)
-
-
-def explain_latest(
-    scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
-) -> list[Explanation]:
-    """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
-    expected_s, waits = _list_expected(tasks), find_waits(history)
-    detours = find_detours(scenario, history, expected_s)
-    usual_s = {number: detour.usual_s for number, detour in detours.items()}
-    lost_s = {
-        task.number: _measure_lost_s(
-            task, usual_s.get(task.number, planned_s), waits.get(task.number)
-        )
-        for task, planned_s in zip(history.tasks, expected_s, strict=True)
-        if task.end_ns is not None
-    }
-    worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
-    found = _explain(scenario, history, expected_s, waits, worst, detours)
-    return sorted(found, key=lambda each: worst.index(each.task.number))
-
-
-def _measure_lost_s(task: Task, expected_s: float, wait: Wait | None) -> float:
+def measure_lost_s(task: Task, expected_s: float, wait: Wait | None) -> float:
     """The time that a task lost, which has ended; less than nothing if it was fast."""
     ends_ns = [task.end_ns or 0, *(event.t_ns for event in list_given_up(task))]
     needed_s = 0.0 if task.all(TaskAbandoned) or math.isnan(expected_s) else expected_s
     waited_s = 0.0 if wait is None else wait.lost_s
     return waited_s + (max(ends_ns) - task.started.t_ns) / 1e9 - needed_s
-
-
-def _explain(
-    scenario: Scenario,
-    history: History,
-    expected_s: Sequence[float],
-    waits: Mapping[int, Wait],
-    numbers: Collection[int],
-    detours: Mapping[int, Detour],
-) -> list[Explanation]:
-    topology = scenario.topology
-    overlay = Overlay(
-        Conditions.of(history, topology).least_delays_ms, topology.overlay.rates_mbps()
-    )
-    history = restore(history, overlay)
-    run = Run(
-        history,
-        topology,
-        scenario.network.mtu,
-        scenario.controller_site,
-        list_flows(scenario.background),
-        round(make_failover(scenario).timeout_s * 1e9),
-        scenario.failover.backup or "",
-    )
-    measure_background_s = make_background_meter(scenario)
-    planned_s = dict(zip((task.number for task in history.tasks), expected_s, strict=True))
-    ended = {task.number: task for task in history.tasks if task.duration_s is not None}
-
-    @functools.cache
-    def explain_one(number: int) -> Explanation:
-        task, wait, detour = ended[number], waits.get(number), detours.get(number)
-        return explain(run, task, planned_s[number], wait, detour, measure_background_s(task))
-
-    def list_longer_s(number: int) -> dict[int, float]:
-        """By how much faults made a task longer; nothing is asked of one that was as expected."""
-        if number not in ended or not history.faults:
-            return {}
-        task = ended[number]
-        late_s = (task.duration_s or 0.0) - planned_s[number]
-        if late_s < LEAST_LATE_S and number not in detours and not task.all(TaskAbandoned):
-            return {}
-        return {fault: each.longer_s for fault, each in explain_one(number).costs.items()}
-
-    turns = Turns(history, run.faults, waits, planned_s, make_compute_s(scenario))
-
-    def list_begun_s(number: int) -> dict[int, float]:
-        """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
-        if number not in ended or not waits[number].reason or not history.faults:
-            return {}
-        wait = explain_one(number).wait
-        if wait is None:
-            return {}
-        if lost_s := turns.find_lost(ended[number], wait):
-            return lost_s
-        stretches = turns.divide(ended[number], wait, list_longer_s)
-        return replace(wait, stretches=stretches).costs_s
-
-    @functools.cache
-    def find_late() -> dict[int, Late]:
-        """What each fault took of the waits of all tasks, also of those that are not explained."""
-        stops = list_stops(history)
-        compute_s = turns.due.compute_s
-        sources = Sources(stops, turns.find_turn_before, compute_s, list_longer_s, list_begun_s)
-        return find_lateness(history, waits, sources) if history.faults else {}
-
-    def add_earlier(found: Explanation) -> Explanation:
-        """The explanation with what held its group up, and its last member, in earlier tasks."""
-        if (wait := found.wait) is None:
-            return found
-        if history.faults and wait.was_for_task and wait.after in ended:
-            left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
-            begun = {e.started.fault for e in history.faults if e.started.t_ns < left_ns}
-            before = explain_one(wait.after)
-            late_s = (left_ns - before.task.started.t_ns) / 1e9 - planned_s[wait.after]
-            costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
-            wait = wait.add_earlier(costs_s if late_s > 0 else {})
-        stretches = turns.divide(found.task, wait, list_longer_s)
-        if (late := find_late().get(found.task.number)) is not None:
-            stretches = set_late(stretches, late)
-        return replace(found, wait=replace(wait, stretches=stretches))
-
-    return [add_earlier(explain_one(number)) for number in ended if number in numbers]
-
-
-def _list_expected(tasks: pd.DataFrame) -> list[float]:
-    """The time that each task's plan needs, in seconds; NaN where it is not known."""
-    found: list[float] = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
-    return found

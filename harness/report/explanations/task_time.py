@@ -228,9 +228,10 @@ class Run:
             usual_ms = self.topology.link(*trouble.hop).delay_ms
             timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
             small = ", with which TCP carries less until its window has grown"
-            return (
-                compare_delays(trouble.amount, usual_ms) + held + (MISTAKEN if timed_out else small)
-            )
+            over = trouble.end_ns <= step.start_ns
+            until = f" until {trouble.end_ns / 1e9:.3f} s" if over else ""
+            delays = compare_delays(trouble.amount, usual_ms)
+            return f"{delays}{until}{held}{MISTAKEN if timed_out else small}"
         if trouble.cause == "slowdown":
             usual_mbps = self.topology.link(*trouble.hop).rate_mbps
             rates = f"{trouble.amount:.4g} of {usual_mbps:.4g} Mbit/s"

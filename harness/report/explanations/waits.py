@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trunkline.agents.events.causes import Cause
@@ -13,6 +14,7 @@ from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
+    SiteReleased,
     TaskCompleted,
     TaskDropped,
     TaskFinished,
@@ -131,6 +133,8 @@ class Wait:
         awaited: the task whose end was the reason; None if it was something else.
         postponed: when the group was postponed, or that of some members, and why.
         push: the push after whose end the last member waited for this task, a pull; else None.
+        released: how often the policy let sites that were ready go on without a task since the
+            first member was ready.
     """
 
     last: str
@@ -153,6 +157,7 @@ class Wait:
     awaited: int | None = None
     postponed: tuple[Postponed, ...] = ()
     push: int | None = None
+    released: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def costs_s(self) -> dict[int, float]:
@@ -212,67 +217,108 @@ class Computed:
         return (self.end_ns - self.start_ns) / 1e9
 
 
-def find_waits(history: History) -> dict[int, Wait]:
-    """How the group of each task came together, by its number, if a member of it was ready."""
-    ready: dict[str, Waiting] = {}
-    began: dict[str, int] = {}
-    killed: dict[str, int] = {}
-    computed: dict[str, Computed] = {}
-    ended: dict[str, int] = {}
-    passive: dict[int, set[str]] = {}
-    pushes: dict[int, list[str]] = {}
-    stops = list_stops(history)
-    told: dict[str, PolicyTold] = {}
-    postponed: dict[str, list[GroupPostponed]] = {}
-    left: dict[str, TaskFinished | TaskDropped] = {}
-    found: dict[int, Wait] = {}
-    for event in history.events:
+@dataclass(slots=True)
+class _Known:
+    """What is known of sites and tasks at a time of the log.
+
+    Attributes:
+        ready: who waits for a task.
+        began, killed, ended: since when sites compute, also before they were killed; until when.
+        computed: when those that are ready had computed.
+        passive, pushes: the members of tasks that need not be ready, and the others of pushes.
+        told: what each controller's policy heard last.
+        postponed: the groups of which a site was a member, as long as it waits for a task.
+        left: the task that each site left last.
+        released: who went on without a task.
+    """
+
+    ready: dict[str, Waiting] = field(default_factory=dict)
+    began: dict[str, int] = field(default_factory=dict)
+    killed: dict[str, int] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    computed: dict[str, Computed] = field(default_factory=dict)
+    passive: dict[int, set[str]] = field(default_factory=dict)
+    pushes: dict[int, list[str]] = field(default_factory=dict)
+    told: dict[str, PolicyTold] = field(default_factory=dict)
+    postponed: dict[str, list[GroupPostponed]] = field(default_factory=dict)
+    left: dict[str, TaskFinished | TaskDropped] = field(default_factory=dict)
+    released: list[SiteReleased] = field(default_factory=list)
+
+    def take(self, event: Event) -> None:
+        """Take in the next event."""
         match event:
             case ComputeStarted():
-                began[event.site] = event.t_ns
-                ended.pop(event.site, None)
+                self.began[event.site] = event.t_ns
+                self.ended.pop(event.site, None)
             case ComputeFinished():
-                ended[event.site] = event.t_ns
-            case AgentChanged(who=who, do="kill") if who in began:
-                killed.setdefault(who, began.pop(who))
+                self.ended[event.site] = event.t_ns
+            case AgentChanged(who=who, do="kill") if who in self.began:
+                self.killed.setdefault(who, self.began.pop(who))
             case Ready():
-                ready[event.site] = Waiting(event.site, event.t_ns)
-                computed.pop(event.site, None)
-                postponed.pop(event.site, None)
-                if event.site in began:
-                    since_ns = began.pop(event.site)
-                    first_ns = killed.pop(event.site, since_ns)
-                    until_ns = ended.pop(event.site, event.t_ns)
-                    computed[event.site] = Computed(first_ns, since_ns, until_ns)
+                self._wait(Waiting(event.site, event.t_ns))
             case TaskFinished() | TaskDropped():
-                left[event.site] = event
-            case TaskCompleted(task=number) if number in pushes:
-                for site in (each for each in pushes[number] if each not in event.without):
-                    ready[site] = Waiting(site, event.t_ns, number)
-                    computed.pop(site, None)
-            case Contributed() if event.site not in passive.get(event.task, ()):
+                self.left[event.site] = event
+            case TaskCompleted(task=number) if number in self.pushes:
+                for site in (each for each in self.pushes[number] if each not in event.without):
+                    self.ready[site] = Waiting(site, event.t_ns, number)
+                    self.computed.pop(site, None)
+            case Contributed() if event.site not in self.passive.get(event.task, ()):
                 # it waits no more, such as before a pull
-                ready.pop(event.site, None)
-                postponed.pop(event.site, None)
+                self.ready.pop(event.site, None)
+                self.postponed.pop(event.site, None)
             case PolicyTold():
-                told[event.site] = event
+                self.told[event.site] = event
+            case SiteReleased():
+                self.released.append(event)
+                self.ready.pop(event.worker, None)
             case GroupPostponed():
                 for site in event.group:
-                    postponed.setdefault(site, []).append(event)
-            case TaskStarted():
-                passive[event.task] = {*event.passive}
-                active = set(event.group) - passive[event.task]
-                if event.roles is not None and event.roles.then == "wait":
-                    pushes[event.task] = [site for site in event.group if site in active]
-                if here := {site: each for site, each in ready.items() if site in active}:
-                    waited = [e for site in here for e in postponed.get(site, ())]
-                    waited = sorted(dict.fromkeys(waited), key=lambda each: each.t_ns)
-                    why = waited[-1] if waited else told.get(event.site)
-                    wait = _make_wait(event, here, computed, why, left)
-                    wait = replace(wait, postponed=tuple(_list_postponed(event.group, waited)))
-                    found[event.task] = _add_stop(wait, here, computed, stops)
-                for site in event.group:
-                    postponed.pop(site, None)
+                    self.postponed.setdefault(site, []).append(event)
+
+    def _wait(self, waiting: Waiting) -> None:
+        """A site is ready."""
+        site = waiting.site
+        self.ready[site] = waiting
+        self.computed.pop(site, None)
+        self.postponed.pop(site, None)
+        if site in self.began:
+            since_ns = self.began.pop(site)
+            first_ns = self.killed.pop(site, since_ns)
+            until_ns = self.ended.pop(site, waiting.t_ns)
+            self.computed[site] = Computed(first_ns, since_ns, until_ns)
+
+    def start(self, event: TaskStarted, stops: Collection[Standstill]) -> Wait | None:
+        """How the group of a task came together that starts now; None if no member was ready."""
+        self.passive[event.task] = {*event.passive}
+        active = set(event.group) - self.passive[event.task]
+        if event.roles is not None and event.roles.then == "wait":
+            self.pushes[event.task] = [site for site in event.group if site in active]
+        wait = None
+        if here := {site: each for site, each in self.ready.items() if site in active}:
+            said = self.told.get(event.site)
+            waiting = {**dict.fromkeys(here), **dict.fromkeys(_name_told(event, said))}
+            waited = [e for site in waiting for e in self.postponed.get(site, ())]
+            waited = sorted(dict.fromkeys(waited), key=lambda each: each.t_ns)
+            why = waited[-1] if waited else said
+            wait = _make_wait(event, here, self.computed, why, self.left)
+            wait = replace(
+                wait,
+                postponed=tuple(_list_postponed(event.group, waited)),
+                released=_count_released(wait, self.released),
+            )
+            wait = _add_stop(wait, here, self.computed, stops)
+        for site in event.group:
+            self.postponed.pop(site, None)
+        return wait
+
+
+def find_waits(history: History) -> dict[int, Wait]:
+    """How the group of each task came together, by its number, if a member of it was ready."""
+    known, stops, found = _Known(), list_stops(history), dict[int, Wait]()
+    for event in history.events:
+        known.take(event)
+        if isinstance(event, TaskStarted) and (wait := known.start(event, stops)) is not None:
+            found[event.task] = wait
     return found
 
 
@@ -339,6 +385,19 @@ def _add_stop(
         return wait
     computing = own is not None and longest.start_ns >= begin_ns
     return replace(wait, held=Held(longest, seconds, lost_s, computing))
+
+
+def _count_released(wait: Wait, released: Sequence[SiteReleased]) -> dict[str, int]:
+    """How often sites went on without a task since the first member was ready, by site."""
+    first_ns = wait.span[0] - round(wait.wait_s * 1e9)
+    late = (event.worker for event in reversed(released) if event.t_ns > first_ns)
+    return dict(Counter(late).most_common()) if wait.wait_s >= LEAST_S else {}
+
+
+def _name_told(started: TaskStarted, said: PolicyTold | None) -> Iterator[str]:
+    """The member of which the policy heard that it was ready, also if it needed not be ready."""
+    if said is not None and said.told == "ready" and said.values["site"] in started.group:
+        yield str(said.values["site"])
 
 
 def _find_heard(ready: Mapping[str, Waiting], why: Event | None) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.calls import pace_tiles
 from trunkline.harness.report.explanations.costs import run_summary
-from trunkline.harness.report.explanations.explanation import explain_latest
+from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.report.explanations.told import explanations_section
 from trunkline.harness.report.overlay import overlay_section
 from trunkline.harness.report.overlay.link_load import compute_counted_loads, compute_loads

@@ -73,7 +73,8 @@ class Delay:
         if self.shorter is None or not self.longer:
             return False
         first, *others = sorted((part.seconds for part in self.longer), reverse=True)
-        return first - max(others, default=0.0) >= self.shorter.error_s
+        error_s = max(self.shorter.error_s, *(part.error_s for part in self.longer))
+        return first - max(others, default=0.0) >= error_s
 
     def describe_end(self) -> Iterator[str]:
         """By how much faults made the run longer; nothing if that is not known."""

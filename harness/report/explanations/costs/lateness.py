@@ -73,14 +73,17 @@ class _Known:
     Attributes:
         sites: each site, since it last left a task or was ready.
         starts, ends: each task when it began, and when it ended.
+        turns: each task when it began, for those that had their turn after it.
         computing: since when each site computes for its next task.
         killed: since when a killed site has computed nothing that counts, and by which fault.
-        behind: how far a site is behind because it was killed. Only what waits for its pushes is
-            late by that: it has left out tasks itself, and does others than without the fault.
+        behind: how far a site is behind because it was killed. Only what waits for its pushes and
+            turns is late by that: it has left out tasks itself, and does others than without the
+            fault.
     """
 
     sites: dict[str, Late] = field(default_factory=dict)
     starts: dict[int, Late] = field(default_factory=dict)
+    turns: dict[int, Late] = field(default_factory=dict)
     ends: dict[int, tuple[int, Late]] = field(default_factory=dict)
     computing: dict[str, int] = field(default_factory=dict)
     killed: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -151,6 +154,7 @@ def _start(known: _Known, task: Task, wait: Wait, sources: Sources) -> Late | No
     else:
         late = _pass_on(start_ns, dues)
     known.starts[number] = late
+    known.turns[number] = _add(late, _find_behind(known, task))
     for site, waited_s in wait.waited_s.items():
         known.sites[site] = late
         if site in known.behind:
@@ -175,9 +179,9 @@ def _list_awaited(known: _Known, task: Task, wait: Wait, sources: Sources) -> li
         late = known.sites.get(wait.names[0], NOT_LATE)
         return [Due(task.started.t_ns, _add(late, sources.begun(task.number)))]
     turn = sources.find_turn(task) if wait.reason == TICKED else None
-    if turn is None or turn.number not in known.starts:
+    if turn is None or turn.number not in known.turns:
         return []
-    return [Due(task.started.t_ns, known.starts[turn.number])]
+    return [Due(task.started.t_ns, known.turns[turn.number])]
 
 
 def _pass_on(start_ns: int, dues: Collection[Due]) -> Late:
@@ -199,13 +203,17 @@ def _leave(
         if event.site not in task.started.passive:
             known.sites[event.site] = late
         return
-    behind = (known.behind.get(site, NOT_LATE) for site in task.started.group)
-    most = max(behind, key=lambda each: sum(each.values()), default=NOT_LATE)
-    known.ends[task.number] = event.t_ns, _add(late, most)
+    known.ends[task.number] = event.t_ns, _add(late, _find_behind(known, task))
     if task.waits or isinstance(event, TaskAbandoned):
         for site in task.started.group:
             if site not in task.started.passive:
                 known.sites[site] = late
+
+
+def _find_behind(known: _Known, task: Task) -> Late:
+    """How far the member of a task is behind that is furthest behind."""
+    behind = (known.behind.get(site, NOT_LATE) for site in task.started.group)
+    return max(behind, key=lambda each: sum(each.values()), default=NOT_LATE)
 
 
 def _add(late: Late, more: Late) -> Late:

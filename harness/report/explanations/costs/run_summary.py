@@ -8,7 +8,12 @@ from typing import Any
 
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
-from trunkline.harness.report.explanations.costs.site_times import Needs, SiteTimes, Straggler
+from trunkline.harness.report.explanations.costs.site_times import (
+    Needs,
+    SiteTimes,
+    Straggler,
+    is_fast,
+)
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
@@ -92,9 +97,15 @@ def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
 
 
 def _find_straggler(data: RunData, times: SiteTimes | None, delay: Delay) -> Straggler | None:
-    """The site for which others waited, by all that they waited without faults."""
+    """The site for which others waited, by all that they waited without faults.
+
+    Where a group needs some sites only, the last of them may be a fast one that came next.
+    """
     waited_s = 0.0 if times is None else (times.wait_s - delay.site.waiting_s) * times.sites
-    return Straggler.of(data.history, waited_s)
+    found = Straggler.of(data.history, waited_s)
+    if found is None or is_fast(data.tables["workers"], found.site):
+        return None
+    return found
 
 
 def list_lost(found: Iterable[Explanation]) -> str:

@@ -162,6 +162,13 @@ def list_at_work(workers: pd.DataFrame) -> list[str]:
     return [*workers[workers[[*TIMES]].sum(axis="columns") > 0]["site"]]
 
 
+def is_fast(workers: pd.DataFrame, site: str) -> bool:
+    """Whether a site computes for less time in a round than most others."""
+    at_work = workers[workers["site"].isin(list_at_work(workers)) & (workers["rounds"] > 0)]
+    per_round = (at_work["compute_s"] / at_work["rounds"]).set_axis(at_work["site"])
+    return site in per_round and bool(per_round[site] < 0.95 * per_round.median())
+
+
 LEAST_EVEN, MOST_EVEN = 3, 1.5
 """So many links, or more, are alike if none limits more plans than so many times their median."""
 

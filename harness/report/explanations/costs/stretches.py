@@ -55,8 +55,17 @@ class Turns:
 
     @cached_property
     def pushes(self) -> tuple[Task, ...]:
-        """The tasks that only bring something to members which need not be ready: servers."""
-        return tuple(task for task in self.history.tasks if _is_push(task))
+        """The tasks that only bring something to members which need not be ready: servers.
+
+        Also the pulls of sites that have pushed nothing, such as one that was killed and comes
+        back: they take a turn, too.
+        """
+        return tuple(t for t in self.history.tasks if _is_push(t) or self._is_lone_pull(t))
+
+    def _is_lone_pull(self, task: Task) -> bool:
+        """Whether members pull that have pushed nothing before."""
+        wait = self.waits.get(task.number)
+        return bool(task.started.passive) and wait is not None and wait.push is None
 
     @cached_property
     def due(self) -> DueTimes:

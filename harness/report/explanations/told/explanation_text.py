@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
 
@@ -153,7 +153,7 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
 
 def _name_detour(found: Explanation) -> str:
     """The estimate of the task's own plan, if that is not the expected time."""
-    if found.detour is None:
+    if found.detour is None or found.planned_s - found.expected_s < LEAST_S:
         return ""
     plan = f"its plan {found.detour.without} was to take {found.planned_s:.3f} s"
     return f" with all sites and links; {plan}"
@@ -358,6 +358,8 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         yield f"Before task {number}, {first}."
         if earlier:
             yield f"Until then {until}"
+    if wait.released:
+        yield _describe_released(wait.released)
     if wait.held is not None:
         yield _describe_stop(last, wait.held, history)
     took = f"{wait.decide_s:.3f}"
@@ -402,6 +404,13 @@ def _list_stretches(stretches: Iterable[Stretch], history: History) -> Iterator[
 def _refer(number: int, history: History) -> str:
     """A fault within a sentence, with its text in brackets."""
     return _name_subject(number, history).replace("Fault", "fault", 1)
+
+
+def _describe_released(released: Mapping[str, int]) -> str:
+    """How often the policy let sites that were ready go on without a task, in a sentence."""
+    words = [f"{site} {count_of(count, 'time')}" for site, count in released.items()]
+    whose = "its round did" if sum(released.values()) == 1 else "these rounds did"
+    return f"Meanwhile the policy let {join_words(words)} go on without a task: {whose} not count."
 
 
 def _describe_stop(site: str, held: Held, history: History) -> str:

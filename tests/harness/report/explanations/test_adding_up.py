@@ -12,7 +12,8 @@ from three_sites import DATA
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.explanation import Explanation, explain_tasks
+from trunkline.harness.report.explanations.explained_tasks import explain_tasks
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load

@@ -16,7 +16,7 @@ from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.task_losses import describe_losses
-from trunkline.harness.report.explanations.explanation import explain_latest, explain_tasks
+from trunkline.harness.report.explanations.explained_tasks import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.time_parts import PLANNED
 from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
 from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs

@@ -334,7 +334,7 @@ def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -
     assert worst == f"Fault 0 (pause n0) delayed the run most, by {said}."
     first, second = describe_fault_costs(found, data.history, shorter.parts)
     own = said.replace(" s", f" ± {shorter.parts[0].error_s:.1f} s")
-    assert shorter.parts[0].error_s == pytest.approx(0.5, abs=0.1)
+    assert shorter.parts[0].error_s == pytest.approx(1.0, abs=0.1)
     assert f", made the run {own} longer, and cost tasks 1.000 s: task 2 took l" in first
     assert second.startswith("Fault 1 (pause n1), ")
     run, faults = describe_run(found, data)
@@ -359,7 +359,7 @@ def test_what_the_model_is_wrong_by_after_a_fault_is_charged_to_none() -> None:
     ]
     late = predict_shorter(replace(data, history=History.of(moved)), found)
     assert usual is not None and late is not None
-    assert late.parts == usual.parts
+    assert [each.seconds for each in late.parts] == [each.seconds for each in usual.parts]
     assert late.earlier_s == usual.earlier_s
 
 

@@ -26,7 +26,8 @@ from trunkline.harness.report.explanations.costs.site_times import (
     Slowest,
     Straggler,
 )
-from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
+from trunkline.harness.report.explanations.explained_tasks import explain_latest
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts

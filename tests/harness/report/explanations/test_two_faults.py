@@ -18,7 +18,8 @@ from three_sites import DATA
 from trunkline.agents.events import event_reading
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.task_losses import describe_losses
-from trunkline.harness.report.explanations.explanation import Explanation, explain_latest
+from trunkline.harness.report.explanations.explained_tasks import explain_latest
+from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.told.explanation_text import summarize
 from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
 from trunkline.harness.report.parts import report_parts

@@ -1,0 +1,205 @@
+"""The explanations of the tasks of a run, and of those that lost most time (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas as pd
+
+from trunkline.agents.events.task_events import TaskAbandoned
+from trunkline.harness.background.flows import list_flows
+from trunkline.harness.checks.rules import make_compute_s
+from trunkline.harness.record.history import History, Task
+from trunkline.harness.record.link_history import Conditions
+from trunkline.harness.record.stops import list_stops
+from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
+from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
+from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
+from trunkline.harness.report.explanations.detours import Detour, find_detours
+from trunkline.harness.report.explanations.explanation import (
+    Explanation,
+    explain,
+    measure_lost_s,
+)
+from trunkline.harness.report.explanations.lost_reports import Overlay, restore
+from trunkline.harness.report.explanations.task_time import Run
+from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.harness.scenario.failover_timeouts import make_failover
+from trunkline.harness.scenario.settings import Scenario
+
+MOST = 60
+"""Of a run, so many tasks that lost most time are explained."""
+
+LEAST_LATE_S = 0.002
+"""A task that took so much longer than expected may have lost it to a fault."""
+
+
+def explain_tasks(
+    scenario: Scenario, history: History, tasks: pd.DataFrame, numbers: Collection[int]
+) -> list[Explanation]:
+    """Explain these tasks, as far as they have ended, in order of start.
+
+    `tasks` is the table of tasks, which has what was expected of them.
+    """
+    expected_s = _list_expected(tasks)
+    detours = find_detours(scenario, history, expected_s)
+    return _explain(scenario, history, expected_s, find_waits(history), numbers, detours)
+
+
+def explain_latest(
+    scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
+) -> list[Explanation]:
+    """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
+    expected_s, waits = _list_expected(tasks), find_waits(history)
+    detours = find_detours(scenario, history, expected_s)
+    usual_s = {number: detour.usual_s for number, detour in detours.items()}
+    lost_s = {
+        task.number: measure_lost_s(
+            task, usual_s.get(task.number, planned_s), waits.get(task.number)
+        )
+        for task, planned_s in zip(history.tasks, expected_s, strict=True)
+        if task.end_ns is not None
+    }
+    worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
+    found = _explain(scenario, history, expected_s, waits, worst, detours)
+    return sorted(found, key=lambda each: worst.index(each.task.number))
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    """The tasks of a run that have ended, each explained when it is asked for.
+
+    Attributes:
+        planned_s: what the plan of each task was to take, in seconds, by its number.
+    """
+
+    scenario: Scenario
+    history: History
+    planned_s: Mapping[int, float]
+    waits: Mapping[int, Wait]
+    detours: Mapping[int, Detour]
+
+    @cached_property
+    def _run(self) -> Run:
+        return Run(
+            self.history,
+            self.scenario.topology,
+            self.scenario.network.mtu,
+            self.scenario.controller_site,
+            list_flows(self.scenario.background),
+            round(make_failover(self.scenario).timeout_s * 1e9),
+            self.scenario.failover.backup or "",
+        )
+
+    @cached_property
+    def _measure_background_s(self) -> Callable[[Task], float]:
+        return make_background_meter(self.scenario)
+
+    @cached_property
+    def ended(self) -> Mapping[int, Task]:
+        """The tasks that have ended, by their numbers."""
+        return {task.number: task for task in self.history.tasks if task.duration_s is not None}
+
+    @cached_property
+    def _turns(self) -> Turns:
+        compute_s = make_compute_s(self.scenario)
+        return Turns(self.history, self._run.faults, self.waits, self.planned_s, compute_s)
+
+    @cached_property
+    def _alone(self) -> dict[int, Explanation]:
+        return {}
+
+    def _explain_alone(self, number: int) -> Explanation:
+        """A task without what held its group up in earlier tasks."""
+        if number not in self._alone:
+            task = self.ended[number]
+            self._alone[number] = explain(
+                self._run,
+                task,
+                self.planned_s[number],
+                self.waits.get(number),
+                self.detours.get(number),
+                self._measure_background_s(task),
+            )
+        return self._alone[number]
+
+    def _list_longer_s(self, number: int) -> dict[int, float]:
+        """By how much faults made a task longer; nothing is asked of one that was as expected."""
+        if number not in self.ended or not self.history.faults:
+            return {}
+        task = self.ended[number]
+        late_s = (task.duration_s or 0.0) - self.planned_s[number]
+        if late_s < LEAST_LATE_S and number not in self.detours and not task.all(TaskAbandoned):
+            return {}
+        return {fault: each.longer_s for fault, each in self._explain_alone(number).costs.items()}
+
+    def _list_begun_s(self, number: int) -> dict[int, float]:
+        """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
+        if number not in self.ended or not self.waits[number].reason or not self.history.faults:
+            return {}
+        wait = self._explain_alone(number).wait
+        if wait is None:
+            return {}
+        if lost_s := self._turns.find_lost(self.ended[number], wait):
+            return lost_s
+        stretches = self._turns.divide(self.ended[number], wait, self._list_longer_s)
+        return replace(wait, stretches=stretches).costs_s
+
+    @cached_property
+    def _late(self) -> Mapping[int, Late]:
+        """What each fault took of the waits of all tasks, also of those that are not explained."""
+        if not self.history.faults:
+            return {}
+        sources = Sources(
+            list_stops(self.history),
+            self._turns.find_turn_before,
+            self._turns.due.compute_s,
+            self._list_longer_s,
+            self._list_begun_s,
+        )
+        return find_lateness(self.history, self.waits, sources)
+
+    def explain(self, number: int) -> Explanation:
+        """A task with what held its group up, and its last member, in earlier tasks."""
+        found = self._explain_alone(number)
+        if (wait := found.wait) is None:
+            return found
+        is_known = wait.after is not None and wait.after in self.ended
+        if self.history.faults and wait.was_for_task and is_known:
+            assert wait.after is not None
+            left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
+            begun = {e.started.fault for e in self.history.faults if e.started.t_ns < left_ns}
+            before = self._explain_alone(wait.after)
+            late_s = (left_ns - before.task.started.t_ns) / 1e9 - self.planned_s[wait.after]
+            costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
+            wait = wait.add_earlier(costs_s if late_s > 0 else {})
+        stretches = self._turns.divide(found.task, wait, self._list_longer_s)
+        if (late := self._late.get(number)) is not None:
+            stretches = set_late(stretches, late)
+        return replace(found, wait=replace(wait, stretches=stretches))
+
+
+def _explain(
+    scenario: Scenario,
+    history: History,
+    expected_s: Sequence[float],
+    waits: Mapping[int, Wait],
+    numbers: Collection[int],
+    detours: Mapping[int, Detour],
+) -> list[Explanation]:
+    topology = scenario.topology
+    overlay = Overlay(
+        Conditions.of(history, topology).least_delays_ms, topology.overlay.rates_mbps()
+    )
+    history = restore(history, overlay)
+    planned_s = dict(zip((task.number for task in history.tasks), expected_s, strict=True))
+    tasks = _Tasks(scenario, history, planned_s, waits, detours)
+    return [tasks.explain(number) for number in tasks.ended if number in numbers]
+
+
+def _list_expected(tasks: pd.DataFrame) -> list[float]:
+    """The time that each task's plan needs, in seconds; NaN where it is not known."""
+    found: list[float] = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
+    return found
