@@ -25,6 +25,7 @@ examples:
   trunkline explain quickstart --task 7     one task, with its critical path; or `all`
   trunkline explain gloo_ddp --step 4       one step of programs with timed calls
   trunkline explain runs/quickstart/latest --json
+  trunkline explain two_faults --measure    runs it without its faults, and with more and more
 
 The parts of a task's time are those of its critical path: the chain of transfers that decided when
 it ended. docs/explain.md explains each cause.
@@ -60,6 +61,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print one JSON object per task; without --task each has totals of the run, too",
     )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure what the faults cost the run: carry it out without them, with the first one, "
+        "and so on",
+    )
     terminal.add_runs(parser)
 
 
@@ -79,6 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise terminal.UsageError(
             f"{folder}: this is a prediction: expected a run, whose times have causes to find"
         )
+    if arguments.measure:
+        return _measure(folder, data, arguments)
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
     if arguments.step is not None:
@@ -108,6 +117,25 @@ def run(arguments: argparse.Namespace) -> int:
     cold = Losses.of(found).find_share("cold start") if is_whole else 0.0
     for advice in explanation_text.advise((each.explained for each in chosen), cold):
         _print(console, f"\n{advice}")
+    return 0
+
+
+def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> int:
+    """Measure what the faults of a run cost it, and print a table."""
+    from trunkline.harness.runs import measured_faults
+
+    if arguments.task is not None or arguments.step is not None:
+        raise terminal.UsageError("--measure: expected without --task and --step")
+    if problem := next(measured_faults.list_problems(data.scenario, data.history), None):
+        raise terminal.UsageError(f"--measure: {folder}: {problem}")
+    tell = terminal.make_console(stderr=True).print
+    found = measured_faults.measure(folder.resolve(), data.scenario, data.history, tell)
+    if arguments.json:
+        print(json.dumps(measured_faults.to_json(found)))
+        return 0
+    console = terminal.make_console()
+    for printed in measured_faults.describe(found):
+        _print(console, printed)
     return 0
 
 

@@ -19,6 +19,9 @@ from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.run_data import RunData
 
+MEASURE = "trunkline explain RUN --measure"
+"""What measures what faults cost a run."""
+
 LEAST_EARLIER_S = 0.05
 """A run that ends earlier by less does not end earlier."""
 
@@ -87,7 +90,7 @@ class Delay:
             when = f"no earlier ({error})"
         more = count_of(self.abandoned, "more task")
         whole = f", and {more} would have been completed" if self.abandoned else ""
-        which = "predicted by the fluid model"
+        which = f"predicted by the fluid model; `{MEASURE}` measures it"
         yield f"Without faults, the last task would have ended {when}{whole} ({which})."
 
     def describe_unknown(self) -> Iterator[str]:
@@ -95,5 +98,5 @@ class Delay:
         if self.site.seconds and self.is_open and self.shorter is None:
             yield (
                 "The fluid model cannot say how much earlier the last task would have ended "
-                "without faults: a run without them tells (`--set timeline=[]`)."
+                f"without faults: `{MEASURE}` carries the run out without them."
             )

@@ -27,6 +27,9 @@ LEAST_S = 0.005
 LEAST_LONGER_S = 0.05
 """A run that is longer by less is no longer."""
 
+GROUPS = ", but it may have changed which sites were in which task"
+"""What a fault may do beside the tasks' times where groups of sites form as they come."""
+
 NAMED = 6
 """The most tasks that a sentence names."""
 
@@ -57,6 +60,7 @@ def describe_fault_costs(
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
     told: set[Longer] = set()
+    varies = len({frozenset(task.started.group) for task in history.tasks}) > 1
     for fault in faults[:MOST_FAULTS]:
         run = ""
         if (own := of_fault.get(fault.started.fault)) is not None:
@@ -64,7 +68,7 @@ def describe_fault_costs(
             told.add(own)
         yield "".join(
             (
-                _describe(fault, ordered, begin_ns, run),
+                _describe(fault, ordered, begin_ns, run, varies),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
                 _describe_alone(fault, history, search),
@@ -140,6 +144,7 @@ def _describe(
     found: Sequence[Explanation],
     begin_ns: int | None,
     run: str,
+    varies: bool,
 ) -> str:
     number, span = fault.started.fault, describe_span(fault, begin_ns)
     name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
@@ -147,7 +152,8 @@ def _describe(
     told = [each for each in costs_s if costs_s[each] >= LEAST_S or _has_failed(each, number)]
     left = _name_members(found, number)
     if not told:
-        return f"{name}, {span}, made no task longer or later, as far as the log tells.{left}"
+        nothing = "made no task longer or later, as far as the log tells"
+        return f"{name}, {span}, {nothing}{GROUPS * varies}.{left}"
     if len(told) == 1:  # its cost is the sum
         words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
     else:

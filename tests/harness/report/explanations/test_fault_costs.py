@@ -31,7 +31,11 @@ from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.time_parts import Cause, Part
 from trunkline.harness.report.explanations.told.explanations_section import explain_lost_time
-from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs, name_worst
+from trunkline.harness.report.explanations.told.fault_costs import (
+    GROUPS,
+    describe_fault_costs,
+    name_worst,
+)
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
@@ -69,7 +73,7 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         )
         return said.partition("0.300 s of the run, ")[2]
 
-    nothing = "made no task longer or later, as far as the log tells."
+    nothing = f"made no task longer or later, as far as the log tells{GROUPS}."
     assert describe() == describe(untouched) == nothing
     assert describe(slow[2], slow[1]) == (
         "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
@@ -95,7 +99,7 @@ def test_a_task_of_the_usual_duration_was_not_made_longer_by_a_fault(tmp_path) -
     assert found.costs_s == {0: 0.0}
     assert found.made_up_s == pytest.approx(0.042)
     (said,) = describe_fault_costs([found], history)
-    assert said.endswith(" made no task longer or later, as far as the log tells.")
+    assert said.endswith(f" made no task longer or later, as far as the log tells{GROUPS}.")
     late = replace(found, wait=replace(wait, fault=0))
     assert late.costs_s == {0: pytest.approx(0.974)}
     fast = replace(late, duration_s=0.9, lost_s=0.874)
@@ -137,7 +141,7 @@ def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None
         return replace(found, failures=failures)
 
     (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
-    assert said.endswith(" as far as the log tells. n1 gave up tasks 1 and 2, n2 gave up task 2.")
+    assert said.endswith(" which task. n1 gave up tasks 1 and 2, n2 gave up task 2.")
     (said,) = describe_fault_costs([make(1, *members)], history)
     assert said.endswith(" n5 and n6 gave up task 1, 2 other sites gave up tasks.")
 
@@ -251,7 +255,7 @@ def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
     *_, said = describe_delay([explain_as_late(data)], data)
     found = re.fullmatch(
         r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
-        r"\(predicted by the fluid model\)\.",
+        r"\(predicted by the fluid model; `trunkline explain RUN --measure` measures it\)\.",
         said,
     )
     assert found and 1.7 <= float(found[1]) <= 2.0

@@ -14,6 +14,7 @@ from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
     Roles,
+    SiteReleased,
     TaskAbandoned,
     TaskCompleted,
     TaskFinished,
@@ -297,3 +298,39 @@ def test_a_member_that_helped_after_it_had_computed_was_late_because_of_that() -
         "waited until task 6 had ended."
     )
     assert wait.add_earlier({4: 0.01}).behind is None
+
+
+def start_of(number: int, at_ms: int, *group: str, passive: tuple[str, ...] = ()) -> TaskStarted:
+    plan = Plan(group, group, 0, ()).to_json()
+    roles = Roles(group, passive, 0.0, 0.0, "proceed")
+    weights = dict.fromkeys(group, 1.0)
+    return TaskStarted(
+        at_ms * MS, "controller", number, "", "", group, weights, 1.0, 0, 0, plan, roles=roles
+    )
+
+
+def test_sites_that_went_on_without_a_task_are_counted_while_others_waited() -> None:
+    events = [
+        SiteReleased(5 * MS, "controller", "c"), Ready(10 * MS, "a", 1),
+        *(SiteReleased(10 * n * MS, "controller", to) for n, to in ((2, "c"), (3, "b"), (4, "c"))),
+        Ready(90 * MS, "b", 2), start_of(0, 100, "a", "b"),
+    ]  # fmt: skip
+    wait = find_waits(History.of(events))[0]
+    assert wait.released == {"c": 2, "b": 1}
+    assert (
+        "Meanwhile the policy let c 2 times and b 1 time go on without a task: these rounds did "
+        "not count."
+    ) in describe_wait(0, wait, History.of(events))
+
+
+def test_a_member_that_need_not_be_ready_may_be_of_a_postponed_group() -> None:
+    """a draws the partner p, whose own group had been postponed: both waited for that."""
+    cause = NoPlan("the links that are left do not connect the group", ("p", "x"))
+    events = [
+        Ready(5 * MS, "p", 1), GroupPostponed(10 * MS, "controller", ("p", "x"), cause),
+        Ready(20 * MS, "a", 1), PolicyTold(90 * MS, "controller", "ready", {"site": "p"}),
+        start_of(0, 90, "a", "p", passive=("p",)),
+    ]  # fmt: skip
+    wait = find_waits(History.of(events))[0]
+    assert (wait.last, wait.cause) == ("a", cause)
+    assert wait.reason.startswith("The controller postponed the group of p and x")
