@@ -226,9 +226,17 @@ def _check_contribution(event: Contributed, model: _Model, is_server: bool) -> I
     if is_server and event.iteration != model.version:
         text = f"contributed version {event.iteration}, but had version {model.version}"
         yield fail(f"{place} {text}")
-    is_same = model.prints is None or model.prints == event.fingerprint
+    is_same = model.prints is None or _are_same(model.prints, event.fingerprint)
     if event.digest != model.digest or not is_same:
         yield fail(f"{place} contributed another model than it had")
+
+
+def _are_same(one: Print, other: Print) -> bool:
+    """Whether two fingerprints are equal. Those of a model that has diverged are nan, in both."""
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(
+        a == b or (math.isnan(a) and math.isnan(b)) for a, b in pairs
+    )
 
 
 def _check_base(
@@ -242,7 +250,7 @@ def _check_base(
             yield fail(f"{place}: version {event.version} is made of another initial model")
     elif model.digest is not None and event.base != model.digest:
         yield fail(f"{place}: version {event.version} is not made of the model before")
-    elif model.prints is not None and event.base_fingerprint != model.prints:
+    elif model.prints is not None and not _are_same(event.base_fingerprint, model.prints):
         yield fail(f"{place}: the model before has another fingerprint")
 
 

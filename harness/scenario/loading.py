@@ -141,7 +141,7 @@ def parse(
     for assignment in overrides:
         source.set(assignment)
         _expand_names(source.data)
-    _expand_scheme(source.data)
+    _expand_scheme(source)
     if seed is not None:
         source.data["seed"] = seed
         source.places["seed",] = (f"--seed {seed}", None)
@@ -341,19 +341,25 @@ def _expand_names(data: dict[str, Any]) -> None:
         data["scheme"] = {"name": scheme}
 
 
-def _expand_scheme(data: dict[str, Any]) -> None:
+def _expand_scheme(source: Document) -> None:
     """Expand a scheme's name into its policy, plan and options. Values in the file win.
 
-    In an option that is a mapping, values in the file win key by key.
+    In an option that is a mapping, values in the file win key by key. A name that `--set` gives
+    replaces the policy and plan of the file, and those of its options that the name stands for.
     """
-    scheme = data.get("scheme")
+    scheme = source.data.get("scheme")
     name = scheme.get("name") if isinstance(scheme, dict) else None
-    if isinstance(scheme, dict) and isinstance(name, str) and name in SCHEMES:
-        chosen = {key: value for key, value in scheme.items() if key != "name"}
-        for key, known in SCHEMES[name].items():
-            if isinstance(known, Mapping) and isinstance(chosen.get(key), dict):
-                chosen[key] = {**known, **chosen[key]}
-        data["scheme"] = {**SCHEMES[name], **chosen}
+    if not isinstance(scheme, dict) or not isinstance(name, str) or name not in SCHEMES:
+        return
+    is_set = source.is_set(("scheme", "name"))
+    chosen = {key: value for key, value in scheme.items() if key != "name"}
+    for key, known in SCHEMES[name].items():
+        if isinstance(known, Mapping) and isinstance(chosen.get(key), dict):
+            chosen[key] = {**known, **chosen[key]}
+        elif is_set and not source.is_set(("scheme", key)):
+            chosen.pop(key, None)
+            source.places["scheme", key] = source.places["scheme", "name"]
+    source.data["scheme"] = {**SCHEMES[name], **chosen}
 
 
 def _render_options(component: Component) -> dict[str, Any]:

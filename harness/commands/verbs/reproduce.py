@@ -47,6 +47,9 @@ PANELS = "abcd"
 
 MODELLED = "trials done in the fluid model"
 
+INSTEAD = ("update_s", "rounds")
+"""What is shown of a prediction that lacks the figure's own metric."""
+
 WORST_LAST = (0, 2, 1, terminal.INTERNAL_ERROR)
 """The exit codes of comparisons: pass, unknown, fail, not carried out."""
 
@@ -217,10 +220,15 @@ def _write_prediction(
         console.print(f"claim  {figure.claim}", markup=False)
         is_fluid = isinstance(figure, papers.ModelFigure) or figure.predict is None
         model_name = "fluid" if is_fluid else "model"
+        shown = figure.metric
         if not reproduction.is_known(cells, figure.metric):
             unknown = "the model cannot predict this scenario"
             if any(reproduction.is_known(cells, metric) for metric in reproduction.METRICS):
                 unknown = f"the model does not predict {figure.metric}"
+            instead = [each for each in INSTEAD if reproduction.is_known(cells, each)]
+            if measured is None and instead:
+                shown = instead[0]
+                unknown += f"; this is {shown}, and tables/fluid.csv has the rest"
             console.print(f"fluid  unknown: {unknown}", markup=False)
-        console.print(reproduction.draw_table(measured, cells, keys, figure.metric, model_name))
+        console.print(reproduction.draw_table(measured, cells, keys, shown, model_name))
     return cells

@@ -128,6 +128,8 @@ def check_stop(
     if workload and not workload.module.EVALUATES:
         able = [name for name, module in workloads.items() if module.EVALUATES]
         allowed = f"only with workload {', '.join(able)}; {workload.kind} has no accuracy"
+        if workload.kind.endswith(".py"):
+            allowed += ": it does not say EVALUATES = True"
         for key in INSTEAD_OF_STOP:
             if source.get(("stop", key)) not in (MISSING, None):
                 source.refuse(("stop", key), allowed)

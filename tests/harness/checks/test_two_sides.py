@@ -223,6 +223,20 @@ def test_bad_histories_with_servers(name: str, said: str, changes: list[Change])
     assert detail.split("; ")[0] == said
 
 
+def test_a_diverged_model_is_no_other_model_than_before() -> None:
+    def diverge(log: list[Line]) -> list[Line]:
+        for line in log:
+            for key in ("fingerprint", "base_fingerprint", "step"):
+                if line.get(key):
+                    line[key] = [float("nan")] * 16
+        return log
+
+    outcome, detail = one(CHAIN, diverge, rules=replace(RULES, replay=None))
+    assert outcome == "unknown"
+    said = [each for each in detail.split("; ") if "not finite numbers" not in each]
+    assert said == ["and 3 more"]
+
+
 BAD_SUMS: dict[str, dict[str, list[Change]]] = {
     WORKERS: {
         "bern at 0.250 s: round_finished: the worker was 'computing'": [

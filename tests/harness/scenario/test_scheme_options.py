@@ -123,6 +123,21 @@ def test_a_component_that_set_replaces_takes_its_options_with_it(changes, remove
     assert changed != parse(FILE, "x.yaml")
 
 
+@pytest.mark.parametrize("text", [FILE, FILE.replace("policy: preduce, ", "name: crew, ")])
+def test_the_name_of_a_scheme_that_set_gives_replaces_policy_and_plan(text):
+    only = FILE.replace("policy: preduce, p: 3, plan: crew, split: even", "name: ps-asp")
+    changed = parse(text.replace("plan: crew, ", ""), "x.yaml", ["scheme.name=ps-asp"])
+    assert changed == parse(text, "x.yaml", ["scheme.name=ps-asp"]) == parse(only, "x.yaml")
+    both = ["scheme.name=ps-asp", "scheme.plan=star"]
+    for changes in (both, both[::-1]):
+        assert parse(text, "x.yaml", changes).scheme.plan.kind == "star"
+
+
+def test_an_option_of_another_policy_is_refused_beside_a_name_that_set_gives():
+    with pytest.raises(ScenarioErrors, match=r"scheme\.p: 2: unknown key"):
+        parse(FILE, "x.yaml", ["scheme.name=ps-asp", "scheme.p=2"])
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [

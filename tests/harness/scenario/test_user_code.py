@@ -319,6 +319,13 @@ def test_a_workload_need_not_give_changes(file):
     assert not hasattr(build(), "commit")
 
 
+def test_a_target_of_a_workload_that_does_not_evaluate_says_what_its_file_lacks(file):
+    file.write_text(SCENARIO.replace("{rounds: 2}", "{accuracy: 80 %}"))
+    (said,) = problems(file)
+    assert said.startswith("stop.accuracy: only with workload ")
+    assert said.endswith("; sums.py has no accuracy: it does not say EVALUATES = True")
+
+
 def load_with(file, kind):
     (file.parent / "sums.py").write_text(STEPS.format(kind=kind, methods=""))
     return load(file)

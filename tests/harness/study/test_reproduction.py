@@ -129,7 +129,9 @@ def test_a_column_that_the_fluid_model_does_not_predict_is_named(capsys, tmp_pat
     small = ("--set=stop.time=3 s", "--vary=scheme.batch=null")
     command = ["reproduce", "r2sp/table3", "--fluid", "--trials=1", f"--out={tmp_path}", *small]
     assert main.main(command) == 0
-    assert "fluid  unknown: the model does not predict wait_s\n" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "fluid unknown: the model does not predict wait_s; this is update_s" in said
+    assert "fluid time per update (s)" in said
     assert main.main([*command, "--set=timeline=[{at: 1 s, do: outage n1 n1-gw}]"]) == 0
     assert "fluid  unknown: the model cannot predict this scenario\n" in capsys.readouterr().out
 
