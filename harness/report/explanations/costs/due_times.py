@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
+from typing import TypeVar
 
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History, Task
+
+E = TypeVar("E")
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ class DueTimes:
         also if that began after the fault, but before `until_ns`.
         """
         latest_ns = begun_ns if until_ns is None else until_ns - 1
-        tasks = [t for t in self._tasks_by_site.get(site, ()) if t.started.t_ns <= latest_ns]
-        begun = [each for each in self._begun.get(site, ()) if each.t_ns <= begun_ns]
+        tasks = _list_until(self._tasks_by_site.get(site, ()), latest_ns, _get_start)
+        begun = _list_until(self._begun.get(site, ()), begun_ns, _get_time)
         due_ns = begun[-1].t_ns if begun else begun_ns
         iteration = begun[-1].iteration if begun else 0
         if tasks and tasks[-1].started.t_ns >= due_ns:
@@ -91,3 +95,17 @@ class DueTimes:
     def _planned_ns(self, task: Task) -> int:
         planned_s = self.planned_s.get(task.number, math.nan)
         return 0 if math.isnan(planned_s) else round(planned_s * 1e9)
+
+
+def _list_until(found: Sequence[E], t_ns: int, get_time: Callable[[E], int]) -> Sequence[E]:
+    """The last of these, in order of time, that is not later than a time; none if all are."""
+    place = bisect_right(found, t_ns, key=get_time)
+    return found[max(0, place - 1) : place]
+
+
+def _get_start(task: Task) -> int:
+    return task.started.t_ns
+
+
+def _get_time(event: ComputeStarted) -> int:
+    return event.t_ns

@@ -8,6 +8,7 @@ A push that a fault made longer than it was due held up the next ones for the fa
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import (
     Callable,
     Collection,
@@ -61,6 +62,11 @@ class Turns:
         back: they take a turn, too.
         """
         return tuple(t for t in self.history.tasks if _is_push(t) or self._is_lone_pull(t))
+
+    @cached_property
+    def _in_order(self) -> Sequence[Task]:
+        """These tasks in the order of their starts."""
+        return sorted(self.pushes, key=lambda task: task.started.t_ns)
 
     def _is_lone_pull(self, task: Task) -> bool:
         """Whether members pull that have pushed nothing before."""
@@ -299,13 +305,10 @@ class Turns:
 
     def find_turn_before(self, task: Task) -> Task | None:
         """The latest push to the same servers that began before this one."""
-        servers = {*task.started.passive}
-        before = [
-            each
-            for each in self.pushes
-            if each.started.t_ns < task.started.t_ns and servers.intersection(each.started.passive)
-        ]
-        return max(before, key=lambda each: each.started.t_ns, default=None)
+        servers, turns = {*task.started.passive}, self._in_order
+        place = bisect_left(turns, task.started.t_ns, key=lambda each: each.started.t_ns)
+        before = (turns[n] for n in range(place - 1, -1, -1))
+        return next((t for t in before if servers.intersection(t.started.passive)), None)
 
     def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""
