@@ -57,6 +57,9 @@ LEFT = 0.25
 WasBusy = Callable[[Directed, int, int], bool]
 """Whether a link of the overlay carried what it could, from one time (ns) to another."""
 
+FindGot = Callable[[str, int], int]
+"""When a site could have read what it read at a time, if nothing had stopped it, both in ns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -99,11 +102,13 @@ def find_critical_path(
     delays_ms: Mapping[Directed, float],
     was_busy: WasBusy,
     until: Received | None = None,
+    find_got: FindGot = lambda site, t_ns: t_ns,
 ) -> tuple[PathStep, ...]:
     """The steps of a completed task in order of time; none if it was not completed.
 
     `delays_ms` are the least delays of the overlay's links. With `until`, they are the steps after
-    which this payload had arrived.
+    which this payload had arrived. `find_got` tells when something had come that a site read at a
+    time: before it was stopped, if it had just been stopped.
     """
     if task.outcome != "completed" or not task.all(TaskFinished):
         return ()
@@ -122,7 +127,8 @@ def find_critical_path(
     while stage is not None:
         arrival, link = stage.arrival, (stage.arrival.src, stage.arrival.site)
         end_ns = min(arrival.end_ns, until_ns)
-        until_ns = min(end_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
+        got_ns = max(begin_ns + 1, find_got(arrival.site, end_ns))
+        until_ns = min(got_ns - round(delays_ms.get(link, 0.0) * 1e6), end_ns - 1)
         size = arrival.bytes
         fed = _list_feeding(arrivals, feeds, stage)
         if found := _find_begin(task, stage, feeds, fed, (begin_ns, until_ns), was_busy):

@@ -244,7 +244,7 @@ def explain(
     """
     whole, task = task, task.until_end
     assert task.duration_s is not None
-    steps = find_critical_path(task, run.delays_ms, run.was_busy)
+    steps = find_critical_path(task, run.delays_ms, run.was_busy, find_got=run.find_got_ns)
     is_repaired = bool(steps) and steps[0].kind == "repair"
     if is_repaired:
         steps, parts = divide_repaired(run, task, steps, expected_s)

@@ -56,7 +56,7 @@ def _find_other_way(run: Run, task: Task, fault: int, free_ns: int) -> tuple[int
     for arrival in arrivals[:MOST_WAYS]:
         if arrival.end_ns <= latest_ns:
             break
-        steps = find_critical_path(task, run.delays_ms, run.was_busy, arrival)
+        steps = find_critical_path(task, run.delays_ms, run.was_busy, arrival, run.find_got_ns)
         parts = [part for step in steps for part in run.divide(task, step)]
         estimated = _list_estimated(run, task, steps, touched)
         guessed = {None, *over} if estimated else {None}

@@ -50,6 +50,10 @@ from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
 
+WORKED_OFF = 0.1
+"""An agent that was stopped works off what had come in so much of that time after it goes on."""
+
+
 @dataclass(frozen=True)
 class Run:
     """What is known of a run's links, agents and faults.
@@ -343,6 +347,14 @@ class Run:
                 found.append(Part("outage", sum(ns for ns, _ in cuts) / 1e9, name, fault))
         if found:
             yield max(found, key=lambda part: part.seconds)
+
+    def find_got_ns(self, site: str, t_ns: int) -> int:
+        """When a site stopped, if it goes on at about this time, else that time."""
+        for stop in self.stops:
+            late_ns = WORKED_OFF * (stop.end_ns - stop.start_ns)
+            if stop.who == site and stop.start_ns < t_ns <= stop.end_ns + late_ns:
+                return stop.start_ns
+        return t_ns
 
     def list_stops(self, step: PathStep, agents: Collection[str]) -> Iterator[Part]:
         """When the agents at the ends were dead or paused."""
