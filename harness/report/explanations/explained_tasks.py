@@ -8,12 +8,14 @@ from functools import cached_property
 
 import pandas as pd
 
+from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.checks.rules import make_compute_s
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.record.stops import list_stops
+from trunkline.harness.report.explanations.costs.due_times import DueTimes
 from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
 from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
 from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
@@ -45,14 +47,15 @@ def explain_tasks(
     """
     expected_s = _list_expected(tasks)
     detours = find_detours(scenario, history, expected_s)
-    return _explain(scenario, history, expected_s, find_waits(history), numbers, detours)
+    waits = find_exact_waits(scenario, history)
+    return _explain(scenario, history, expected_s, waits, numbers, detours)
 
 
 def explain_latest(
     scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
-    expected_s, waits = _list_expected(tasks), find_waits(history)
+    expected_s, waits = _list_expected(tasks), find_exact_waits(scenario, history)
     detours = find_detours(scenario, history, expected_s)
     usual_s = {number: detour.usual_s for number, detour in detours.items()}
     lost_s = {
@@ -65,6 +68,28 @@ def explain_latest(
     worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
     found = _explain(scenario, history, expected_s, waits, worst, detours)
     return sorted(found, key=lambda each: worst.index(each.task.number))
+
+
+def find_exact_waits(scenario: Scenario, history: History) -> dict[int, Wait]:
+    """The waits of tasks, of which a pause took no more than what the last member was late.
+
+    A member that computed when it was paused was due when it had computed for its time. Others
+    would have waited until then, or for the last but one. A site that no other one waited for was
+    late itself.
+    """
+    due, found = DueTimes(history, {}, make_compute_s(scenario)), find_waits(history)
+    iterations = {(event.site, event.t_ns): event.iteration for event in history.all(Ready)}
+    for number, wait in found.items():
+        iteration = iterations.get((wait.last, wait.span[0]))
+        if wait.held is None or wait.compute_s is None or iteration is None:
+            continue
+        if wait.held.stop.do != "pause" or not wait.held.computing or wait.computed_first:
+            continue
+        late_s = max(0.0, wait.compute_s - due.compute_s(wait.last, iteration))
+        others_s = [seconds for site, seconds in wait.waited_s.items() if site != wait.last]
+        held = replace(wait.held, lost_s=min([late_s, *sorted(others_s)[:1]]))
+        found[number] = replace(wait, held=held)
+    return found
 
 
 @dataclass(frozen=True)

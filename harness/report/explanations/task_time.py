@@ -49,7 +49,6 @@ from trunkline.harness.report.explanations.time_parts import (
 from trunkline.harness.report.overlay.spreading import spread
 from trunkline.topologies.model import Topology
 
-
 WORKED_OFF = 0.1
 """An agent that was stopped works off what had come in so much of that time after it goes on."""
 
