@@ -39,7 +39,6 @@ PATCHES = tuple(
         "virtual-tsc",
         "site-time",
         "pages-around",
-        "present-pages",
         "clock-reads",
         "without-tracing",
     )
