@@ -1,6 +1,6 @@
-"""Run a scenario several times on a busy machine, and compare the event logs.
+r"""Run a scenario several times on a busy machine, and compare the event logs.
 
-    python benchmarks/same_log.py scenarios/paper/p-reduce/table1.yaml --times 12 --jobs 3 \\
+    python benchmarks/same_log.py scenarios/paper/p-reduce/table1.yaml --times 12 --jobs 3 \
         --set 'scheme={name: ps-asp, servers: [n9]}' --set 'stop={time: 20 s}'
 
 All logs must be the same, byte for byte. With more jobs than processors, the runs disturb each
