@@ -99,6 +99,16 @@ def test_the_solver_of_a_plan_is_there_before_agents_are_forked(tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_the_random_numbers_of_numpy_are_there_before_agents_are_forked():
+    """Else each agent imports them in its run, and one seed has several logs on a busy machine."""
+    program = (
+        "import sys\n"
+        "from trunkline.harness.session import run_session\n"
+        "assert 'numpy.random._generator' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.fixture
 def home(embedded, make_once) -> Path:
     """The folder of the runs that share a guest; each has ended well, and left no process."""
