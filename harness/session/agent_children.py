@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy.random  # noqa: F401 (numpy loads it at its first use, which would be in each agent)
-
 from trunkline.agents.events.causes import Ending
 from trunkline.agents.events.event import BACKUP, CONTROLLER, RUNNER
 from trunkline.agents.events.event_reading import parse

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import math
 import os
 import signal
@@ -40,6 +41,7 @@ from trunkline.harness.processes.lines import print_message, write_all
 from trunkline.harness.scenario import plan_dry_run
 from trunkline.harness.scenario.header import make_header
 from trunkline.harness.scenario.loading import load
+from trunkline.harness.scenario.scheme_settings import Component
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.scenario.user_results import UserCodeError
 from trunkline.harness.session import private_files, site_accounts
@@ -86,13 +88,24 @@ def _import_planner(scenario: Scenario) -> None:
         plan_dry_run.first_task(scenario)
 
 
+def _preload(workload: Component) -> None:
+    """Import what agents need before they are forked.
+
+    numpy loads its random numbers at their first use, which would be in each agent, in its run:
+    then one seed has several logs. Workloads whose results can be predicted draw none.
+    """
+    if not hasattr(workload.module, "is_exact"):
+        importlib.import_module("numpy.random")
+    workload.module.preload(**workload.options)
+
+
 def run(scenario: Scenario, run_dir: Path, hold: bool = False) -> Ending | Broken | None:
     """Carry out the scenario; returns why it ended, if that is known."""
     workload = scenario.workload
     with EventLog(run_dir / "events.jsonl") as log:
         log.write(LoggedEvent.of(make_header(scenario)))
         print_message({"message": "loading the workload"})
-        workload.module.preload(**workload.options)
+        _preload(workload)
         network = MininetNetwork(scenario.topology, scenario.network, scenario.seed)
         print_message({"message": "building the network"})
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,14 +100,24 @@ def test_the_solver_of_a_plan_is_there_before_agents_are_forked(tmp_path):
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_random_numbers_of_numpy_are_there_before_agents_are_forked():
+@pytest.mark.parametrize(("kind", "expected"), [("synthetic", "False"), ("training", "True")])
+def test_the_random_numbers_of_numpy_are_there_before_agents_are_forked(tmp_path, kind, expected):
     """Else each agent imports them in its run, and one seed has several logs on a busy machine."""
+    workload = f"workload: {{kind: {kind}, compute: 0.1 s}}"
+    text = re.sub("workload: .*", workload, SMALL % (MESH, "preduce", "ring"))
+    file = folder(tmp_path, "small", text) / "resolved.yaml"
     program = (
         "import sys\n"
         "from trunkline.harness.session import run_session\n"
-        "assert 'numpy.random._generator' in sys.modules\n"
+        f"workload = run_session.load({str(file)!r}).workload\n"
+        "workload.module.preload = lambda **_: None\n"
+        "run_session._preload(workload)\n"
+        "print('numpy.random._generator' in sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"{expected}\n"
 
 
 @pytest.fixture
