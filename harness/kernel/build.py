@@ -39,6 +39,7 @@ PATCHES = tuple(
         "virtual-tsc",
         "site-time",
         "pages-around",
+        "present-pages",
         "clock-reads",
         "without-tracing",
     )
