@@ -15,11 +15,11 @@ from typing import Any
 from rich.table import Table
 
 from trunkline.agents.events.fault_events import FaultStarted
-from trunkline.agents.events.round_events import Ready
 from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.shorter_run import list_ends
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.settings import Scenario
 
@@ -48,12 +48,10 @@ class Outcome:
     @classmethod
     def of(cls, entries: int, history: History, verdict: str = "") -> Outcome:
         """The outcome of a run with so many entries. Raises ValueError if no task has ended."""
-        ends_ns = [task.end_ns for task in history.tasks if task.end_ns is not None]
-        begin_ns = min((event.t_ns for event in history.all(Ready)), default=0)
-        if not ends_ns:
+        if not (ends_s := list_ends(history)):
             raise ValueError("no task has ended")
         done = sum(task.outcome == "completed" for task in history.tasks)
-        return cls(entries, (max(ends_ns) - begin_ns) / 1e9, done, verdict)
+        return cls(entries, ends_s[-1], done, verdict)
 
 
 @dataclass(frozen=True, slots=True)

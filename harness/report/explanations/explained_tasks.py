@@ -45,7 +45,7 @@ def explain_tasks(
 
     `tasks` is the table of tasks, which has what was expected of them.
     """
-    expected_s = _list_expected(tasks)
+    expected_s = list_expected(tasks)
     detours = find_detours(scenario, history, expected_s)
     waits = find_exact_waits(scenario, history)
     return _explain(scenario, history, expected_s, waits, numbers, detours)
@@ -55,7 +55,7 @@ def explain_latest(
     scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
-    expected_s, waits = _list_expected(tasks), find_exact_waits(scenario, history)
+    expected_s, waits = list_expected(tasks), find_exact_waits(scenario, history)
     detours = find_detours(scenario, history, expected_s)
     usual_s = {number: detour.usual_s for number, detour in detours.items()}
     lost_s = {
@@ -162,7 +162,7 @@ class _Tasks:
 
     def _list_begun_s(self, number: int) -> dict[int, float]:
         """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
-        if number not in self.ended or not self.waits[number].reason or not self.history.faults:
+        if number not in self.ended or not self.waits[number].reason:
             return {}
         wait = self._explain_alone(number).wait
         if wait is None:
@@ -191,13 +191,12 @@ class _Tasks:
         found = self._explain_alone(number)
         if (wait := found.wait) is None:
             return found
-        is_known = wait.after is not None and wait.after in self.ended
-        if self.history.faults and wait.was_for_task and is_known:
-            assert wait.after is not None
+        after = wait.after if wait.was_for_task else None
+        if self.history.faults and after is not None and after in self.ended:
             left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
             begun = {e.started.fault for e in self.history.faults if e.started.t_ns < left_ns}
-            before = self._explain_alone(wait.after)
-            late_s = (left_ns - before.task.started.t_ns) / 1e9 - self.planned_s[wait.after]
+            before = self._explain_alone(after)
+            late_s = (left_ns - before.task.started.t_ns) / 1e9 - self.planned_s[after]
             costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
             wait = wait.add_earlier(costs_s if late_s > 0 else {})
         stretches = self._turns.divide(found.task, wait, self._list_longer_s)
@@ -224,7 +223,7 @@ def _explain(
     return [tasks.explain(number) for number in tasks.ended if number in numbers]
 
 
-def _list_expected(tasks: pd.DataFrame) -> list[float]:
+def list_expected(tasks: pd.DataFrame) -> list[float]:
     """The time that each task's plan needs, in seconds; NaN where it is not known."""
     found: list[float] = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
@@ -390,8 +391,9 @@ def _add_stop(
 def _count_released(wait: Wait, released: Sequence[SiteReleased]) -> dict[str, int]:
     """How often sites went on without a task since the first member was ready, by site."""
     first_ns = wait.span[0] - round(wait.wait_s * 1e9)
-    late = (event.worker for event in reversed(released) if event.t_ns > first_ns)
-    return dict(Counter(late).most_common()) if wait.wait_s >= LEAST_S else {}
+    late = takewhile(lambda event: event.t_ns > first_ns, reversed(released))
+    count = Counter(event.worker for event in late)
+    return dict(count.most_common()) if wait.wait_s >= LEAST_S else {}
 
 
 def _name_told(started: TaskStarted, said: PolicyTold | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from statistics import median
 from typing import TypeVar
 
+from trunkline.agents.events.event import Event
 from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.harness.record.history import History, Task
 
@@ -54,8 +55,8 @@ class DueTimes:
         also if that began after the fault, but before `until_ns`.
         """
         latest_ns = begun_ns if until_ns is None else until_ns - 1
-        tasks = _list_until(self._tasks_by_site.get(site, ()), latest_ns, _get_start)
-        begun = _list_until(self._begun.get(site, ()), begun_ns, _get_time)
+        tasks = list_latest(self._tasks_by_site.get(site, ()), latest_ns, _get_start)
+        begun = list_latest(self._begun.get(site, ()), begun_ns, get_time)
         due_ns = begun[-1].t_ns if begun else begun_ns
         iteration = begun[-1].iteration if begun else 0
         if tasks and tasks[-1].started.t_ns >= due_ns:
@@ -89,15 +90,15 @@ class DueTimes:
     def _push_ns(self, site: str, at_ns: int) -> int:
         """What the site's last push before a time was to take, or else its first one."""
         pushes = [task for task in self._tasks_by_site.get(site, ()) if task.waits]
-        before = [task for task in pushes if task.started.t_ns <= at_ns]
-        return self._planned_ns((before[-1:] or pushes)[0]) if pushes else 0
+        before = list_latest(pushes, at_ns, _get_start)
+        return self._planned_ns((before or pushes)[0]) if pushes else 0
 
     def _planned_ns(self, task: Task) -> int:
         planned_s = self.planned_s.get(task.number, math.nan)
         return 0 if math.isnan(planned_s) else round(planned_s * 1e9)
 
 
-def _list_until(found: Sequence[E], t_ns: int, get_time: Callable[[E], int]) -> Sequence[E]:
+def list_latest(found: Sequence[E], t_ns: int, get_time: Callable[[E], int]) -> Sequence[E]:
     """The last of these, in order of time, that is not later than a time; none if all are."""
     place = bisect_right(found, t_ns, key=get_time)
     return found[max(0, place - 1) : place]
@@ -107,5 +108,6 @@ def _get_start(task: Task) -> int:
     return task.started.t_ns
 
 
-def _get_time(event: ComputeStarted) -> int:
+def get_time(event: Event) -> int:
+    """When an event was, in ns."""
     return event.t_ns

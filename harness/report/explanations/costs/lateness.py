@@ -148,11 +148,10 @@ def _start(known: _Known, task: Task, wait: Wait, sources: Sources) -> Late | No
         Due(wait.span[0] - round(waited_s * 1e9), known.sites.get(site, NOT_LATE))
         for site, waited_s in wait.waited_s.items()
     ]
-    dues = [*ready, *_list_awaited(known, task, wait, sources)]
-    if len(dues) == len(ready):
-        late = _add(_pass_on(start_ns, ready), sources.begun(number))
-    else:
-        late = _pass_on(start_ns, dues)
+    awaited = _list_awaited(known, task, wait, sources)
+    late = _pass_on(start_ns, [*ready, *awaited])
+    if not awaited:
+        late = _add(late, sources.begun(number))
     known.starts[number] = late
     known.turns[number] = _add(late, _find_behind(known, task))
     for site, waited_s in wait.waited_s.items():
@@ -160,7 +159,7 @@ def _start(known: _Known, task: Task, wait: Wait, sources: Sources) -> Late | No
         if site in known.behind:
             left_s = sum(known.behind[site].values()) - waited_s - wait.decide_s
             known.behind[site] = _keep(known.behind[site], left_s)
-    if len(dues) == len(ready):
+    if not awaited:
         return None
     own = {fault: s - last.get(fault, 0.0) for fault, s in late.items()}
     return _keep(

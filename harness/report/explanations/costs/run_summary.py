@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.costs.fault_delay import Delay
 from trunkline.harness.report.explanations.costs.site_times import (
     Needs,
@@ -15,6 +14,7 @@ from trunkline.harness.report.explanations.costs.site_times import (
     is_fast,
 )
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
+from trunkline.harness.report.explanations.explained_tasks import list_expected
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.explanations.links.mistaken_rates import (
@@ -69,12 +69,11 @@ def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str]
 
 def _find_mistaken(data: RunData) -> list[Mistaken]:
     """The links that plans took for much slower than they were, after faults."""
-    return find_mistaken(data.history, Conditions.of(data.history, data.scenario.topology))
+    return find_mistaken(data.history, data.scenario.topology)
 
 
 def _describe_mistaken(data: RunData) -> Iterator[str]:
-    tasks = data.tables["tasks"]
-    expected_s = (tasks["estimate_s"] + tasks["latency_s"]).tolist()
+    expected_s = list_expected(data.tables["tasks"])
     yield from describe_mistaken(_find_mistaken(data), data.history, expected_s)
 
 

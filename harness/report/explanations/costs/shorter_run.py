@@ -115,12 +115,12 @@ def predict_shorter(data: RunData, found: Collection[Explanation]) -> Shorter | 
     excesses, count = list_excesses(data, found, fault_ns), 1
     if excesses:
         count = max(1, min(RUNS, MOST_CHUNKS // max(1, chunks)))
-    measured_s, by_rounds = _list_ends(history), stop.rounds is not None
+    measured_s, by_rounds = list_ends(history), stop.rounds is not None
     until_s = fault_ns / 1e9 - _find_begin(history)
     later_s: list[float] = []
     divided: list[list[Longer]] = []
     for predicted in predict_runs(data, plain, found, excesses, count, fault_ns):
-        predicted_s = _list_ends(predicted)
+        predicted_s = list_ends(predicted)
         before_s = _measure_later_s(measured_s, predicted_s, until_s)
         if not (_is_done(predicted, plain.workers) and measured_s) or before_s is None:
             return None
@@ -173,7 +173,7 @@ def _divide(
     Before its first fault and at its end, it was later than predicted by `ends_s`.
     """
     groups = [*_group_faults(history, found)]
-    measured_s, predicted_s = _list_ends(history), _list_ends(predicted)
+    measured_s, predicted_s = list_ends(history), list_ends(predicted)
     begin_s, parts = _find_begin(history), []
     starts_s = [group.begun_ns / 1e9 - begin_s for group in groups]
     for place, group in enumerate(groups):
@@ -271,7 +271,7 @@ def _measure_settled_s(
     return median(found) if found else None
 
 
-def _list_ends(history: History) -> list[float]:
+def list_ends(history: History) -> list[float]:
     """When tasks ended, in seconds after the first site was ready, in order."""
     begin_s = _find_begin(history)
     return sorted(task.end_ns / 1e9 - begin_s for task in history.tasks if task.end_ns is not None)

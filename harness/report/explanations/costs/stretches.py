@@ -30,7 +30,7 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.costs.due_times import DueTimes
+from trunkline.harness.report.explanations.costs.due_times import DueTimes, get_time, list_latest
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
 from trunkline.harness.report.explanations.waits import LATE, TICKED, Stretch, Wait
 
@@ -232,10 +232,8 @@ class Turns:
         """
         if wait.push is not None:
             return self._tasks.get(wait.push), wait.span[0]
-        left = [
-            event for event in self._left_by_site.get(wait.last, ()) if event.t_ns <= wait.span[0]
-        ]
-        return (self._tasks.get(left[-1].task), left[-1].t_ns) if left else (None, 0)
+        left = list_latest(self._left_by_site.get(wait.last, ()), wait.span[0], get_time)
+        return (self._tasks.get(left[0].task), left[0].t_ns) if left else (None, 0)
 
     @cached_property
     def _left_by_site(self) -> Mapping[str, Sequence[TaskFinished | TaskDropped]]:

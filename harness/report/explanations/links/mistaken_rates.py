@@ -18,6 +18,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.link_history import Conditions
+from trunkline.topologies.model import Topology
 
 MUCH = 0.5
 """A link was mistaken if plans knew less than this share of its rate."""
@@ -49,20 +50,27 @@ class Mistaken:
     until_ns: int
 
 
-def find_mistaken(history: History, conditions: Conditions) -> list[Mistaken]:
+def find_mistaken(history: History, topology: Topology) -> list[Mistaken]:
     """The links that plans took for much slower than they were, by fault and since when."""
+    if not history.all(PlansUpdated):
+        return []
+    rates_mbps, conditions = topology.overlay.rates_mbps(), Conditions.of(history, topology)
     known: dict[Directed, bool] = {}
     found: dict[Directed, Mistaken] = {}
     done: list[Mistaken] = []
     for update in history.all(PlansUpdated):
         for src, dst, believed_mbps in update.links:
             link = src, dst
-            rate_mbps = _find_rate_mbps(conditions, link, update.t_ns)
-            if believed_mbps >= MUCH * _find_own_mbps(conditions, link):
+            rate_mbps = rates_mbps[link]
+            if believed_mbps >= MUCH * rate_mbps:
                 known[link] = True
                 if link in found:
                     done.append(replace(found.pop(link), until_ns=update.t_ns))
-            elif known.get(link) and rate_mbps is not None and link not in found:
+            elif (
+                known.get(link)
+                and link not in found
+                and not _is_disturbed(conditions, link, update.t_ns)
+            ):
                 fault = _find_fault(history, link, update.t_ns)
                 if fault is not None:
                     number, times = fault.started.fault, (update.t_ns, history.end_ns)
@@ -126,21 +134,12 @@ def _compare_plans(
     )
 
 
-def _find_own_mbps(conditions: Conditions, link: Directed) -> float:
-    """The rate of the path between two sites in the scenario."""
+def _is_disturbed(conditions: Conditions, link: Directed, t_ns: int) -> bool:
+    """Whether something is wrong with one of the links below, or of the way back, at a time."""
     topology = conditions.topology
-    return min(topology.link(*hop).rate_mbps for hop in pairwise(topology.path(*link)))
-
-
-def _find_rate_mbps(conditions: Conditions, link: Directed, t_ns: int) -> float | None:
-    """The same; None while something is wrong with one of its links, or the way back."""
-    topology = conditions.topology
-    for ends in (link, link[::-1]):
-        for hop in pairwise(topology.path(*ends)):
-            spell = conditions.spell(hop, t_ns)
-            if spell.is_cut or spell.link != topology.link(*hop):
-                return None
-    return _find_own_mbps(conditions, link)
+    hops = (hop for ends in (link, link[::-1]) for hop in pairwise(topology.path(*ends)))
+    spells = ((hop, conditions.spell(hop, t_ns)) for hop in hops)
+    return any(spell.is_cut or spell.link != topology.link(*hop) for hop, spell in spells)
 
 
 def _find_fault(history: History, link: Directed, t_ns: int) -> Disturbance | None:

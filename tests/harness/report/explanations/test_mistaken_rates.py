@@ -12,7 +12,6 @@ from trunkline.agents.events.fault_events import FaultEnded, FaultStarted, LinkC
 from trunkline.agents.events.task_events import TaskCompleted, TaskStarted
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
-from trunkline.harness.record.link_history import Conditions
 from trunkline.harness.report.explanations.links.mistaken_rates import (
     Mistaken,
     describe_mistaken,
@@ -51,7 +50,7 @@ def make(*events: Event) -> History:
 
 def find(*events: Event) -> list[tuple[float, float, float]]:
     history = make(*FAULT, *events)
-    found = find_mistaken(history, Conditions.of(history, MESH))
+    found = find_mistaken(history, MESH)
     assert all((each.link, each.fault, each.rate_mbps) == (("a", "b"), 0, 40.0) for each in found)
     return [(each.believed_mbps, each.since_ns / S, each.until_ns / S) for each in found]
 
