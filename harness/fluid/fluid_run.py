@@ -45,9 +45,6 @@ from trunkline.harness.fluid.fluid_steps import HandOut
 from trunkline.harness.scenario import planning
 from trunkline.harness.scenario.settings import Scenario
 
-Lasting = Callable[[int, str, float], float]
-"""How long a site is in a task, in seconds: by its number, the site, and the model's time."""
-
 
 def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     """Predict a run; None if the fluid model cannot, by `list_obstacles`.
@@ -58,14 +55,12 @@ def predict(scenario: Scenario, delays: bool = False) -> Expectation | None:
     return None if any(list_obstacles(scenario)) else _Run(scenario, delays).run()
 
 
-def predict_events(
-    scenario: Scenario, delays: bool = True, last: Lasting | None = None
-) -> list[Event]:
+def predict_events(scenario: Scenario, delays: bool = True) -> list[Event]:
     """The events that the run would log, in the order of time, as far as the model has them.
 
-    Each site is in a task for as long as `last` says, or longer. There must be no obstacles.
+    There must be no obstacles.
     """
-    run = _Run(scenario, delays, last)
+    run = _Run(scenario, delays)
     run.run()
     return run.finish_log()
 
@@ -96,10 +91,9 @@ class _Run:
     not ready; `_alarm_s` is when the policy ticks next, if it does.
     """
 
-    def __init__(self, scenario: Scenario, delays: bool, last: Lasting | None = None) -> None:
+    def __init__(self, scenario: Scenario, delays: bool) -> None:
         topology, scheme = scenario.topology, scenario.scheme
         self._scenario, self._stop, self._delays = scenario, scenario.whole_stop, delays
-        self._last = last
         self._model = Model.of(scenario)
         self._driver = planning.create_driver(scenario)
         self._agenda = Agenda()
@@ -276,7 +270,7 @@ class _Run:
             if site not in later:
                 self._tell(task, site)
         made, offers = self._model.make_task(plan), self._take_offers(plan)
-        received, unready = partial(self._hold, task), {*new.unready, *later}
+        received, unready = partial(self._receive, task), {*new.unready, *later}
         running = self._overlay.start(made, received, offers, unready, arrived)
 
         def join(site: str) -> None:
@@ -301,15 +295,6 @@ class _Run:
         if site in new.start.passive and site in new.plan.receivers and site in self._workers:
             task.locked.add(site)
             self._workers[site].locks += 1
-
-    def _hold(self, task: StartedTask, site: str) -> None:
-        """Let a receiver have the whole result, but no earlier than it is to."""
-        took_s = self._agenda.now_s - task.begun_s
-        lasts_s = took_s if self._last is None else self._last(task.new.number, site, took_s)
-        if lasts_s > took_s:
-            self._agenda.call_at(task.begun_s + lasts_s, partial(self._receive, task, site))
-        else:
-            self._receive(task, site)
 
     def _receive(self, task: StartedTask, site: str) -> None:
         """Let a receiver have the whole result; it uses it when it has heard of the task."""

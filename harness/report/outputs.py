@@ -27,6 +27,7 @@ from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder, StoreError, describe_version
 from trunkline.harness.record.warm_up import Counted
+from trunkline.harness.report.explanations.costs.measured_costs import Measured
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
 from trunkline.harness.report.pages.run_page import write_page
@@ -36,6 +37,9 @@ from trunkline.harness.report.run_data import Outputs, RunData
 from trunkline.harness.scenario.loading import load
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.topologies.model import Topology
+
+MEASURED, WITHOUT_FAULTS = "measured.json", "without_faults"
+"""What the faults of a run cost it, and the folder of the runs that measured it."""
 
 USER_CHECKS = "checks.json"
 """The results of the user's own checks, which a run's folder keeps."""
@@ -75,6 +79,13 @@ def build(
     return data.verdict
 
 
+def write_page_again(run_dir: Path) -> RunData:
+    """Write a run's `report.html` again. Raises what `read` raises."""
+    data = read(run_dir)
+    RunFolder(run_dir).write_text("report.html", write_page(data, _list_files(run_dir)))
+    return data
+
+
 def write_tables(run_dir: Path) -> None:
     """Write a run's `tables/` only. Raises what `read` raises."""
     for name, table in read(run_dir).tables.items():
@@ -112,6 +123,7 @@ def read(run_dir: Path, on_step: Callable[[str], None] = say_nothing) -> RunData
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
         outputs=_read_outputs(run_dir / "log", (*(rules.programs or ()),)),
+        measured=_read_measured(folder),
     )
 
 
@@ -160,6 +172,19 @@ def _read_history(folder: RunFolder, topology: Topology) -> tuple[History, Event
     except EventError as error:
         unreadable = error
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
+
+
+def _read_measured(folder: RunFolder) -> Measured | None:
+    """What the run's faults cost it, if that was measured. Raises StoreError."""
+    if not (found := folder.read_json(MEASURED, missing={})):
+        return None
+    try:
+        return Measured.from_json(found)
+    except (KeyError, TypeError) as error:
+        raise StoreError(
+            f"{folder.path / MEASURED}: expected what `explain --measure` writes: {error!r}; "
+            "remove the file"
+        ) from None
 
 
 def _read_outputs(folder: Path, names: Sequence[str]) -> Outputs:

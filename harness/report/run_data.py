@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -12,6 +12,9 @@ from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.record.history import History
 from trunkline.harness.report.tables.link_table import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
+
+if TYPE_CHECKING:
+    from trunkline.harness.report.explanations.costs.measured_costs import Measured
 
 Outputs = Mapping[tuple[str, str], str]
 """(program, `out` or `err`) -> the end of what the program wrote there."""
@@ -22,7 +25,7 @@ class RunData:
     """The data of a run; `history` ends, and may be empty, where its log could not be read.
 
     `given` is the scenario's original text, `resolved` the text with every value filled in,
-    `outputs` the end of what programs wrote.
+    `outputs` the end of what programs wrote, `measured` what the faults cost it, or None.
     """
 
     scenario: Scenario
@@ -33,6 +36,7 @@ class RunData:
     given: str
     resolved: str
     outputs: Outputs = field(default_factory=dict)
+    measured: Measured | None = None
 
     @property
     def links(self) -> pd.DataFrame:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trunkline.harness.report.calls.steps.one_step import OneStep
+    from trunkline.harness.report.explanations.costs.measured_costs import Measured
     from trunkline.harness.report.explanations.explanation import Explanation
     from trunkline.harness.report.run_data import RunData
 
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             f"{folder}: this is a prediction: expected a run, whose times have causes to find"
         )
     if arguments.measure:
-        return _measure(folder, data, arguments)
+        data = _measure(folder, data, arguments)
     if data.scenario.runs_programs:
         return _explain_programs(data, arguments)
     if arguments.step is not None:
@@ -107,6 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
         run, faults = run_summary.describe_run(found, data)
         for said in (*run, *faults, *name_late_entries(data.history, data.scenario)):
             _print(console, said)
+        if data.measured is not None:
+            _print(console, _make_table(data.measured))
     for number, each in enumerate(chosen):
         if number or is_whole:
             console.print()
@@ -120,23 +123,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> int:
-    """Measure what the faults of a run cost it, and print a table."""
+def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> RunData:
+    """Measure what the faults of a run cost it, and write its page again; return its data."""
+    from trunkline.harness.report import outputs
+    from trunkline.harness.report.explanations.costs.measured_costs import list_problems
     from trunkline.harness.runs import measured_faults
 
     if arguments.task is not None or arguments.step is not None:
         raise terminal.UsageError("--measure: expected without --task and --step")
-    if problem := next(measured_faults.list_problems(data.scenario, data.history), None):
+    if problem := next(list_problems(data.scenario, data.history), None):
         raise terminal.UsageError(f"--measure: {folder}: {problem}")
     tell = terminal.make_console(stderr=True).print
-    found = measured_faults.measure(folder.resolve(), data.scenario, data.history, tell)
-    if arguments.json:
-        print(json.dumps(measured_faults.to_json(found)))
-        return 0
-    console = terminal.make_console()
-    for printed in measured_faults.describe(found):
-        _print(console, printed)
-    return 0
+    measured_faults.measure(folder.resolve(), data, tell)
+    return outputs.write_page_again(folder)
+
+
+def _make_table(measured: Measured) -> Table:
+    """The measured outcomes as a table."""
+    from rich.table import Table
+
+    from trunkline.harness.report.explanations.costs.measured_costs import TITLES
+
+    table = Table(*TITLES, box=None)
+    for row in measured.list_rows():
+        table.add_row(*row)
+    return table
 
 
 def _print(console: Console, printed: str | Table) -> None:

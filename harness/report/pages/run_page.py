@@ -195,7 +195,7 @@ def _explain_lost_time(data: RunData) -> list[Child]:
         return []
     found = explain_latest(data.scenario, data.history, data.tables["tasks"])
     run, faults = run_summary.describe_run(found, data)
-    return explanations_section.explain_lost_time(found, data.history, run, faults)
+    return explanations_section.explain_lost_time(found, data.history, run, faults, data.measured)
 
 
 def _changes_rates(data: RunData) -> bool:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from trunkline.agents.events.causes import Asked
+from trunkline.agents.events.event import Event
+from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
+from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.commands import main
+from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations.costs.measured_costs import (
+    Measured,
+    Outcome,
+    list_problems,
+    list_steps,
+    number_steps,
+)
+from trunkline.harness.report.explanations.costs.site_times import SiteTimes
 from trunkline.harness.runs import measured_faults, runner
 from trunkline.harness.scenario.loading import parse
 
@@ -36,61 +53,149 @@ def run_dir(embedded, make_once, tmp_path) -> Path:
         scenario = parse(TEXT, str(home / "faulty.yaml"))
         runner.run(scenario, home / "faulty.yaml", home / "runs", lambda _: None)
 
-    return next((make_once(carry_out) / "runs" / "faulty").glob("2*"))
+    made = next((make_once(carry_out) / "runs" / "faulty").glob("2*"))
+    return Path(shutil.copytree(made, tmp_path / "faulty"))
 
 
-def test_each_entry_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> None:
+def test_each_fault_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> None:
     """A pause of a second while a site computes or sends delays each later task by about that."""
+    assert main.main(["explain", str(run_dir)]) == 0
+    said = capsys.readouterr().out
+    assert "`trunkline explain RUN --measure` carries it out again" in said
+    assert ", made the run" not in said
     assert main.main(["explain", str(run_dir), "--measure"]) == 0
     captured = capsys.readouterr()
-    first, head, *rows = (" ".join(line.split()) for line in captured.out.splitlines())
-    assert first.startswith("Without faults, the last task ended ")
-    assert head == "with last task ended (s) longer by (s) tasks completed"
-    assert [row.rsplit(" ", 3)[0] for row in rows[1:]] == [
-        "also pause n2 for 1 s at 1 s",
-        "also setlink n1 n2 both rate=10Mbit/s for 1 s at 3 s",
-    ]
-    costs_s = [float(row.split()[-2]) for row in rows[1:]]
-    assert 0.7 <= costs_s[0] <= 1.2
-    assert 0.0 <= costs_s[1] <= 1.0
     assert "run 1 of 2: with no fault" in captured.err
-    _, history = outputs.read_history(run_dir)
-    with_all = measured_faults.Outcome.of(2, history)
-    assert float(rows[-1].split()[-3]) == pytest.approx(with_all.ended_s, abs=1e-3)
-    runs = sorted((run_dir / measured_faults.FOLDER / "faulty").glob("2*"))
+    runs = sorted((run_dir / outputs.WITHOUT_FAULTS / "faulty").glob("2*"))
     assert [len(outputs.read_history(each)[0].timeline) for each in runs] == [0, 1]
+    data = outputs.read(run_dir)
+    found = data.measured
+    assert found is not None
+    assert [each.faults for each in found.parts] == [(0,), (1,)]
+    pause_s, slow_s = (each.seconds for each in found.parts)
+    assert 0.7 <= pause_s <= 1.2
+    assert 0.0 <= slow_s <= 1.0
+    assert found.outcomes[-1] == Outcome.of(2, data)
+    assert found.outcomes[0] == Outcome.of(0, outputs.read(runs[0]))
+    whole = f"Without faults, the last task ended {pause_s + slow_s:.3f} s earlier (measured)."
+    assert captured.out.startswith(whole)
+    assert f"made the run {pause_s:.3f} s longer, and cost tasks " in captured.out
+    rows = [line for line in captured.out.splitlines() if line.startswith((" no fault", " also"))]
+    assert rows[1].split()[:7] == ["also", "pause", "n2", "for", "1", "s", "at"]
+    page = re.sub("<[^>]*>", "", (run_dir / "report.html").read_text())
+    assert whole in page
+    assert "The run without some of its faults: 2 runs" in page
+    assert main.main(["explain", str(run_dir)]) == 0
+    assert capsys.readouterr().out == captured.out  # it is known from now on
+    assert main.main(["explain", str(run_dir), "--json"]) == 0
+    values = json.loads(capsys.readouterr().out.splitlines()[0])["run"]["measured"]
+    assert values["whole"]["seconds"] == pytest.approx(pause_s + slow_s)
+    assert [each["faults"] for each in values["parts"]] == [[0], [1]]
 
 
-def test_many_entries_are_measured_together(run_dir, monkeypatch) -> None:
-    asked: list[int] = []
+def test_many_faults_and_typed_ones_are_measured(run_dir, monkeypatch) -> None:
+    """Many only together; of typed ones, a run with all of them says what they cost."""
+    data, asked = outputs.read(run_dir), []
 
     class Done:
         run_dir = Path()
-        verdict = type("", (), {"outcome": "unknown"})
 
     def carry_out(scenario, source, runs_dir, on_progress):
-        asked.append(len(scenario.timeline))
+        asked.append([entry.at_s for entry in scenario.timeline])
         return Done
 
-    scenario, history = outputs.read_history(run_dir)
     monkeypatch.setattr(measured_faults.runner, "run", carry_out)
-    monkeypatch.setattr(measured_faults.outputs, "read_history", lambda _: (scenario, history))
-    many = replace(scenario, timeline=scenario.timeline * 5)
-    found = measured_faults.measure(run_dir, many, history, lambda _: None)
-    assert asked == [0]
-    assert (found.longer_s, len(found.outcomes)) == (0.0, 2)
-    _, table = measured_faults.describe(found)
-    assert "no fault (verdict: unknown)" in next(iter(table.columns[0].cells))
-    assert json.loads(json.dumps(measured_faults.to_json(found)))["outcomes"][0]["entries"] == 0
+    monkeypatch.setattr(measured_faults.outputs, "read", lambda _: data)
+    many = replace(data, scenario=replace(data.scenario, timeline=data.scenario.timeline * 5))
+    found = measured_faults.measure(run_dir, many, lambda _: None)
+    assert asked == [[]]
+    assert (found.whole.seconds, found.steps) == (0.0, ("all faults",))
+    assert [row[0] for row in found.list_rows()] == ["no fault", "all faults"]
+    asked.clear()
+    typed = [
+        replace(e, asked=True) if isinstance(e, FaultStarted) else e for e in data.history.events
+    ]
+    by_hand = replace(data, history=History.of(typed), scenario=replace(data.scenario, timeline=()))
+    found = measured_faults.measure(run_dir, by_hand, lambda _: None)
+    assert asked == [[], [pytest.approx(1)], [pytest.approx(1), pytest.approx(3)]]
+    assert found.numbers == ((0,), (1,))
 
 
-def test_what_cannot_be_measured_is_refused(run_dir, capsys, tmp_path) -> None:
+def test_what_cannot_be_measured_is_refused(run_dir, capsys) -> None:
     scenario, history = outputs.read_history(run_dir)
-    plain = replace(scenario, timeline=())
-    (why,) = measured_faults.list_problems(plain, history)
-    assert why.startswith("the scenario has no timeline")
-    typed = [replace(e, asked=True) if hasattr(e, "asked") else e for e in history.events]
-    (why,) = measured_faults.list_problems(scenario, History.of(typed))
-    assert why.startswith("faults were typed during this run")
+    assert not [*list_problems(scenario, history)]
+
+    def refuse(*events: Event) -> str:
+        (why,) = list_problems(scenario, History.of([*history.events, *events]))
+        return why
+
+    (why,) = list_problems(replace(scenario, timeline=()), history)
+    assert why.startswith("it had no faults")
+    end_ns = history.end_ns
+    assert refuse(CommandTyped(end_ns, "runner", "n1 ip link set down")).startswith("commands w")
+    assert refuse(Stopping(end_ns, "controller", Asked())).startswith("it was ended by hand")
     assert main.main(["explain", str(run_dir), "--measure", "--task", "1"]) == 64
     assert "--measure: expected without --task and --step" in capsys.readouterr().err
+
+
+def test_a_file_of_costs_that_is_broken_is_named(run_dir, capsys) -> None:
+    (run_dir / outputs.MEASURED).write_text('{"steps": []}')
+    assert main.main(["explain", str(run_dir)]) != 0
+    assert (
+        f"{outputs.MEASURED}: expected what `explain --measure` writes" in capsys.readouterr().err
+    )
+
+
+def entry(at_s: float, text: str) -> Entry:
+    return Entry(at_s, fault_syntax.parse(text))
+
+
+def test_a_fault_that_another_one_undoes_is_measured_with_it() -> None:
+    """A run with the outage alone would be one in which it lasts."""
+    outage, pause, slow = (
+        entry(1, "outage a b"),
+        entry(2, "pause c for 1 s"),
+        entry(5, "setlink a b rate=1Mbit/s for 1 s"),
+    )
+    mend, heal = entry(4, "mend a b"), entry(6, "heal")
+    assert list_steps([outage, pause, slow]) == [(outage,), (pause,), (slow,)]
+    assert list_steps([outage, pause, mend, slow]) == [(outage, pause, mend), (slow,)]
+    assert list_steps([pause, slow, heal]) == [(pause,), (slow, heal)]
+    assert list_steps([heal, pause]) == [(heal,), (pause,)]
+    churn = entry(0, "churn pauses=3s")
+    assert list_steps([churn, pause]) == [(churn,), (pause,)]
+    assert list_steps([churn, churn, pause]) == [(churn, churn, pause)]
+
+
+def test_faults_of_a_churn_belong_to_its_step() -> None:
+    """Each fault of the log is that of one entry; those that no entry has are the churn's."""
+    steps = list_steps([entry(0, "churn pauses=3s"), entry(2, "pause c for 1 s")])
+    texts = ((0, write(steps[0][0].fault)), (1, "pause a for 2 s"), (2, "pause c for 1 s"))
+    began = [FaultStarted(t * 10**9, "runner", t, "pause", text, ()) for t, text in texts]
+    assert number_steps(steps, History.of(began)) == ((0, 1), (2,))
+
+
+@pytest.mark.parametrize(
+    ("longer_s", "fewer", "by_time", "said"),
+    [
+        (2.5, 0, False, "the last task ended 2.500 s earlier"),
+        (-0.5, 0, False, "the last task ended 0.500 s later"),
+        (
+            0.0,
+            1,
+            False,
+            "the last task ended at the same time, and 9 tasks were completed instead of 8",
+        ),
+        (9.0, 0, True, "9 tasks were completed instead of 9"),
+    ],
+)
+def test_the_end_without_faults_is_told(longer_s, fewer, by_time, said) -> None:
+    times = SiteTimes(1.0, 2.0, 3.0, 4)
+    first = Outcome(0, 5.0, 9, times, "pass")
+    last = Outcome(1, 5.0 + longer_s, 9 - fewer, times, "unknown")
+    found = Measured(("pause a",), (first, last), ((0,),), by_time)
+    assert found.describe_end() == f"Without faults, {said} (measured)."
+    assert Measured.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert [*found.list_rows()][1][0] == "also pause a (verdict: unknown)"
+    on_clock = replace(found, real=True).describe_end()
+    assert on_clock.endswith(" (measured on this machine's clock, by one run each).")

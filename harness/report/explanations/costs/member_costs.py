@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trunkline.agents.events.task_events import TaskDropped, TaskFinished
@@ -48,6 +49,17 @@ class SiteCost:
 
 NOTHING = SiteCost()
 """Without faults."""
+
+
+def cost_sites(found: Sequence[Explanation], sites: Collection[str]) -> SiteCost:
+    """The cost of faults for one of these sites on average, in tasks and before them.
+
+    A task takes the time of its members alone. A cost that is not worth telling is none.
+    """
+    members = ((each, site) for each in found for site in each.task.started.group if site in sites)
+    costs = (cost_member(each, site) for each, site in members)
+    mean = sum(costs, NOTHING) / max(len(sites), 1)
+    return NOTHING if mean.seconds < TOLD_S else mean
 
 
 def cost_member(found: Explanation, site: str) -> SiteCost:

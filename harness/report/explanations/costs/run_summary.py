@@ -6,12 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from trunkline.harness.report.explanations.costs.fault_delay import Delay
+from trunkline.harness.report.explanations.costs.measured_costs import (
+    MEASURE,
+    Longer,
+    list_problems,
+)
+from trunkline.harness.report.explanations.costs.member_costs import SiteCost, cost_sites
 from trunkline.harness.report.explanations.costs.site_times import (
     Needs,
     SiteTimes,
     Straggler,
     is_fast,
+    list_at_work,
 )
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explained_tasks import list_expected
@@ -34,37 +40,56 @@ from trunkline.harness.scenario.failover_timeouts import make_failover
 
 
 def summarize_run(
-    found: Sequence[Explanation], data: RunData, delay: Delay | None = None
+    found: Sequence[Explanation], data: RunData, faults: SiteCost | None = None
 ) -> Iterator[str]:
     """The cost of faults, the worst fault, where time went, and the losses of tasks.
 
-    `found` are the tasks that lost most time, the worst first; `delay` is what faults cost, if it
-    is known. Without faults that cost something, the first sentences are on the network and on
-    computing.
+    `found` are the tasks that lost most time, the worst first; `faults` are what these cost a site,
+    if it is known. Without faults that cost something, the first sentences are on the network and
+    on computing.
     """
-    delay = delay or Delay.of(found, data)
+    faults = faults or _cost_sites(found, data)
     worst = [
-        *name_worst(found, data.history, delay.longer, delay.is_ranked),
+        *name_worst(found, data.history, _list_longer(data)),
         list_lost(list_worst(found)),
     ]
-    if delay.site.seconds:
-        yield from delay.describe_end()
+    if data.measured is not None:
+        yield data.measured.describe_end()
+    if faults.seconds:
         yield " ".join(worst)
-    yield from _describe_times(data, delay)
-    if not delay.site.seconds:
+    yield from _describe_times(data, faults)
+    if not faults.seconds:
         yield " ".join(worst)
     yield from describe_losses(found, data.history)
-    yield from delay.describe_unknown()
+    yield from _describe_unmeasured(data)
 
 
 def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
     """The summary, and the sentences on faults; no summary if no task has ended."""
-    if not found:
-        return [], [*describe_fault_costs(found, data.history, (), _search_faults(data))]
-    delay = Delay.of(found, data)
     search = _search_faults(data)
-    faults = describe_fault_costs(found, data.history, delay.longer, search, delay.is_ranked)
-    return [*summarize_run(found, data, delay)], [*faults, *_describe_mistaken(data)]
+    faults = [*describe_fault_costs(found, data.history, _list_longer(data), search)]
+    if not found:
+        return [], faults
+    return [*summarize_run(found, data)], [*faults, *_describe_mistaken(data)]
+
+
+def _list_longer(data: RunData) -> tuple[Longer, ...]:
+    """What each fault cost the run, if that was measured."""
+    return () if data.measured is None else data.measured.parts
+
+
+def _describe_unmeasured(data: RunData) -> Iterator[str]:
+    """That nothing has measured yet by how much faults made the run longer."""
+    if data.measured is None and not any(list_problems(data.scenario, data.history)):
+        yield (
+            "By how much faults made the run longer is not in its log: "
+            f"`{MEASURE}` carries it out again without them, with the first one, and so on."
+        )
+
+
+def _cost_sites(found: Sequence[Explanation], data: RunData) -> SiteCost:
+    """What faults cost a site that did rounds; a server does none."""
+    return cost_sites(found, {*list_at_work(data.tables["workers"])})
 
 
 def _find_mistaken(data: RunData) -> list[Mistaken]:
@@ -85,22 +110,23 @@ def _search_faults(data: RunData) -> FaultSearch:
     return FaultSearch(data.history, *where, detection_ns, scenario.failover.backup or "")
 
 
-def _describe_times(data: RunData, delay: Delay) -> Iterator[str]:
+def _describe_times(data: RunData, faults: SiteCost) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    straggler = _find_straggler(data, times, delay)
-    told = [] if times is None else [times.describe(delay.site, straggler)]
+    straggler = _find_straggler(data, times, faults)
+    without = None if data.measured is None else data.measured.outcomes[0].times
+    told = [] if times is None else [times.describe(faults, straggler, without)]
     told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
 
 
-def _find_straggler(data: RunData, times: SiteTimes | None, delay: Delay) -> Straggler | None:
+def _find_straggler(data: RunData, times: SiteTimes | None, faults: SiteCost) -> Straggler | None:
     """The site for which others waited, by all that they waited without faults.
 
     Where a group needs some sites only, the last of them may be a fast one that came next.
     """
-    waited_s = 0.0 if times is None else (times.wait_s - delay.site.waiting_s) * times.sites
+    waited_s = 0.0 if times is None else (times.wait_s - faults.waiting_s) * times.sites
     found = Straggler.of(data.history, waited_s)
     if found is None or is_fast(data.tables["workers"], found.site):
         return None
@@ -114,13 +140,13 @@ def list_lost(found: Iterable[Explanation]) -> str:
 
 
 def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
-    """The same as values. `earlier_s` is None if nothing tells how much earlier the run would end.
+    """The same as values. `measured` is None if nothing has measured what faults cost the run.
 
     Shares of a site's time add up to 1, and the causes to `lost_s`.
     """
-    losses, delay = Losses.of(found), Delay.of(found, data)
+    losses, of_site = Losses.of(found), _cost_sites(found, data)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    costs_s, straggler = sum_costs(found), _find_straggler(data, times, delay)
+    costs_s, straggler = sum_costs(found), _find_straggler(data, times, of_site)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
     if needs is not None and (limit := needs.limit) is not None:
@@ -137,11 +163,9 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "lost_s": losses.lost_s,
         "causes_s": losses.by_cause_s,
         "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
-        "faults_per_site_s": delay.site.seconds,
-        "faults_of_site_s": asdict(delay.site),
-        "earlier_s": None if delay.shorter is None else delay.shorter.earlier_s,
-        "earlier_error_s": None if delay.shorter is None else delay.shorter.error_s,
-        "longer": [] if delay.shorter is None else [asdict(each) for each in delay.shorter.parts],
+        "faults_per_site_s": of_site.seconds,
+        "faults_of_site_s": asdict(of_site),
+        "measured": None if data.measured is None else data.measured.summarize(),
         "shares": None if times is None else times.shares,
         "limiting": limiting,
         "mistaken_rates": [asdict(each) for each in _find_mistaken(data)],

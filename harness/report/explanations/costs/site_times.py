@@ -15,6 +15,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.background.flows import Flow, leave_rates, list_flows
 from trunkline.harness.checks.payload.byte_checks import count_in_trees
 from trunkline.harness.config.units import count_of
+from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
 from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
@@ -69,18 +70,27 @@ class SiteTimes:
         parts_s = {"computing": self.compute_s, "waiting": self.wait_s, "in_tasks": self.sync_s}
         return {what: seconds / whole_s for what, seconds in parts_s.items()}
 
-    def describe(self, faults: SiteCost = NOTHING, straggler: Straggler | None = None) -> str:
+    def describe(
+        self,
+        faults: SiteCost = NOTHING,
+        straggler: Straggler | None = None,
+        without: SiteTimes | None = None,
+    ) -> str:
         """Sentences that say whether the network or computing took more time, and why.
 
-        They name the site for which others waited, and say what `faults` took.
+        They name the site for which others waited, and say what `faults` took by the log, or what
+        the times were `without` them, if that was measured.
         """
         share = {what: f"{100 * each:.0f} %" for what, each in self.shares.items()}
         first, second = "the network", "computing"
         if is_computing := self.sync_s < self.compute_s:
             first, second = second, first
         own_s = self.sync_s - faults.in_tasks_s, self.compute_s - faults.computing_s
-        if faults.seconds >= TOLD_S and is_computing != (own_s[0] < own_s[1]):
+        if without is not None:
+            own_s = without.sync_s, without.compute_s
+        if (without or faults.seconds >= TOLD_S) and is_computing != (own_s[0] < own_s[1]):
             first = f"because of faults, {first}"
+        lost = faults.describe() if without is None else without.describe_without()
         who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         waits_for = "" if straggler is None else straggler.describe()
         if straggler is None and self.slowest is not None and self.shares["waiting"] >= WAITED:
@@ -89,7 +99,14 @@ class SiteTimes:
             f"{first[0].upper()}{first[1:]} took more time than {second}: on average, {who} was in "
             f"tasks for {self.sync_s:.3f} s ({share['in_tasks']}), computed for "
             f"{self.compute_s:.3f} s ({share['computing']}), and waited for a group for "
-            f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{faults.describe()}"
+            f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{lost}"
+        )
+
+    def describe_without(self) -> str:
+        """A sentence on these times, of the run without faults, to follow those with them."""
+        return (
+            f" Without faults, a site was in tasks for {self.sync_s:.3f} s, computed for "
+            f"{self.compute_s:.3f} s, and waited for {self.wait_s:.3f} s (measured)."
         )
 
 
@@ -212,8 +229,8 @@ class Needs:
     """The needs of the plans of tasks.
 
     Attributes:
-        duration_s, bytes_s, propagation_s: how long a completed task took, and what its bytes at
-            the links' rates and propagation need by its plan, on average.
+        duration_s, bytes_s, propagation_s: how long a completed task took, and what its bytes
+            with their headers at the links' rates and propagation need by its plan, on average.
         plans: how many tasks have ended.
         limit: the link that decides most seconds of all plans; None if they put no bytes on links.
         second: the next one, if it needs most time in as many plans or more.
@@ -239,8 +256,9 @@ class Needs:
             return None
         ended = [task for task in data.history.tasks if task.end_ns is not None]
         took_s, bytes_s, propagation_s = (float(mean) for mean in means)
-        found = cls(took_s, bytes_s, propagation_s, len(ended))
-        limiting = [*_list_limiting(data.scenario, ended)]
+        share = payload_share(data.scenario.network.mtu)
+        found = cls(took_s, bytes_s / share, propagation_s, len(ended))
+        limiting = [*_list_limiting(data.scenario, ended, share)]
         first, second = _find_limits(data.scenario, limiting)
         return replace(found, limit=first, second=second, even=_count_even(limiting))
 
@@ -249,8 +267,8 @@ class Needs:
         decide = ", so delays decide more than rates" if self.propagation_s > self.bytes_s else ""
         text = (
             f"A completed task took {self.duration_s:.3f} s on average; at the links' rates its "
-            f"bytes need {self.bytes_s:.3f} s, and propagation takes {self.propagation_s:.3f} s"
-            f"{decide}."
+            f"bytes, with headers, need {self.bytes_s:.3f} s, and propagation takes "
+            f"{self.propagation_s:.3f} s{decide}."
         )
         if self.limit is None:
             return text
@@ -309,8 +327,11 @@ def _count_even(limiting: Sequence[_Busiest]) -> int:
     return len(plans) if is_even and min(seconds) >= NEARLY * max(seconds) else 0
 
 
-def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busiest]:
-    """The links that need most time, or nearly so, in the plan of each task."""
+def _list_limiting(scenario: Scenario, tasks: Iterable[Task], share: float) -> Iterator[_Busiest]:
+    """The links that need most time, or nearly so, in the plan of each task.
+
+    Headers leave payload a share of the rates.
+    """
     topology, flows = scenario.topology, list_flows(scenario.background)
     rates_mbps = topology.rates_mbps()
     known: dict[Hashable, _Busiest] = {}
@@ -322,7 +343,7 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task]) -> Iterator[_Busie
     def find(task: Task, active: tuple[Flow, ...]) -> _Busiest:
         left_mbps = leave_mbps(active)
         planned = count_on_hops(topology, count_in_trees(task))
-        times = {hop: need_s(size, left_mbps[hop]) for hop, size in planned.items()}
+        times = {hop: need_s(size, share * left_mbps[hop]) for hop, size in planned.items()}
         most = max(times.values(), default=0.0)
         links = frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
         return _Busiest(links, most)

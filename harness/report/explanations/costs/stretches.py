@@ -117,22 +117,14 @@ class Turns:
         elif left[1] > left[0] and len(wait.postponed) > 1:
             found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
-            late_s = 0.0
-            if wait.fault is not None:
-                begun_ns = self.faults.find_begin_ns(wait.fault, left)
-                due_ns = self._find_due_site_ns(wait, is_turn)
-                if is_turn:
-                    due_ns = max(due_ns, self._find_due_ns(left[0]))
-                late_s = max(0, left[1] - max(begun_ns, due_ns)) / 1e9
-            own = Stretch((left[1] - left[0]) / 1e9, wait.reason, None, wait.fault, late_s)
-            found.append(own)
+            found.append(self._charge_reason(wait, left, wait.fault, is_turn))
         return tuple(found)
 
     def find_lost(self, task: Task, wait: Wait) -> dict[int, float]:
         """How late the site was that the controller waited for, by the fault of the wait."""
         if wait.fault is None or wait.cause is not None or len(wait.names) != 1:
             return {}
-        due_ns = self._find_due_site_ns(wait, _is_push(task))
+        due_ns = self._find_due_site_ns(wait, wait.fault, _is_push(task))
         return {wait.fault: max(0, wait.span[1] - due_ns) / 1e9}
 
     def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
@@ -192,7 +184,9 @@ class Turns:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
             if before.reason and end_ns - begin_ns >= LEAST_NS:
-                yield self._describe_reason(before, (begin_ns, end_ns))
+                own = begin_ns, end_ns
+                fault = self._find_fault(before, own)
+                yield self._charge_reason(before, own, fault, _is_push(task))
                 end_ns = begin_ns
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn
@@ -214,16 +208,28 @@ class Turns:
         awaited, left = yield from self._list_earlier(task, span)
         yield from self._list_before(awaited, left, costs_of)
 
-    def _describe_reason(self, wait: Wait, span: Interval) -> Stretch:
-        """A stretch in which the controller waited for the reason of another task's wait."""
-        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason)
-        if wait.cause is None and not wait.names:
-            return stretch
-        fault = self.faults.find_behind(wait.cause, wait.names, span)
+    def _charge_reason(
+        self, wait: Wait, span: Interval, fault: int | None, is_turn: bool
+    ) -> Stretch:
+        """A stretch in which the controller waited for a reason, behind which is this fault.
+
+        It took nothing of the time before it began, or before what was due anyway.
+        """
+        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason, None, fault)
         if fault is None:
             return stretch
-        due_ns = max(self.faults.find_begin_ns(fault, span), self._find_due_site_ns(wait))
-        return replace(stretch, fault=fault, late_s=max(0, span[1] - due_ns) / 1e9)
+        due_ns = max(
+            self.faults.find_begin_ns(fault, span),
+            self._find_due_site_ns(wait, fault, is_turn),
+            self._find_due_ns(span[0]) if is_turn else span[0],
+        )
+        return replace(stretch, late_s=max(0, span[1] - due_ns) / 1e9)
+
+    def _find_fault(self, wait: Wait, span: Interval) -> int | None:
+        """The fault behind the reason of another task's wait; None if it is about nothing."""
+        if wait.cause is None and not wait.names:
+            return None
+        return self.faults.find_behind(wait.cause, wait.names, span)
 
     def _find_left(self, wait: Wait) -> tuple[Task | None, int]:
         """The task that the last member of a group was in before it was ready, and its end there.
@@ -290,14 +296,15 @@ class Turns:
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else None
 
-    def _find_due_site_ns(self, wait: Wait, is_turn: bool = False) -> int:
-        """When the site that the controller waited for was due, if the reason is about one.
+    def _find_due_site_ns(self, wait: Wait, fault: int, is_turn: bool) -> int:
+        """When the site that the controller waited for was due without a fault.
 
-        Before a turn, and before a pull, that is the end of the site's push.
+        That is the start of the wait if its reason is not about one site. Before a turn, and before
+        a pull, it is the end of the site's push.
         """
         if wait.cause is not None or len(wait.names) != 1:
             return wait.span[0]
-        begun_ns = self.faults.find_begin_ns(wait.fault, (0, wait.span[1]))
+        begun_ns = self.faults.find_begin_ns(fault, (0, wait.span[1]))
         pushed = is_turn or wait.push is not None
         return self.due.find_ns(wait.names[0], begun_ns, pushed, wait.span[1])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.measured_costs import TITLES, Measured
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.told.choice import Chosen, choose
 from trunkline.harness.report.explanations.told.explanation_text import (
@@ -24,11 +25,12 @@ def explain_lost_time(
     history: History,
     run: Iterable[str] = (),
     faults: Iterable[str] = (),
+    measured: Measured | None = None,
 ) -> list[Child]:
     """Say what each fault cost, and explain notable tasks; nothing without any.
 
     `run` and `faults` have what the command says of the whole run, and of each fault. Tasks that
-    failed come first, then those that lost most time.
+    failed come first, then those that lost most time. `measured` is what faults cost the run.
     """
     costs = [tag("li", keep_together(each)) for each in faults]
     is_slow = any(each.is_notable for each in found)
@@ -45,8 +47,16 @@ def explain_lost_time(
     return [
         *(tag("p", keep_together(each)) for each in run),
         tag("ul", costs) if costs else None,
+        None if measured is None else _tabulate(measured),
         *([tag("p", *words), *explained] if is_slow else []),
     ]
+
+
+def _tabulate(measured: Measured) -> Html:
+    rows = list(measured.list_rows())
+    columns = range(1, len(TITLES))
+    what = f"The run without some of its faults: {count_of(len(rows) - 1, 'run')}"
+    return fold(what, make_table(TITLES, rows, "outcomes", columns), file="trunkline explain")
 
 
 def _explain(chosen: Chosen, history: History) -> Iterator[Html]:

@@ -14,7 +14,12 @@ from trunkline.agents.events.task_events import TaskHalted
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
-from trunkline.harness.report.explanations.costs.shorter_run import Longer
+from trunkline.harness.report.explanations.costs.lost_sites import (
+    Absence,
+    find_absences,
+    forms_groups,
+)
+from trunkline.harness.report.explanations.costs.measured_costs import Longer
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
@@ -26,6 +31,9 @@ LEAST_S = 0.005
 
 LEAST_LONGER_S = 0.05
 """A run that is longer by less is no longer."""
+
+NO_LONGER = "made the run no longer"
+"""What is said of a fault that cost the run nothing."""
 
 GROUPS = ", but it may have changed which sites were in which task"
 """What a fault may do beside the tasks' times where groups of sites form as they come."""
@@ -39,39 +47,42 @@ def describe_fault_costs(
     history: History,
     longer: Sequence[Longer] = (),
     search: FaultSearch | None = None,
-    is_ranked: bool = True,
 ) -> Iterator[str]:
     """A sentence on each fault, the worst first; of many, on the first ones.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
-    `longer` says by how much faults made the run longer: the worst fault made it longest. Where
-    that is not known, or not sure (`is_ranked`), it is the one that cost tasks most. `search` finds
-    the faults behind losses.
+    `longer` says by how much faults made the run longer, if that was measured. Then the worst fault
+    is the one that made it longest, else the one that cost tasks most. `search` finds the faults
+    behind losses.
     """
     of_fault = {fault: each for each in longer for fault in each.faults}
     cost_s = sum_costs(found)
 
     def rank(fault: Disturbance) -> tuple[float, float]:
         number = fault.started.fault
-        own = of_fault.get(number) if is_ranked else None
-        return -(0.0 if own is None else own.seconds), -cost_s.get(number, 0.0)
+        own = of_fault.get(number)
+        return -(0.0 if own is None else own.size), -cost_s.get(number, 0.0)
 
     faults = sorted(list_faults(history), key=rank)
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
     told: set[Longer] = set()
-    varies = len({frozenset(task.started.group) for task in history.tasks}) > 1
+    absences = {} if search is None else find_absences(history, search)
+    varies = not longer and forms_groups(history)
     for fault in faults[:MOST_FAULTS]:
         run = ""
         if (own := of_fault.get(fault.started.fault)) is not None:
-            run = f"{_describe_longer(own, fault.started.fault, own in told)}, and "
+            run = _describe_measured(own, fault.started.fault, own in told)
             told.add(own)
         yield "".join(
             (
                 _describe(fault, ordered, begin_ns, run, varies),
                 _describe_stays(fault, ordered),
                 _describe_takeover(fault, history),
-                _describe_alone(fault, history, search),
+                _describe_rest(
+                    *_list_absences(absences.get(fault.started.fault, ())),
+                    *_list_alone(fault, history, search),
+                ),
                 _describe_undone(fault, history),
             )
         )
@@ -97,25 +108,21 @@ def name_worst(
     found: Iterable[Explanation],
     history: History,
     longer: Sequence[Longer] = (),
-    is_ranked: bool = True,
 ) -> Iterator[str]:
-    """The fault that made the run longest, if that is known of several; else by tasks' costs."""
-    worst = max(longer, key=lambda each: each.seconds, default=None)
-    is_known = worst is not None and len(longer) > 1 and worst.seconds >= LEAST_LONGER_S
-    if worst is not None and is_known and is_ranked:
+    """The fault that made the run longest, if that was measured; else that of the costliest."""
+    worst = max(longer, key=lambda each: each.size, default=None)
+    if worst is not None and worst.faults and len(longer) > 1 and worst.size >= LEAST_LONGER_S:
         which = _name_faults(worst.faults, history)
-        yield f"{which} delayed the run most, by about {worst.seconds:.1f} s."
+        how = f"cost the run most: {count_of(worst.tasks, 'completed task')}"
+        if worst.seconds is not None:
+            how = f"delayed the run most, by {worst.seconds:.3f} s"
+        yield f"{which} {how}."
         costs_s = {n: s for n, s in sum_costs(found).items() if n in worst.faults and s >= TOLD_S}
         if len(costs_s) > 1:
             yield f"Of these, fault {max(costs_s, key=lambda n: costs_s[n])} cost tasks most."
         return
     cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
-    if is_known:
-        ranked = sorted(longer, key=lambda each: -each.seconds)[:MOST_FAULTS]
-        words = [f"{each.seconds:.1f} s ({_number_faults(each.faults)})" for each in ranked]
-        unsure = "the prediction is too rough to say which one delayed it most"
-        yield f"Faults delayed the run by about {join_words(words)}; {unsure}."
-    elif len(cost_s) > 1:
+    if len(cost_s) > 1:
         most = max(cost_s, key=lambda number: cost_s[number])
         share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
         yield f"{_name_faults((most,), history)} cost tasks most: {share}."
@@ -124,10 +131,18 @@ def name_worst(
         yield f"Of {number} faults, only {only} cost tasks time."
 
 
+def _list_numbers(numbers: Sequence[int]) -> str:
+    """Numbers within a sentence; of many, the first ones."""
+    words = [*map(str, numbers)]
+    if len(words) > NAMED:
+        words[NAMED - 1 :] = [f"{len(words) - NAMED + 1} others"]
+    return join_words(words)
+
+
 def _number_faults(numbers: Sequence[int]) -> str:
     """The numbers of faults, within a sentence."""
     if len(numbers) > 1:
-        return f"faults {join_words([*map(str, numbers)])} together"
+        return f"faults {_list_numbers(numbers)} together"
     return f"fault {numbers[0]}"
 
 
@@ -152,14 +167,15 @@ def _describe(
     told = [each for each in costs_s if costs_s[each] >= LEAST_S or _has_failed(each, number)]
     left = _name_members(found, number)
     if not told:
-        nothing = "made no task longer or later, as far as the log tells"
-        return f"{name}, {span}, {nothing}{GROUPS * varies}.{left}"
+        nothing = f"made no task longer or later, as far as the log tells{GROUPS * varies}"
+        lead = f"{run}, {'and' if run == NO_LONGER else 'but'} " if run else ""
+        return f"{name}, {span}, {lead}{nothing}.{left}"
     if len(told) == 1:  # its cost is the sum
         words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
     else:
         words = [*_list_effects_of(told, number)]
     cost = f"cost tasks {sum(costs_s.values()):.3f} s"
-    return f"{name}, {span}, {run}{cost}: {'; '.join(words)}.{left}"
+    return f"{name}, {span}, {f'{run}, and ' * bool(run)}{cost}: {'; '.join(words)}.{left}"
 
 
 def _describe_undone(fault: Disturbance, history: History) -> str:
@@ -169,18 +185,28 @@ def _describe_undone(fault: Disturbance, history: History) -> str:
     return " The run ended while it lasted." if is_undone else ""
 
 
-def _describe_longer(longer: Longer, fault: int, is_told: bool) -> str:
+def _describe_measured(longer: Longer, fault: int, is_told: bool) -> str:
     """By how much a fault made the run longer, or with which others, unless those have told it."""
-    others = [str(each) for each in longer.faults if each != fault]
-    which = f"fault{'s' * (len(others) > 1)} {join_words(others)}"
+    others = [each for each in longer.faults if each != fault]
+    which = f"fault{'s' * (len(others) > 1)} {_list_numbers(others)}"
     if is_told:
-        return f"made the run longer together with {which} (see there)"
-    together = f", together with {which}" if others else ""
-    error = f"± {longer.error_s:.1f} s"
-    how = f"about {abs(longer.seconds):.1f} {error} {'longer' if longer.seconds > 0 else 'shorter'}"
-    if abs(longer.seconds) < LEAST_LONGER_S:
-        how = f"no longer ({error})"
-    return f"made the run {how}{together}"
+        return f"was measured together with {which} (see there)"
+    together = f"together with {which}, " if others else ""
+    return together + " and ".join(_list_measured(longer))
+
+
+def _list_measured(longer: Longer) -> Iterator[str]:
+    """The measured costs of faults for a run."""
+    if longer.seconds is not None:
+        how = f"{abs(longer.seconds):.3f} s {'longer' if longer.seconds > 0 else 'shorter'}"
+        yield f"made the run {how}" if abs(longer.seconds) >= TOLD_S else NO_LONGER
+    run = "the run" if longer.seconds is None else "it"
+    if longer.tasks > 0:
+        yield f"cost {run} {count_of(longer.tasks, 'completed task')}"
+    elif longer.tasks < 0:
+        yield f"let {run} complete {count_of(-longer.tasks, 'more task')}"
+    elif longer.seconds is None:
+        yield f"cost {run} no completed task"
 
 
 def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
@@ -219,10 +245,7 @@ def _name_members(found: Iterable[Explanation], fault: int) -> str:
 
 
 def _list_tasks(numbers: Sequence[int]) -> str:
-    words = [*map(str, numbers)]
-    if len(words) > NAMED:
-        words[NAMED - 1 :] = [f"{len(words) - NAMED + 1} others"]
-    return f"task{'s' * (len(numbers) > 1)} {join_words(words)}"
+    return f"task{'s' * (len(numbers) > 1)} {_list_numbers(numbers)}"
 
 
 def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:
@@ -283,23 +306,34 @@ def _describe_takeover(fault: Disturbance, history: History) -> str:
     return f"{said}, and started its first task, {first.task}, {after_s:.3f} s after it."
 
 
-def _describe_alone(fault: Disturbance, history: History, search: FaultSearch | None) -> str:
-    """A sentence on the rounds that sites did alone because of a fault."""
+def _describe_rest(*clauses: str) -> str:
+    """A sentence on what else came of a fault."""
+    return f" Because of it, {'; '.join(clauses)}." if clauses else ""
+
+
+def _list_absences(absences: Sequence[Absence]) -> Iterator[str]:
+    """The sites that counted as lost because of a fault, and missed tasks."""
+    for each in absences[:NAMED]:
+        until = "on" if each.until_ns is None else f"to {each.until_ns / 1e9:.3f} s"
+        tasks = f"{count_of(each.missed, 'task')} began without it"
+        yield f"{each.site} counted as lost from {each.since_ns / 1e9:.3f} s {until}, and {tasks}"
+    if len(absences) > NAMED:
+        yield f"so did {count_of(len(absences) - NAMED, 'other site')}"
+
+
+def _list_alone(fault: Disturbance, history: History, search: FaultSearch | None) -> Iterator[str]:
+    """The rounds that sites did alone because of a fault."""
     alone = history.all(RoundAlone)
     rounds = Counter(event.site for event in alone if _is_behind(fault, event, history, search))
-    if not rounds:
-        return ""
     of_run = Counter(event.site for event in alone)
     by_count: defaultdict[str, list[str]] = defaultdict(list)
     for site, n in rounds.most_common(NAMED):
         more = f" (of {of_run[site]} in all)" * (of_run[site] > n)
         by_count[f"{count_of(n, 'round')} alone{more}"].append(site)
-    sites = [
-        f"{join_words(some)} {'each ' * (len(some) > 1)}did {what}"
-        for what, some in by_count.items()
-    ]
-    left = [f"{count_of(len(rounds) - NAMED, 'other site')} likewise"] * (len(rounds) > NAMED)
-    return f" Because of it, {', '.join([*sites, *left])}."
+    for what, some in by_count.items():
+        yield f"{join_words(some)} {'each ' * (len(some) > 1)}did {what}"
+    if (left := len(rounds) - NAMED) > 0:
+        yield f"{count_of(left, 'other site')} likewise"
 
 
 def _is_behind(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import replace
 
@@ -10,22 +9,26 @@ import pytest
 import three_sites
 from finished_runs import make_agents_run
 
-from trunkline.agents.events.causes import BudgetSpent
-from trunkline.agents.events.connection_events import ControllerFound, ControllerLost
-from trunkline.agents.events.fault_events import FaultEnded, FaultStarted
+from trunkline.agents.events.connection_events import (
+    ControllerFound,
+    ControllerLost,
+    WorkerFound,
+    WorkerLost,
+)
+from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
-from trunkline.agents.events.task_events import TaskAbandoned, TaskCompleted, TaskFinished
-from trunkline.harness.checks.verdict import Verdict
-from trunkline.harness.fluid.fluid_run import predict_events
+from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.stops import Standstill
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
-from trunkline.harness.report.explanations.costs import shorter_run
-from trunkline.harness.report.explanations.costs.fault_delay import Delay
-from trunkline.harness.report.explanations.costs.member_costs import SiteCost, cost_member
-from trunkline.harness.report.explanations.costs.run_summary import describe_run, to_json
-from trunkline.harness.report.explanations.costs.shorter_run import Longer, predict_shorter
+from trunkline.harness.report.explanations.costs.measured_costs import Longer
+from trunkline.harness.report.explanations.costs.member_costs import (
+    SiteCost,
+    cost_member,
+    cost_sites,
+)
+from trunkline.harness.report.explanations.costs.site_times import list_at_work
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
@@ -39,11 +42,10 @@ from trunkline.harness.report.explanations.told.fault_costs import (
 from trunkline.harness.report.explanations.waits import Held, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
-from trunkline.harness.report.parts import report_parts
-from trunkline.harness.report.run_data import RunData
-from trunkline.harness.scenario.loading import parse
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
+
+NOTHING = "made no task longer or later, as far as the log tells"
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -168,13 +170,13 @@ def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
     assert task.end_ns is not None
     part = Part("outage", 2.0, "a -> b", fault=0)
     found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    cost = Delay.of(found, data).site
+    at_work = list_at_work(data.tables["workers"])
+    cost = cost_sites(found, at_work)
     left_s = [(task.end_ns - event.t_ns) / 1e9 for event in task.all(TaskFinished)]
     each_s = (2.0 * len(task.started.group) - sum(left_s)) / data.scenario.parties
     assert 0 < sum(left_s) < 1
     assert cost == SiteCost(pytest.approx(each_s))
-    assert describe_delay(found, data) == []  # the run ended by its time
-    assert Delay.of([], data).site == SiteCost()
+    assert cost_sites([], at_work) == SiteCost()
 
 
 def test_one_time_of_a_member_counts_once() -> None:
@@ -210,244 +212,74 @@ def test_one_time_of_a_member_counts_once() -> None:
     assert costs_s == pytest.approx({"oslo": 1.0, "rome": 3.0, "kyiv": 0.0})
 
 
-def describe_delay(found: list[Explanation], data: RunData) -> list[str]:
-    delay = Delay.of(found, data)
-    return [*delay.describe_unknown(), *delay.describe_end()]
+def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> None:
+    """Fault 1 cost tasks more, and fault 0 the run."""
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    other = FaultStarted(400 * 10**6, "runner", 1, "kill", "kill rome", ("rome",))
+    events = [e for e in history.events if not isinstance(e, FaultStarted) or e.fault != 1]
+    history = History.of(sorted([*events, other], key=lambda event: event.t_ns))
+    task = history.completed[0]
+    part = Part("outage", 2.0, "a -> b", fault=1)
+    found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
+
+    def describe(*longer: Longer) -> tuple[list[str], list[str]]:
+        said = [each.partition(" of the run")[2] for each in describe_fault_costs(found, history)]
+        assert said == [" on), cost tasks 2.000 s: task 0 took longer.", f", {NOTHING}{GROUPS}."]
+        words = describe_fault_costs(found, history, longer)
+        said = [re.sub(r"^.* of the run( on\))?, ", "", each) for each in words]
+        return [*name_worst(found, history, longer)], said
+
+    worst, said = describe(Longer((0,), 2.5, 0), Longer((1,), -0.2, 1))
+    assert worst == ["Fault 0 (outage oslo rome for 100 ms) delayed the run most, by 2.500 s."]
+    assert said == [
+        f"made the run 2.500 s longer, but {NOTHING}.",
+        "made the run 0.200 s shorter and cost it 1 completed task, and cost tasks 2.000 s: "
+        "task 0 took longer.",
+    ]
+    worst, said = describe(Longer((0, 1), 2.5, 0), Longer((), 0.1, 0))
+    assert worst == ["Faults 0 and 1 together delayed the run most, by 2.500 s."]
+    assert said[0].startswith("together with fault 0, made the run 2.500 s longer, and cost tasks ")
+    assert said[1] == f"was measured together with fault 1 (see there), but {NOTHING}."
+    worst, said = describe(Longer((0,), None, 0), Longer((1,), None, 3))
+    assert worst == ["Fault 1 (kill rome) cost the run most: 3 completed tasks."]
+    assert said[0].startswith("cost the run 3 completed tasks, and cost tasks 2.000 s: ")
+    assert said[1] == f"cost the run no completed task, but {NOTHING}."
+    _, said = describe(Longer((0,), 0.0, -2), Longer((1,), 1.0, 0))
+    assert said[1].startswith("made the run no longer and let it complete 2 more tasks, but ")
 
 
-SCENARIO = """
-topology: {builder: full_mesh, sites: 3, rates: 20 Mbit/s, delays: 10 ms}
-workload: {kind: synthetic, model: 2 MB, compute: [0.2 s, 0.7 s]}
-scheme: {policy: preduce, plan: ps, p: 2}
-stop: {tasks: 6}
-seed: 3
-"""
+def test_tasks_that_a_lost_site_missed_are_told_of_the_fault() -> None:
+    """Two tasks began without it, and one when it was back."""
+    started = three_sites.history().tasks[0].started
+    ms = 10**6
 
+    def start(t_ms: int, *group: str) -> TaskStarted:
+        return replace(started, t_ns=t_ms * ms, task=t_ms, group=group)
 
-def predicted(*changes: str, slower: float = 1.0, later_ns: int = 0) -> RunData:
-    """A run by the fluid model with a fault, slower links, and whose last task ends later."""
-    scenario = parse(SCENARIO, "run.yaml", changes)
-    rate = f"topology.rates={20 / slower} Mbit/s"
-    history = History.of(predict_events(parse(SCENARIO, "run.yaml", (*changes, rate))))
-    last = history.tasks[-1].started.task
-    fault_ns = (history.tasks[0].end_ns or 0) + 1
+    both = started.group
+    away, *others = (site for site in both if site != started.site)
+    left = [site for site in both if site != away]
     events = [
-        replace(event, t_ns=event.t_ns + later_ns)
-        if isinstance(event, TaskCompleted | TaskFinished) and event.task == last
-        else event
-        for event in history.events
+        FaultStarted(100 * ms, "runner", 0, "kill", f"kill {away}", (away,)),
+        AgentChanged(100 * ms, "runner", away, "kill", 0),
+        WorkerLost(110 * ms, "controller", away, "closed the connection"),
+        start(200, *left),
+        start(300, *left),
+        WorkerFound(400 * ms, "controller", away),
+        start(500, *both),
     ]
-    events.append(FaultStarted(fault_ns, "runner", 0, "pause", "pause n1", ("n1",)))
-    history = History.of(sorted(events, key=lambda event: event.t_ns))
-    tables = report_parts.make_tables(scenario, history)
-    return RunData(scenario, Verdict("pass", ()), history, tables, {}, SCENARIO, SCENARIO)
-
-
-def explain_as_late(data: RunData) -> Explanation:
-    task = data.history.tasks[-1]
-    part = Part("outage", 2.0, "a -> b", fault=0)
-    return replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)
-
-
-def test_how_much_earlier_a_run_ends_without_faults_is_predicted() -> None:
-    """The model has no headers, and its prediction has, so it says less than 2 s."""
-    data = predicted(later_ns=2 * 10**9)
-    *_, said = describe_delay([explain_as_late(data)], data)
-    found = re.fullmatch(
-        r"Without faults, the last task would have ended about (\S+) ± (\S+) s earlier "
-        r"\(predicted by the fluid model; `trunkline explain RUN --measure` measures it\)\.",
-        said,
+    history = History.of(
+        [replace(e, site="controller") if hasattr(e, "group") else e for e in events]
     )
-    assert found and 1.7 <= float(found[1]) <= 2.0
-    *_, said = describe_delay([explain_as_late(data)], predicted())
-    assert said.startswith("Without faults, the last task would have ended no earlier (± 0.")
-
-
-def test_the_error_of_a_prediction_grows_with_the_root_of_the_time_after_the_first_fault() -> None:
-    for count, least_s in ((2, 4.0), (40, 10.0)):
-        data = predicted(f"stop={{tasks: {count}}}")
-        shorter = predict_shorter(data, [])
-        assert shorter is not None
-        rest_s = (data.history.end_ns - data.history.faults[0].started.t_ns) / 1e9
-        expected_s = 0.2 * math.sqrt(max(least_s, rest_s - shorter.earlier_s))
-        assert shorter.error_s == pytest.approx(expected_s, rel=0.05)
-        *_, said = describe_delay([explain_as_late(data)], data)
-        assert f" ended no earlier (± {shorter.error_s:.1f} s) (predicted by " in said
-
-
-def test_until_the_first_fault_the_prediction_is_the_run() -> None:
-    """Tasks before it took as long as they did, however long that was."""
-    data = predicted(later_ns=2 * 10**9)
-    moved = move(data.history, 5 * 10**9)
-    slow = replace(data, history=moved, tables=report_parts.make_tables(data.scenario, moved))
-    shorter, usual = (predict_shorter(each, [explain_as_late(each)]) for each in (slow, data))
-    assert shorter is not None and usual is not None
-    assert shorter.earlier_s == pytest.approx(usual.earlier_s, abs=0.02)
-
-
-def move(history: History, by_ns: int) -> History:
-    """The history with a first task that took longer, and all later events moved by that."""
-    first = history.tasks[0].started.t_ns
-    return History.of(
-        replace(event, t_ns=event.t_ns + by_ns) if event.t_ns > first else event
-        for event in history.events
+    links = [Link(a, b, 8.0) for a in both for b in both if a != b]
+    topology = Topology("mesh", tuple(map(Site, both)), tuple(links))
+    search = FaultSearch(history, topology, left[0], 1000 * ms)
+    (said,) = describe_fault_costs([], history, (), search)
+    assert said.endswith(
+        f"{NOTHING}. Because of it, {away} counted as lost from 0.110 s to 0.400 s, and 2 tasks "
+        "began without it."
     )
-
-
-def add_two_faults(data: RunData, first_ns: int, second_ns: int) -> RunData:
-    """The run with two faults, which delay all that follows by 2 s and by 0.5 s."""
-    events = [event for event in data.history.events if not isinstance(event, FaultStarted)]
-    moved = [
-        replace(event, t_ns=event.t_ns + 2 * 10**9 * (event.t_ns > first_ns)) for event in events
-    ]
-    moved = [
-        replace(event, t_ns=event.t_ns + 5 * 10**8 * (event.t_ns > second_ns)) for event in moved
-    ]
-    for number, begun_ns in enumerate((first_ns, second_ns)):
-        text = f"pause n{number}"
-        moved.append(FaultStarted(begun_ns, "runner", number, "pause", text, (f"n{number}",)))
-        moved.append(FaultEnded(begun_ns + 1, "runner", number))
-    return replace(data, history=History.of(sorted(moved, key=lambda event: event.t_ns)))
-
-
-def charge(data: RunData, *tasks: int) -> list[Explanation]:
-    """Explanations in which fault 0 cost the first of these tasks something, and so on."""
-    found = []
-    for fault, number in enumerate(tasks):
-        task = next(task for task in data.history.tasks if task.number == number)
-        part = Part("outage", 1.0 + fault, "a -> b", fault=fault)
-        made = Explanation(task, 9.0, 1.0, (), (part,), None, None)
-        found.append(replace(made, lost_s=8.0))
-    return found
-
-
-def test_each_fault_made_the_run_longer_by_what_the_run_was_later_since_then() -> None:
-    """The parts add up, and the worst fault is named first, though the other cost tasks more."""
-    data = predicted("stop={tasks: 8}")
-    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
-    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
-    found = charge(data, 2, 6)
-    shorter = predict_shorter(data, found)
-    assert shorter is not None
-    assert [each.faults for each in shorter.parts] == [(0,), (1,)]
-    assert [each.seconds for each in shorter.parts] == pytest.approx([2.0, 0.5], abs=0.2)  # headers
-    assert sum(each.seconds for each in shorter.parts) == pytest.approx(shorter.earlier_s)
-    assert to_json(found, data)["longer"][0]["faults"] == (0,)
-    (worst,) = name_worst(found, data.history, shorter.parts)
-    said = f"about {shorter.parts[0].seconds:.1f} s"
-    assert worst == f"Fault 0 (pause n0) delayed the run most, by {said}."
-    first, second = describe_fault_costs(found, data.history, shorter.parts)
-    own = said.replace(" s", f" ± {shorter.parts[0].error_s:.1f} s")
-    assert shorter.parts[0].error_s == pytest.approx(1.0, abs=0.1)
-    assert f", made the run {own} longer, and cost tasks 1.000 s: task 2 took l" in first
-    assert second.startswith("Fault 1 (pause n1), ")
-    run, faults = describe_run(found, data)
-    assert run[1].startswith(worst)
-    assert faults == [first, second]
-    first, second = describe_fault_costs(found, data.history)
-    assert first.startswith("Fault 1 (pause n1), ")  # by what they cost tasks
-    assert "made the run" not in first + second
-
-
-def test_what_the_model_is_wrong_by_after_a_fault_is_charged_to_none() -> None:
-    """All that ends after the last tasks but five is later by another second, without a fault."""
-    data = predicted("stop={tasks: 20}")
-    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
-    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
-    found = charge(data, 2, 6)
-    usual = predict_shorter(data, found)
-    late_ns = (data.history.tasks[-5].end_ns or 0) - 1
-    moved = [
-        replace(event, t_ns=event.t_ns + 10**9 * (event.t_ns > late_ns))
-        for event in data.history.events
-    ]
-    late = predict_shorter(replace(data, history=History.of(moved)), found)
-    assert usual is not None and late is not None
-    assert [each.seconds for each in late.parts] == [each.seconds for each in usual.parts]
-    assert late.earlier_s == usual.earlier_s
-
-
-def test_a_run_that_ends_by_its_rounds_is_predicted_as_a_whole() -> None:
-    data = predicted("stop={rounds: 4}", later_ns=2 * 10**9)
-    shorter = predict_shorter(data, [explain_as_late(data)])
-    assert shorter is not None
-    assert shorter.earlier_s == pytest.approx(2.0, abs=0.3)
-    assert shorter.parts == ()
-    assert shorter.error_s == pytest.approx(0.3 * 2.0, rel=0.3)
-
-
-def test_faults_that_overlap_made_the_run_longer_together() -> None:
-    """The second one began before a task had ended that the first one cost something."""
-    data = predicted("stop={tasks: 8}")
-    ends_ns = [task.end_ns or 0 for task in data.history.tasks]
-    data = add_two_faults(data, ends_ns[0] + 1, ends_ns[4] + 2 * 10**9 + 1)
-    found = charge(data, 5, 6)
-    shorter = predict_shorter(data, found)
-    assert shorter is not None
-    assert [each.faults for each in shorter.parts] == [(0, 1)]
-    assert Delay.of(found, data).longer == shorter.parts
-    parts = (Longer((0, 1), 2.5), Longer((2,), 0.1))
-    assert [*name_worst(found, data.history, parts)] == [
-        "Faults 0 and 1 together delayed the run most, by about 2.5 s.",
-        "Of these, fault 1 cost tasks most.",
-    ]
-    first, second = describe_fault_costs(found, data.history, parts)
-    assert (
-        ", made the run about 2.5 ± 0.0 s longer, together with fault 0, and cost tasks 2" in first
-    )
-    assert ", made the run longer together with fault 1 (see there), and cost tasks 1" in second
-    (worst,) = name_worst(found, data.history, parts, is_ranked=False)
-    assert worst == (
-        "Faults delayed the run by about 2.5 s (faults 0 and 1 together) and 0.1 s (fault 2); the "
-        "prediction is too rough to say which one delayed it most."
-    )
-    first, _ = describe_fault_costs(found, data.history, (Longer((0,), 9.0), Longer((1,), 1.0)))
-    assert first.startswith("Fault 0 ")
-    longer = Longer((0,), 9.0), Longer((1,), 1.0)
-    first, _ = describe_fault_costs(found, data.history, longer, is_ranked=False)
-    assert first.startswith("Fault 1 ")
-    parts = (Longer((0,), 0.5), Longer((1,), -0.2))
-    _, second = describe_fault_costs(found, data.history, parts)
-    assert second.startswith("Fault 1 ")
-    assert ", made the run about 0.2 ± 0.0 s shorter, and cost " in second
-    parts = (Longer((0,), 0.5), Longer((1,), -0.04))
-    _, second = describe_fault_costs(found, data.history, parts)
-    assert ", made the run no longer (± 0.0 s), and cost tasks " in second
-
-
-def test_its_tasks_take_as_long_as_those_of_the_run() -> None:
-    """Contributions that were sent early make tasks a little shorter than estimated."""
-    data = predicted("stop={tasks: 9}", slower=1.25)
-    shorter = predict_shorter(data, [explain_as_late(data)])
-    assert shorter is not None
-    assert shorter.longer == pytest.approx(0.16, abs=0.08)
-    assert shorter.earlier_s < shorter.error_s
-
-
-def test_tasks_that_faults_ended_would_have_been_completed() -> None:
-    data = predicted(later_ns=2 * 10**9)
-    task = data.history.tasks[-1].started.task
-    events = [
-        TaskAbandoned(event.t_ns, event.site, task, BudgetSpent(1.0))
-        if isinstance(event, TaskCompleted) and event.task == task
-        else event
-        for event in data.history.events
-    ]
-    data = replace(data, history=History.of(events))
-    *_, said = describe_delay([explain_as_late(data)], data)
-    assert " s earlier, and 1 more task would have been completed (predicted by " in said
-
-
-def test_a_run_that_the_model_does_not_know_is_not_predicted(monkeypatch) -> None:
-    data = predicted(later_ns=2 * 10**9)
-    monkeypatch.setattr(shorter_run, "MOST_CHUNKS", 10)
-    *_, said = describe_delay([explain_as_late(data)], data)
-    assert said.startswith("The fluid model cannot say how much earlier the last task would ")
-
-
-def test_a_run_that_ends_by_its_time_is_no_longer_for_its_faults() -> None:
-    data = predicted("stop={time: 4 s}")
-    assert describe_delay([explain_as_late(data)], data) == []
+    assert others
 
 
 def test_the_option_that_explains_a_task_is_not_broken_on_the_page() -> None:
@@ -525,16 +357,3 @@ def test_rounds_that_a_site_did_alone_before_it_found_the_controller_again_are_t
     first, second = sorted(describe_fault_costs([], history, (), search))
     assert first.endswith(" Because of it, c did 1 round alone.")
     assert "alone" not in second
-
-
-def test_faults_that_are_told_together_say_so_also_if_there_are_no_others() -> None:
-    parts = (Longer((0, 1), 6.1),)
-    delay = Delay(SiteCost(1.0), True, shorter_run.Shorter(6.1, 0.0, 9, 0.5, parts))
-    assert delay.longer == parts
-    both = (Longer((0,), 4.0), Longer((1,), 2.0))
-    for error_s, is_ranked in ((1.9, True), (2.1, False)):
-        shorter = shorter_run.Shorter(6.0, 0.0, 9, error_s, both)
-        assert Delay(SiteCost(1.0), True, shorter).is_ranked == is_ranked
-    assert not Delay(SiteCost(1.0), True).is_ranked
-    alone = replace(delay, shorter=shorter_run.Shorter(6.1, 0.0, 9, 0.5, (Longer((0,), 6.1),)))
-    assert alone.longer == ()

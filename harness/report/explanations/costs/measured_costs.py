@@ -1,0 +1,271 @@
+"""What faults cost a run, measured: the outcomes of the run without some of them (pure).
+
+The first of these runs has no fault, the next one has the first fault, and so on. With the same
+seed each is the next one until the fault that it leaves out. So the difference of two outcomes is
+what that fault added to those before it. A fault that another entry undoes is one step with it: the
+run with the first alone would be another one, in which it lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from trunkline.agents.events.causes import Asked, TimeUp
+from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
+from trunkline.agents.events.round_events import Ready
+from trunkline.agents.events.run_events import Stopping
+from trunkline.harness.config.units import count_of
+from trunkline.harness.faults import fault_syntax
+from trunkline.harness.faults.fault_types import Churn, Heal, Mend, Restart, Resume
+from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.timeline import Entry
+from trunkline.harness.record.history import History
+from trunkline.harness.report.explanations.costs.site_times import SiteTimes
+from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
+from trunkline.harness.report.run_data import RunData
+from trunkline.harness.scenario.settings import Scenario
+
+MEASURE = "trunkline explain RUN --measure"
+"""What measures what faults cost a run."""
+
+MOST = 8
+"""Of more steps, only all of them together are measured."""
+
+SAME_NS = 1_000_000
+"""A fault is that of an entry if it began no later after it: a real clock may be late."""
+
+LEAST_S = 0.0005
+"""A run that is longer by less is as long."""
+
+Step = tuple[Entry, ...]
+"""Faults that are left out together, in order of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run with the first `entries` faults went.
+
+    Attributes:
+        ended_s: when its last task ended, in seconds after the first site was ready.
+        completed: how many tasks were completed.
+        times: the mean times of a site.
+        verdict: of the run.
+    """
+
+    entries: int
+    ended_s: float
+    completed: int
+    times: SiteTimes
+    verdict: str
+
+    @classmethod
+    def of(cls, entries: int, data: RunData) -> Outcome:
+        """The outcome of a run with so many faults. Raises ValueError if no task has ended."""
+        tasks, ready = data.history.tasks, data.history.all(Ready)
+        ends_ns = [task.end_ns for task in tasks if task.end_ns is not None]
+        times = SiteTimes.of(data.tables["workers"])
+        if not ends_ns or times is None:
+            raise ValueError("no task has ended")
+        return cls(
+            entries,
+            (max(ends_ns) - min(event.t_ns for event in ready)) / 1e9,
+            sum(task.outcome == "completed" for task in tasks),
+            replace(times, slowest=None),
+            data.verdict.outcome,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Longer:
+    """By how much some faults made a run longer, and how many completed tasks they cost it.
+
+    Attributes:
+        faults: their numbers; several were measured together.
+        seconds: None for runs that end by their time.
+    """
+
+    faults: tuple[int, ...]
+    seconds: float | None
+    tasks: int
+
+    @property
+    def size(self) -> float:
+        """What the worst one has most of: seconds, or tasks."""
+        return float(self.tasks) if self.seconds is None else self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The outcomes of a run with more and more of its faults, in words `steps`; the last has all.
+
+    Attributes:
+        by_time: whether the runs end by their time.
+        real: whether their clock is the machine's, so that they differ beyond the faults.
+    """
+
+    steps: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    numbers: tuple[tuple[int, ...], ...]
+    by_time: bool = False
+    real: bool = False
+
+    @property
+    def whole(self) -> Longer:
+        """What all faults cost."""
+        return self._compare((), self.outcomes[0], self.outcomes[-1])
+
+    @property
+    def parts(self) -> tuple[Longer, ...]:
+        """What each step cost beyond those before it."""
+        pairs = zip(self.numbers, pairwise(self.outcomes), strict=True)
+        return tuple(self._compare(faults, *pair) for faults, pair in pairs)
+
+    def _compare(self, faults: tuple[int, ...], before: Outcome, after: Outcome) -> Longer:
+        seconds = None if self.by_time else after.ended_s - before.ended_s
+        return Longer(faults, seconds, before.completed - after.completed)
+
+    def describe_end(self) -> str:
+        """By how much faults made the run longer, or how many tasks they cost, in a sentence."""
+        whole, first, last = self.whole, self.outcomes[0], self.outcomes[-1]
+        tasks = f"{count_of(first.completed, 'task')} were completed instead of {last.completed}"
+        words = [] if whole.seconds is None else [_describe_earlier(whole.seconds)]
+        words += [tasks] if whole.tasks or self.by_time else []
+        how = "measured on this machine's clock, by one run each" if self.real else "measured"
+        return f"Without faults, {', and '.join(words)} ({how})."
+
+    def list_rows(self) -> Iterator[tuple[str, ...]]:
+        """A row for each outcome: its cells are those of `TITLES`."""
+        costs = ["", *("" if p.seconds is None else f"{p.seconds:+.3f}" for p in self.parts)]
+        for which, cost, each in zip(("no fault", *self.steps), costs, self.outcomes, strict=True):
+            doubt = f" (verdict: {each.verdict})" if each.verdict != "pass" else ""
+            times = each.times.sync_s, each.times.compute_s, each.times.wait_s
+            also = "also " if each.entries and which != ALL else ""
+            ended = f"{each.ended_s:.3f}", cost
+            yield f"{also}{which}{doubt}", *ended, str(each.completed), *(f"{s:.3f}" for s in times)
+
+    def summarize(self) -> dict[str, Any]:
+        """What faults cost, as values: of all, of each, and the outcomes of the runs."""
+        return {
+            "whole": asdict(self.whole),
+            "parts": [asdict(each) for each in self.parts],
+            "steps": [*self.steps],
+            "outcomes": [asdict(each) for each in self.outcomes],
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for `from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Measured:
+        """Read what `to_json` wrote. Raises KeyError and TypeError."""
+        return cls(
+            tuple(found["steps"]),
+            tuple(
+                Outcome(**{**each, "times": SiteTimes(**each["times"])})
+                for each in found["outcomes"]
+            ),
+            tuple(tuple(each) for each in found["numbers"]),
+            found["by_time"],
+            found["real"],
+        )
+
+
+TITLES = (
+    "with",
+    "last task ended (s)",
+    "longer by (s)",
+    "tasks completed",
+    "a site in tasks (s)",
+    "computing (s)",
+    "waiting (s)",
+)
+"""The columns of `Measured.list_rows`; the last three are means of the sites."""
+
+ALL = "all faults"
+"""The step of a run with too many faults to measure each."""
+
+
+def _describe_earlier(seconds: float) -> str:
+    if abs(seconds) < LEAST_S:
+        return "the last task ended at the same time"
+    return f"the last task ended {abs(seconds):.3f} s {'earlier' if seconds > 0 else 'later'}"
+
+
+def list_entries(scenario: Scenario, history: History) -> tuple[Entry, ...]:
+    """The faults of a run that another run can have: of its timeline, and those that were typed."""
+    begin_ns = find_timeline_start_ns(history) or 0
+    typed = (
+        Entry((event.t_ns - begin_ns) / 1e9, fault_syntax.parse(event.text, scenario.topology))
+        for event in list_typed(history)
+    )
+    return tuple(sorted((*scenario.timeline, *typed), key=lambda entry: entry.at_s))
+
+
+def list_typed(history: History) -> list[FaultStarted]:
+    """The faults that a user has typed, without the heal before an end by hand."""
+    return [event for event in history.all(FaultStarted) if event.asked and not event.at_end]
+
+
+def list_problems(scenario: Scenario, history: History) -> Iterator[str]:
+    """Why the costs of a run's faults cannot be measured."""
+    if scenario.runs_programs:
+        yield "this is a run of programs: expected one of agents, which have tasks"
+        return
+    if not scenario.timeline and not list_typed(history):
+        yield "it had no faults: expected some that a run can leave out"
+    if history.all(CommandTyped):
+        yield "commands were typed at its sites, which no other run has at the same times"
+    if history.interrupted or any(event.cause == Asked() for event in history.all(Stopping)):
+        yield "it was ended by hand: expected a run that ends as its scenario says"
+
+
+def list_steps(entries: Sequence[Entry]) -> list[Step]:
+    """The faults that are left out together: one each, or those up to one that undoes others."""
+    steps: list[Step] = []
+    for entry in entries:
+        if isinstance(entry.fault, Heal | Mend | Resume | Restart):
+            is_open = [any(_lasts(each) for each in step) for step in steps]
+            first = is_open.index(True) if True in is_open else max(0, len(steps) - 1)
+            steps[first:] = [(*(each for step in steps[first:] for each in step), entry)]
+        else:
+            steps.append((entry,))
+    churns = sum(isinstance(entry.fault, Churn) for entry in entries)
+    return steps if len(steps) <= MOST and churns < 2 else [tuple(entries)]
+
+
+def _lasts(entry: Entry) -> bool:
+    """Whether a fault lasts until another one undoes it."""
+    undoes = isinstance(entry.fault, Heal | Mend | Resume | Restart)
+    return not undoes and getattr(entry.fault, "for_s", None) is None
+
+
+def number_steps(steps: Sequence[Step], history: History) -> tuple[tuple[int, ...], ...]:
+    """The numbers of the faults of each step in a run; those of a churn are of its step."""
+    begin_ns = find_timeline_start_ns(history) or 0
+    left = {event.fault: event for event in history.all(FaultStarted) if not event.at_end}
+    numbers: list[list[int]] = []
+    for step in steps:
+        numbers.append([])
+        for entry in step:
+            at_ns, text = begin_ns + round(entry.at_s * 1e9), write(entry.fault)
+            near = (e for e in left.values() if e.text == text and e.t_ns >= at_ns - SAME_NS)
+            if (found := min(near, key=lambda e: e.t_ns, default=None)) is not None:
+                numbers[-1].append(left.pop(found.fault).fault)
+    for place, step in enumerate(steps):
+        if any(isinstance(entry.fault, Churn) for entry in step):
+            numbers[place] += [event.fault for event in left.values() if not event.asked]
+    return tuple(tuple(each) for each in numbers)
+
+
+def describe_step(step: Step) -> str:
+    """The faults of a step, in words."""
+    return "; ".join(f"{write(entry.fault)} at {entry.at_s:g} s" for entry in step)
+
+
+def ends_by_time(history: History) -> bool:
+    """Whether a run ended by its time, however much it had done by then."""
+    return any(isinstance(event.cause, TimeUp) for event in history.all(Stopping))
