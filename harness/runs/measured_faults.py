@@ -44,7 +44,10 @@ def measure(run_dir: Path, data: RunData, on_run: Callable[[str], None]) -> Meas
         changed = replace(plain, timeline=entries[:count])
         folder = run_dir / outputs.WITHOUT_FAULTS
         done = runner.run(changed, run_dir / "resolved.yaml", folder, lambda _: None)
-        outcomes.append(Outcome.of(count, outputs.read(done.run_dir)))
+        try:
+            outcomes.append(Outcome.of(count, outputs.read(done.run_dir)))
+        except ValueError as error:
+            raise ValueError(f"{done.run_dir}: {error}") from None
     if len(again) < len(counts):
         outcomes.append(Outcome.of(counts[-1], data))
     is_whole = len(steps) == 1 and len(entries) > MOST

@@ -134,7 +134,10 @@ def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> RunD
     if problem := next(list_problems(data.scenario, data.history), None):
         raise terminal.UsageError(f"--measure: {folder}: {problem}")
     tell = terminal.make_console(stderr=True).print
-    measured_faults.measure(folder.resolve(), data, tell)
+    try:
+        measured_faults.measure(folder.resolve(), data, tell)
+    except ValueError as error:
+        raise terminal.UsageError(f"--measure: {folder}: {error}") from None
     return outputs.write_page_again(folder)
 
 

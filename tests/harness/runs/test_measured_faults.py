@@ -14,6 +14,7 @@ from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
 from trunkline.agents.events.run_events import Stopping
+from trunkline.agents.events.task_events import TaskCompleted
 from trunkline.harness.commands import main
 from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.fault_writing import write
@@ -134,6 +135,9 @@ def test_what_cannot_be_measured_is_refused(run_dir, capsys) -> None:
     end_ns = history.end_ns
     assert refuse(CommandTyped(end_ns, "runner", "n1 ip link set down")).startswith("commands w")
     assert refuse(Stopping(end_ns, "controller", Asked())).startswith("it was ended by hand")
+    unfinished = History.of([e for e in history.events if not isinstance(e, TaskCompleted)])
+    (why,) = list_problems(scenario, unfinished)
+    assert why == "none of its tasks has ended: expected one"
     assert main.main(["explain", str(run_dir), "--measure", "--task", "1"]) == 64
     assert "--measure: expected without --task and --step" in capsys.readouterr().err
 

@@ -68,7 +68,7 @@ class Outcome:
         ends_ns = [task.end_ns for task in tasks if task.end_ns is not None]
         times = SiteTimes.of(data.tables["workers"])
         if not ends_ns or times is None:
-            raise ValueError("no task has ended")
+            raise ValueError("no task of this run has ended")
         return cls(
             entries,
             (max(ends_ns) - min(event.t_ns for event in ready)) / 1e9,
@@ -221,6 +221,8 @@ def list_problems(scenario: Scenario, history: History) -> Iterator[str]:
         yield "commands were typed at its sites, which no other run has at the same times"
     if history.interrupted or any(event.cause == Asked() for event in history.all(Stopping)):
         yield "it was ended by hand: expected a run that ends as its scenario says"
+    if all(task.end_ns is None for task in history.tasks):
+        yield "none of its tasks has ended: expected one"
 
 
 def list_steps(entries: Sequence[Entry]) -> list[Step]:

@@ -350,8 +350,7 @@ class TcpLimits:
 
     def _find_rate_mbps(self, ends: Directed) -> float:
         """The rate of the path in the scenario."""
-        topology = self.conditions.topology
-        return min(topology.link(*hop).rate_mbps for hop in self._list_hops(ends))
+        return self.conditions.topology.overlay.link(*ends).rate_mbps
 
     def _find_trip_s(self, ends: Directed, t_ns: int) -> float:
         hops = [*self._list_hops(ends), *self._list_hops((ends[1], ends[0]))]
