@@ -15,6 +15,7 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
     Outcome,
     describe_step,
     ends_by_time,
+    find_end_s,
     list_entries,
     list_steps,
     list_typed,
@@ -22,21 +23,24 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
 )
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.runs import runner
+from trunkline.harness.scenario.settings import Scenario
 
 
 def measure(run_dir: Path, data: RunData, on_run: Callable[[str], None]) -> Measured:
     """Carry out a run again without its faults, with the first one, and so on.
 
     The runs are kept in a folder of the run's, and so is the result, which its explanation has from
-    now on. Typed faults are those of the timeline in these runs; then one of them has all faults.
+    now on. What a user typed is in the timeline of these runs, and an end by hand is their time;
+    then one of them has all faults.
     `on_run` hears what runs next. Raises what `runner.run` raises, and ValueError if a run has no
     task that ended.
     """
     entries = list_entries(data.scenario, data.history)
     steps = list_steps(entries)
     counts = [sum(map(len, steps[:place])) for place in range(len(steps) + 1)]
-    again = counts if list_typed(data.history) else counts[:-1]
-    plain = replace(data.scenario, outputs=replace(data.scenario.outputs, plots=False))
+    by_hand = list_typed(data.history) or find_end_s(data.history) is not None
+    again = counts if by_hand else counts[:-1]
+    plain = _prepare(data)
     outcomes = []
     for place, count in enumerate(again):
         which = describe_step(entries[:count]) if count else "no fault"
@@ -60,3 +64,13 @@ def measure(run_dir: Path, data: RunData, on_run: Callable[[str], None]) -> Meas
     )
     RunFolder(run_dir).write_json(outputs.MEASURED, found.to_json())
     return found
+
+
+def _prepare(data: RunData) -> Scenario:
+    """The run's scenario without figures; it ends when a user ended the run, if one did."""
+    scenario = data.scenario
+    plain = replace(scenario, outputs=replace(scenario.outputs, plots=False))
+    if (end_s := find_end_s(data.history)) is None:
+        return plain
+    time_s = end_s - (scenario.warm_up.time_s or 0.0)
+    return replace(plain, stop=replace(plain.stop, time_s=time_s))

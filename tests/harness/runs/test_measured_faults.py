@@ -96,13 +96,14 @@ def test_each_fault_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> 
 
 def test_many_faults_and_typed_ones_are_measured(run_dir, monkeypatch) -> None:
     """Many only together; of typed ones, a run with all of them says what they cost."""
-    data, asked = outputs.read(run_dir), []
+    data, asked, ends_s = outputs.read(run_dir), [], []
 
     class Done:
         run_dir = Path()
 
     def carry_out(scenario, source, runs_dir, on_progress):
         asked.append([entry.at_s for entry in scenario.timeline])
+        ends_s.append(scenario.stop.time_s)
         return Done
 
     monkeypatch.setattr(measured_faults.runner, "run", carry_out)
@@ -111,6 +112,7 @@ def test_many_faults_and_typed_ones_are_measured(run_dir, monkeypatch) -> None:
     found = measured_faults.measure(run_dir, many, lambda _: None)
     assert asked == [[]]
     assert (found.whole.seconds, found.steps) == (0.0, ("all faults",))
+    ends_s.clear()
     assert [row[0] for row in found.list_rows()] == ["no fault", "all faults"]
     asked.clear()
     typed = [
@@ -120,6 +122,13 @@ def test_many_faults_and_typed_ones_are_measured(run_dir, monkeypatch) -> None:
     found = measured_faults.measure(run_dir, by_hand, lambda _: None)
     assert asked == [[], [pytest.approx(1)], [pytest.approx(1), pytest.approx(3)]]
     assert found.numbers == ((0,), (1,))
+    assert not found.by_time
+    ended = [*typed, Stopping(4 * 10**9, "controller", Asked())]
+    found = measured_faults.measure(
+        run_dir, replace(by_hand, history=History.of(ended)), lambda _: None
+    )
+    assert found.by_time
+    assert ends_s == [None] * 3 + [4.0] * 3
 
 
 def test_what_cannot_be_measured_is_refused(run_dir, capsys) -> None:
@@ -134,7 +143,6 @@ def test_what_cannot_be_measured_is_refused(run_dir, capsys) -> None:
     assert why.startswith("it had no faults")
     end_ns = history.end_ns
     assert refuse(CommandTyped(end_ns, "runner", "n1 ip link set down")).startswith("commands w")
-    assert refuse(Stopping(end_ns, "controller", Asked())).startswith("it was ended by hand")
     unfinished = History.of([e for e in history.events if not isinstance(e, TaskCompleted)])
     (why,) = list_problems(scenario, unfinished)
     assert why == "none of its tasks has ended: expected one"
@@ -174,9 +182,10 @@ def test_a_fault_that_another_one_undoes_is_measured_with_it() -> None:
 def test_faults_of_a_churn_belong_to_its_step() -> None:
     """Each fault of the log is that of one entry; those that no entry has are the churn's."""
     steps = list_steps([entry(0, "churn pauses=3s"), entry(2, "pause c for 1 s")])
-    texts = ((0, write(steps[0][0].fault)), (1, "pause a for 2 s"), (2, "pause c for 1 s"))
-    began = [FaultStarted(t * 10**9, "runner", t, "pause", text, ()) for t, text in texts]
-    assert number_steps(steps, History.of(began)) == ((0, 1), (2,))
+    churn = write(steps[0][0].fault)
+    texts = ((0, churn), (1, "pause a for 2 s"), (2, "pause c for 1 s"))
+    began = [FaultStarted(t * 10**9, "runner", t, text.split()[0], text, ()) for t, text in texts]
+    assert number_steps(steps, History.of(began)) == ((1,), (2,))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from trunkline.harness.faults.fault_types import Churn, Heal, Mend, Restart, Res
 from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
+from trunkline.harness.report.calls.calls_in_faults import HARMLESS
 from trunkline.harness.report.explanations.costs.site_times import SiteTimes
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.run_data import RunData
@@ -219,8 +220,8 @@ def list_problems(scenario: Scenario, history: History) -> Iterator[str]:
         yield "it had no faults: expected some that a run can leave out"
     if history.all(CommandTyped):
         yield "commands were typed at its sites, which no other run has at the same times"
-    if history.interrupted or any(event.cause == Asked() for event in history.all(Stopping)):
-        yield "it was ended by hand: expected a run that ends as its scenario says"
+    if history.interrupted:
+        yield "it was interrupted: expected a run that ended as it should"
     if all(task.end_ns is None for task in history.tasks):
         yield "none of its tasks has ended: expected one"
 
@@ -246,7 +247,10 @@ def _lasts(entry: Entry) -> bool:
 
 
 def number_steps(steps: Sequence[Step], history: History) -> tuple[tuple[int, ...], ...]:
-    """The numbers of the faults of each step in a run; those of a churn are of its step."""
+    """The numbers of the faults of each step in a run; those of a churn are of its step.
+
+    What only undoes others, or makes them, has no costs of its own.
+    """
     begin_ns = find_timeline_start_ns(history) or 0
     left = {event.fault: event for event in history.all(FaultStarted) if not event.at_end}
     numbers: list[list[int]] = []
@@ -256,7 +260,8 @@ def number_steps(steps: Sequence[Step], history: History) -> tuple[tuple[int, ..
             at_ns, text = begin_ns + round(entry.at_s * 1e9), write(entry.fault)
             near = (e for e in left.values() if e.text == text and e.t_ns >= at_ns - SAME_NS)
             if (found := min(near, key=lambda e: e.t_ns, default=None)) is not None:
-                numbers[-1].append(left.pop(found.fault).fault)
+                del left[found.fault]
+                numbers[-1] += [found.fault] * (found.verb not in HARMLESS)
     for place, step in enumerate(steps):
         if any(isinstance(entry.fault, Churn) for entry in step):
             numbers[place] += [event.fault for event in left.values() if not event.asked]
@@ -269,5 +274,11 @@ def describe_step(step: Step) -> str:
 
 
 def ends_by_time(history: History) -> bool:
-    """Whether a run ended by its time, however much it had done by then."""
-    return any(isinstance(event.cause, TimeUp) for event in history.all(Stopping))
+    """Whether a run ended by its time, or by hand, however much it had done by then."""
+    return any(isinstance(event.cause, TimeUp | Asked) for event in history.all(Stopping))
+
+
+def find_end_s(history: History) -> float | None:
+    """When a user ended the run, in seconds since its start; None if no user did."""
+    asked = (event.t_ns for event in history.all(Stopping) if isinstance(event.cause, Asked))
+    return next((t_ns / 1e9 for t_ns in asked), None)
