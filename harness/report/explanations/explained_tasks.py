@@ -19,6 +19,7 @@ from trunkline.harness.report.explanations.costs.due_times import DueTimes
 from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
 from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
 from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
+from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.explanation import (
     Explanation,
@@ -130,7 +131,18 @@ class _Tasks:
     @cached_property
     def _turns(self) -> Turns:
         compute_s = make_compute_s(self.scenario)
-        return Turns(self.history, self._run.faults, self.waits, self.planned_s, compute_s)
+        return Turns(self.history, self._run.faults, self._waits, self.planned_s, compute_s)
+
+    @cached_property
+    def _waits(self) -> Mapping[int, Wait]:
+        """The waits before all tasks, with the faults behind their reasons."""
+        if not self.history.faults:
+            return self.waits
+        started = {task.number: task for task in self.history.tasks}
+        return {
+            number: add_fault(self._run, started[number], wait)
+            for number, wait in self.waits.items()
+        }
 
     @cached_property
     def _alone(self) -> dict[int, Explanation]:
@@ -162,11 +174,9 @@ class _Tasks:
 
     def _list_begun_s(self, number: int) -> dict[int, float]:
         """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
-        if number not in self.ended or not self.waits[number].reason:
+        if number not in self.ended or not self._waits[number].reason:
             return {}
-        wait = self._explain_alone(number).wait
-        if wait is None:
-            return {}
+        wait = self._waits[number]
         if lost_s := self._turns.find_lost(self.ended[number], wait):
             return lost_s
         stretches = self._turns.divide(self.ended[number], wait, self._list_longer_s)
@@ -180,6 +190,7 @@ class _Tasks:
         sources = Sources(
             list_stops(self.history),
             self._turns.find_turn_before,
+            self._turns.find_turn_due_ns,
             self._turns.due.compute_s,
             self._list_longer_s,
             self._list_begun_s,

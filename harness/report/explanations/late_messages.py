@@ -10,7 +10,7 @@ from trunkline.agents.planning.plan import Directed
 from trunkline.harness.record.history import Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.critical_path import PathStep
-from trunkline.harness.report.explanations.fault_search import CHANGES
+from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
 from trunkline.harness.report.explanations.links.link_loads import BUSY
 from trunkline.harness.report.explanations.links.tcp_limits import SHORTEST_TIMER_S
 from trunkline.harness.report.explanations.time_parts import (
@@ -22,6 +22,12 @@ from trunkline.harness.report.explanations.time_parts import (
 
 if TYPE_CHECKING:
     from trunkline.harness.report.explanations.task_time import Run
+
+LONGEST_NS = 30 * 10**9
+"""A cut is over for TCP after so long, at most."""
+
+LEAST_S = 0.001
+"""A message that is later by less is not late."""
 
 
 def divide_contribution(run: Run, task: Task, step: PathStep) -> Iterator[Part]:
@@ -43,6 +49,8 @@ def divide_contribution(run: Run, task: Task, step: PathStep) -> Iterator[Part]:
         yield replace(late, seconds=left_s, text=late.text + MISTAKEN)
     elif (lost := _find_lost_word(run, way, step.start_ns, left_s)) is not None:
         yield lost
+    elif left_s >= LEAST_S and (cut := _find_cut_word(run, way, step)) is not None:
+        yield replace(cut, seconds=left_s)
     else:
         for part in limit_parts(_list_held_words(run, task, way, step), left_s):
             yield part
@@ -73,6 +81,25 @@ def _find_lost_word(run: Run, way: Directed, t_ns: int, left_s: float) -> Part |
     percent = run.conditions.at(lossy[0], t_ns).lost_percent
     fault = run.faults.find({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
     return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
+
+
+def _find_cut_word(run: Run, way: Directed, step: PathStep) -> Part | None:
+    """The cut by which TCP was silent when the message was sent, or that stopped it on its way.
+
+    Before TCP sends again, as long again as the cut may pass. A cut of the way back loses
+    acknowledgements.
+    """
+    found = []
+    for hop in (*run.list_hops(way), *run.list_hops(way[::-1])):
+        spells = run.conditions.within(hop, step.start_ns - LONGEST_NS, step.end_ns)
+        cuts = [(start, end) for spell, start, end in spells if spell.is_cut]
+        found += [(end, hop, start) for start, end in cuts if 2 * end - start > step.start_ns]
+    if not found:
+        return None
+    end_ns, hop, start_ns = max(found)
+    fault = run.faults.find({name := " -> ".join(hop)}, CUTS, start_ns, start_ns)
+    until = f" until {end_ns / 1e9:.3f} s, so the controller's message came later"
+    return Part("outage", 0.0, name, fault, text=until)
 
 
 def find_late_word(run: Run, src: str, dst: str, t_ns: int) -> Part | None:

@@ -35,6 +35,9 @@ _REASONS = {
 }
 """What a policy heard before it decided that a task may begin, as sentences."""
 
+HEARD = "The controller heard of"
+"""The beginning of the reason that a message to the controller was late or lost."""
+
 TICKED = _REASONS["tick"]
 
 AGAIN = ", to try it again after failover.timeout"

@@ -124,7 +124,8 @@ def check_updates(
         reader.source.refuse(("scheme", "batch"), allowed)
     for problem in workload.module.problems(workers, **workload.options):
         path: KeyPath = ("workload", *problem.key.split("."))
-        reader.source.refuse(path, f"expected {problem.allowed}")
+        at_work = f"; the servers, {units.join_words(scheme.servers)}, compute nothing"
+        reader.source.refuse(path, f"expected {problem.allowed}{at_work if scheme.servers else ''}")
     size = workload.module.model_bytes(**workload.options)
     tensors = tensor_bytes_of(workload.module, workload.options)
     try:

@@ -20,7 +20,7 @@ def read(reader: SectionReader, sites: Sequence[str], seed: int) -> Component | 
     if module is None or options is None or not _read_texts(reader, module, options):
         return None
     try:
-        for problem in module.problems(sites, **options) if sites else ():
+        for problem in _find_problems(reader, module, options, sites):
             path: KeyPath = ("workload", *problem.key.split("."))
             reader.source.refuse(path, f"expected {problem.allowed}")
         if reader.source.is_sound("workload"):
@@ -34,6 +34,26 @@ def read(reader: SectionReader, sites: Sequence[str], seed: int) -> Component | 
         reader.source.refuse(("workload",), str(error), value="")
         return None
     return Component(reader.source.data["workload"]["kind"], options, module)
+
+
+def _find_problems(
+    reader: SectionReader, module: Any, options: dict[str, Any], sites: Sequence[str]
+) -> Sequence[Any]:
+    """What does not suit the sites; a server, which may be the first one by default, has no part.
+
+    The scheme is not known yet. When it is, the workload is checked again, with its own servers.
+    """
+    if not sites:
+        return ()
+    scheme = reader.source.data.get("scheme")
+    given = scheme.get("servers") if isinstance(scheme, dict) else None
+    servers = {*map(str, given)} if isinstance(given, list) else {sites[0]}
+    workers = tuple(site for site in sites if site not in servers)
+    problems: Sequence[Any] = module.problems(sites, **options)
+    if reader.runs_programs:
+        return problems
+    without: Sequence[Any] = module.problems(workers, **options) if problems and workers else ()
+    return without if isinstance(given, list) or not without else problems
 
 
 def model_bytes(reader: SectionReader, workload: Component | None) -> int | None:

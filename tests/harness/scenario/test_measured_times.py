@@ -87,3 +87,29 @@ def test_wrong_times_are_refused(tmp_path, rows, compute, said) -> None:
     (line,) = str(refused.value).splitlines()
     assert "x.yaml:3: workload.compute" in line
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("scheme", "compute", "said"),
+    [
+        ("name: r2sp, servers: [a]", "{b: 0.1 s}", ""),
+        ("name: r2sp", "{b: 0.1 s}", ""),  # the first site is the server
+        ("name: allreduce", "{b: 0.1 s}", "expected a time for each site: a has none"),
+        ("name: r2sp, servers: [a]", "{a: 0.1 s, b: 0.1 s}", "; the servers, a, compute nothing"),
+        ("name: r2sp, servers: [b]", "{b: 0.1 s}", "expected a, or a rank from 0 to 0"),
+    ],
+)
+def test_a_server_needs_no_time_of_computing(tmp_path, scheme, compute, said) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "topology: {builder: full_mesh, sites: [a, b], rates: 20 Mbit/s, delays: 10 ms}\n"
+        f"workload: {{kind: synthetic, model: 1 MB, compute: {compute}}}\n"
+        f"scheme: {{{scheme}}}\nstop: {{tasks: 4}}\n"
+    )
+    if not said:
+        load(file)
+        return
+    with pytest.raises(ScenarioErrors) as refused:
+        load(file)
+    (line,) = str(refused.value).splitlines()
+    assert said in line

@@ -10,7 +10,7 @@ rounds alone is not late afterwards: it has left out tasks of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trunkline.agents.events.event import Event
@@ -53,6 +53,7 @@ class Sources:
     Attributes:
         stops: when agents were stopped, and by which fault.
         find_turn: the push after which the policy gave a task its turn; None without one.
+        turn_due_ns: when the turn after a push was due; None if the policy gives no turns.
         compute_s: how long a site usually computes for an iteration, in seconds.
         longer: by how much faults made a task longer, by its number.
         begun: how late a lost site was for which the controller waited before a task; or else what
@@ -61,6 +62,7 @@ class Sources:
 
     stops: Collection[Standstill]
     find_turn: Callable[[Task], Task | None]
+    turn_due_ns: Callable[[Task], int | None]
     compute_s: Callable[[str, int], float]
     longer: Callable[[int], Late]
     begun: Callable[[int], Late]
@@ -149,7 +151,7 @@ def _start(known: _Known, task: Task, wait: Wait, sources: Sources) -> Late | No
         for site, waited_s in wait.waited_s.items()
     ]
     awaited = _list_awaited(known, task, wait, sources)
-    late = _pass_on(start_ns, [*ready, *awaited])
+    late = _pass_on(start_ns, [*ready, *awaited, *_list_turns(known, task, wait, sources)])
     if not awaited:
         late = _add(late, sources.begun(number))
     known.starts[number] = late
@@ -181,6 +183,18 @@ def _list_awaited(known: _Known, task: Task, wait: Wait, sources: Sources) -> li
     if turn is None or turn.number not in known.turns:
         return []
     return [Due(task.started.t_ns, known.turns[turn.number])]
+
+
+def _list_turns(known: _Known, task: Task, wait: Wait, sources: Sources) -> Iterator[Due]:
+    """The time of the task's turn, if the policy gives turns: it would not have begun before.
+
+    A pull after a push needs none.
+    """
+    turn = sources.find_turn(task) if wait.push is None else None
+    if turn is None or turn.number not in known.turns:
+        return
+    if (due_ns := sources.turn_due_ns(turn)) is not None and due_ns <= task.started.t_ns:
+        yield Due(due_ns, known.turns[turn.number])
 
 
 def _pass_on(start_ns: int, dues: Collection[Due]) -> Late:

@@ -1,9 +1,9 @@
-"""The tasks that began while a site counted as lost (pure)."""
+"""When sites counted as lost, and the tasks that they missed (pure)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from trunkline.agents.events.causes import SiteLost
@@ -17,7 +17,7 @@ from trunkline.harness.report.explanations.fault_search import FaultSearch
 class Absence:
     """A site counted as lost at a controller, `until_ns` or to the end of the run (None).
 
-    `missed` is the number of tasks that this controller started meanwhile without the site.
+    `missed` is the number of tasks of its group that this controller started without it.
     """
 
     site: str
@@ -27,7 +27,11 @@ class Absence:
 
 
 def list_absences(history: History) -> Iterator[Absence]:
-    """When sites counted as lost and missed tasks, in order of the ends."""
+    """When sites counted as lost, in order of the ends; the tasks are those of their groups.
+
+    A task is of a site's group if the run had a task of the same members and this site.
+    """
+    groups = {frozenset(task.started.group) for task in history.tasks}
     since_ns: dict[tuple[str, str], int] = {}
     missed: dict[tuple[str, str], int] = {}
     for event in history.events:
@@ -35,15 +39,23 @@ def list_absences(history: History) -> Iterator[Absence]:
             case WorkerLost():
                 since_ns.setdefault((event.site, event.worker), event.t_ns)
             case WorkerFound() if (who := (event.site, event.worker)) in since_ns:
-                if count := missed.pop(who, 0):
-                    yield Absence(event.worker, since_ns[who], event.t_ns, count)
-                del since_ns[who]
-            case TaskStarted():
-                for site, worker in since_ns:
-                    if site == event.site and worker not in event.group:
-                        missed[site, worker] = missed.get((site, worker), 0) + 1
-    for (_, worker), count in missed.items():
-        yield Absence(worker, since_ns[_, worker], None, count)
+                yield Absence(event.worker, since_ns.pop(who), event.t_ns, missed.pop(who, 0))
+            case TaskStarted(site=controller):
+                lost = {worker for site, worker in since_ns if site == controller}
+                for worker in lost.difference(event.group):
+                    others = lost.difference({worker})
+                    if _belongs(worker, {*event.group}, others, groups):
+                        missed[controller, worker] = missed.get((controller, worker), 0) + 1
+    for who, t_ns in since_ns.items():
+        yield Absence(who[1], t_ns, None, missed.get(who, 0))
+
+
+def _belongs(
+    site: str, group: set[str], others: Collection[str], groups: Collection[frozenset[str]]
+) -> bool:
+    """Whether a site would be in a group of these if it were there; others are lost, too."""
+    with_it = frozenset({*group, site})
+    return any(with_it <= each and each - with_it <= {*others} for each in groups)
 
 
 def find_absences(history: History, search: FaultSearch) -> dict[int, list[Absence]]:

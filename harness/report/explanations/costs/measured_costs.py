@@ -15,7 +15,6 @@ from typing import Any
 
 from trunkline.agents.events.causes import Asked, TimeUp
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
-from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.run_events import Stopping
 from trunkline.harness.config.units import count_of
 from trunkline.harness.faults import fault_syntax
@@ -50,7 +49,7 @@ class Outcome:
     """How a run with the first `entries` faults went.
 
     Attributes:
-        ended_s: when its last task ended, in seconds after the first site was ready.
+        ended_s: when its last task ended, in seconds since the start of the run.
         completed: how many tasks were completed.
         times: the mean times of a site.
         verdict: of the run.
@@ -65,14 +64,14 @@ class Outcome:
     @classmethod
     def of(cls, entries: int, data: RunData) -> Outcome:
         """The outcome of a run with so many faults. Raises ValueError if no task has ended."""
-        tasks, ready = data.history.tasks, data.history.all(Ready)
+        tasks = data.history.tasks
         ends_ns = [task.end_ns for task in tasks if task.end_ns is not None]
         times = SiteTimes.of(data.tables["workers"])
         if not ends_ns or times is None:
             raise ValueError("no task of this run has ended")
         return cls(
             entries,
-            (max(ends_ns) - min(event.t_ns for event in ready)) / 1e9,
+            max(ends_ns) / 1e9,
             sum(task.outcome == "completed" for task in tasks),
             replace(times, slowest=None),
             data.verdict.outcome,

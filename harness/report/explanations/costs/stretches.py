@@ -45,7 +45,7 @@ CostsOf = Callable[[int], Mapping[int, float]]
 class Turns:
     """The pushes of a run that follow each other, and what the controller waited for before each.
 
-    `planned_s` is what each task's plan was to take.
+    `planned_s` is what each task's plan was to take. `waits` have the faults behind their reasons.
     """
 
     history: History
@@ -117,7 +117,7 @@ class Turns:
         elif left[1] > left[0] and len(wait.postponed) > 1:
             found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
-            found.append(self._charge_reason(wait, left, wait.fault, is_turn))
+            found.append(self._charge_reason(wait, left, is_turn))
         return tuple(found)
 
     def find_lost(self, task: Task, wait: Wait) -> dict[int, float]:
@@ -184,9 +184,7 @@ class Turns:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
             if before.reason and end_ns - begin_ns >= LEAST_NS:
-                own = begin_ns, end_ns
-                fault = self._find_fault(before, own)
-                yield self._charge_reason(before, own, fault, _is_push(task))
+                yield self._charge_reason(before, (begin_ns, end_ns), _is_push(task))
                 end_ns = begin_ns
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn
@@ -208,15 +206,13 @@ class Turns:
         awaited, left = yield from self._list_earlier(task, span)
         yield from self._list_before(awaited, left, costs_of)
 
-    def _charge_reason(
-        self, wait: Wait, span: Interval, fault: int | None, is_turn: bool
-    ) -> Stretch:
-        """A stretch in which the controller waited for a reason, behind which is this fault.
+    def _charge_reason(self, wait: Wait, span: Interval, is_turn: bool) -> Stretch:
+        """A stretch in which the controller waited for the reason of a wait.
 
-        It took nothing of the time before it began, or before what was due anyway.
+        The fault behind it took nothing of the time before it began, or before what was due anyway.
         """
-        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason, None, fault)
-        if fault is None:
+        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason, None, wait.fault)
+        if (fault := wait.fault) is None:
             return stretch
         due_ns = max(
             self.faults.find_begin_ns(fault, span),
@@ -224,12 +220,6 @@ class Turns:
             self._find_due_ns(span[0]) if is_turn else span[0],
         )
         return replace(stretch, late_s=max(0, span[1] - due_ns) / 1e9)
-
-    def _find_fault(self, wait: Wait, span: Interval) -> int | None:
-        """The fault behind the reason of another task's wait; None if it is about nothing."""
-        if wait.cause is None and not wait.names:
-            return None
-        return self.faults.find_behind(wait.cause, wait.names, span)
 
     def _find_left(self, wait: Wait) -> tuple[Task | None, int]:
         """The task that the last member of a group was in before it was ready, and its end there.
@@ -314,6 +304,11 @@ class Turns:
         place = bisect_left(turns, task.started.t_ns, key=lambda each: each.started.t_ns)
         before = (turns[n] for n in range(place - 1, -1, -1))
         return next((t for t in before if servers.intersection(t.started.passive)), None)
+
+    def find_turn_due_ns(self, turn: Task) -> int | None:
+        """When the turn after this push was due; None if the policy does not give turns."""
+        is_spaced = self._find_spacing_ns(turn.started.t_ns) > 0
+        return self._find_own_due_ns(turn) if is_spaced or self.most < 2 else None
 
     def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""

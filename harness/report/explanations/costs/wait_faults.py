@@ -9,7 +9,7 @@ from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.harness.record.history import Task
 from trunkline.harness.report.explanations.late_messages import find_late_word, find_silence
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.waits import LATE, Wait
+from trunkline.harness.report.explanations.waits import HEARD, LATE, Wait
 
 LEAST_S = 0.001
 """A shorter time in which the controller did not hear of a site is not explained."""
@@ -37,12 +37,13 @@ def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
     if not causes:
         return wait
     cause = max(causes, key=lambda part: part.seconds)
+    after = ", and then TCP was silent" * (cause.seconds < wait.decide_s - LEAST_S)
     what = {
         "delay": f"the delay of {cause.where} was {cause.text}",
-        "outage": f"{cause.where} was cut for {cause.seconds:.3f} s",
+        "outage": f"{cause.where} was cut for {cause.seconds:.3f} s{after}",
         "stop": f"the controller was stopped for {cause.seconds:.3f} s",
     }[cause.cause]
-    return replace(wait, reason=f"The controller heard of {site} late: {what}", fault=cause.fault)
+    return replace(wait, reason=f"{HEARD} {site} late: {what}", fault=cause.fault)
 
 
 def _list_lost(run: Run, task: Task, wait: Wait) -> Iterator[str]:

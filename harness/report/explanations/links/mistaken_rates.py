@@ -15,7 +15,7 @@ from statistics import median
 
 from trunkline.agents.events.awareness_events import PlansUpdated
 from trunkline.agents.planning.plan import Directed
-from trunkline.harness.config.units import count_of, join_words
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.link_history import Conditions
 from trunkline.topologies.model import Topology
@@ -38,6 +38,7 @@ class Mistaken:
     """After a fault, plans knew so much less than the rate of a link.
 
     Attributes:
+        believed_mbps: the lowest rate that plans took it for meanwhile.
         since_ns: from when plans knew the lower rate although nothing was wrong with the link.
         until_ns: until they knew better, or until the run ended.
     """
@@ -66,11 +67,10 @@ def find_mistaken(history: History, topology: Topology) -> list[Mistaken]:
                 known[link] = True
                 if link in found:
                     done.append(replace(found.pop(link), until_ns=update.t_ns))
-            elif (
-                known.get(link)
-                and link not in found
-                and not _is_disturbed(conditions, link, update.t_ns)
-            ):
+            elif link in found:
+                least_mbps = min(believed_mbps, found[link].believed_mbps)
+                found[link] = replace(found[link], believed_mbps=least_mbps)
+            elif known.get(link) and not _is_disturbed(conditions, link, update.t_ns):
                 fault = _find_fault(history, link, update.t_ns)
                 if fault is not None:
                     number, times = fault.started.fault, (update.t_ns, history.end_ns)
@@ -92,21 +92,27 @@ def describe_mistaken(
     for number in dict.fromkeys(each.fault for each in found):
         own = [each for each in found if each.fault == number]
         own.sort(key=lambda each: each.believed_mbps / each.rate_mbps)
-        names = [
-            f"{' -> '.join(each.link)} for {each.believed_mbps:.3g} of its {each.rate_mbps:.3g} "
-            "Mbit/s"
-            for each in own[:MOST]
-        ]
+        names = [_describe_link(each, history) for each in own[:MOST]]
         if own[MOST:]:
-            names.append(f"{count_of(len(own[MOST:]), 'other link')} for less than half")
-        last_ns = max(each.until_ns for each in own)
-        end = "the run ended" if last_ns == history.end_ns else f"{last_ns / 1e9:.3f} s"
+            names.append(
+                f"{count_of(len(own[MOST:]), 'other link')} for less than half of its rate"
+            )
         yield (
-            f"When fault {number} was over, plans still followed rates measured during it: until "
-            f"{end}, they took {join_words(names)}."
+            f"When fault {number} was over, plans still followed rates measured during it: they "
+            f"took {'; '.join(names)}."
         )
     if found:
         yield from _compare_plans(found, history, expected_s)
+
+
+def _describe_link(mistaken: Mistaken, history: History) -> str:
+    """A link with both rates, and until when plans took it for so slow."""
+    until_ns = mistaken.until_ns
+    end = "the run ended" if until_ns == history.end_ns else f"{until_ns / 1e9:.3f} s"
+    return (
+        f"{' -> '.join(mistaken.link)} for as little as {mistaken.believed_mbps:.3g} of its "
+        f"{mistaken.rate_mbps:.3g} Mbit/s, and for less than half until {end}"
+    )
 
 
 def _compare_plans(
@@ -128,9 +134,9 @@ def _compare_plans(
     if min(len(before), len(after)) < LEAST_TASKS or median(after) < LONGER * median(before):
         return
     yield (
-        f"With these rates, plans were to take {median(after):.3f} s (the median), and before "
-        f"fault {first} {median(before):.3f} s. No fault is charged with that, and without faults "
-        "the run may have ended earlier by more than predicted."
+        f"Tasks that began from {since_ns / 1e9:.3f} to {until_ns / 1e9:.3f} s were expected to "
+        f"take {median(after):.3f} s (the median), and those before fault {first} "
+        f"{median(before):.3f} s. This is in no fault's cost for tasks."
     )
 
 

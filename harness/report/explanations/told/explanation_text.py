@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from rich.table import Table
@@ -13,7 +14,7 @@ from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
-from trunkline.harness.report.explanations.waits import AGAIN, Held, Stretch, Wait
+from trunkline.harness.report.explanations.waits import AGAIN, HEARD, Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
@@ -101,7 +102,9 @@ def _describe(part: Part) -> str:
 
 def _name_where(part: Part) -> str:
     """The place of a part; of a rest, also what acted meanwhile."""
-    return part.where + f" ({part.text})" * (part.cause == "unexplained")
+    beside = f", another way, which without fault {part.beside} would have taken as long"
+    acting = f" ({part.text})" * (part.cause == "unexplained")
+    return part.where + acting + beside * (part.beside is not None)
 
 
 def _name_fault(number: int | None, history: History) -> str:
@@ -371,34 +374,40 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         for each in wait.stretches
     )
     if len(wait.stretches) > 1 or is_charged:
-        long = [each for each in wait.stretches if each.seconds >= LEAST_S]
-        shown = sorted(long, key=lambda each: -each.seconds)[:MOST_STRETCHES]
-        words = [*_list_stretches((e for e in wait.stretches if e in shown), history)]
-        if left := [each for each in long if each not in shown]:
-            left_s = sum(each.seconds for each in left)
-            words.append(f"{left_s:.3f} s for {len(left)} other reasons")
-        if words:
+        if words := [*_list_reasons(wait.stretches)]:
             yield f"It waited {join_words(words)}."
+        yield from _describe_taken(wait, history)
     elif wait.reason:
         yield f"{wait.reason}{_name_fault(wait.fault, history)}."
 
 
-def _list_stretches(stretches: Iterable[Stretch], history: History) -> Iterator[str]:
-    """The parts of the time before a task, and what a fault took of each."""
-    named: set[int] = set()
+def _list_reasons(stretches: Iterable[Stretch]) -> Iterator[str]:
+    """What the controller waited for before a task, in order; of much, the longest parts."""
+    took_s = defaultdict[str, float](float)
     for each in stretches:
-        reason = each.reason or "for the message of the last member"
-        reason = reason.removeprefix("The controller waited ").replace(AGAIN, "")
-        text = f"{each.seconds:.3f} s {reason.replace('The controller', 'after it had', 1)}"
-        if each.fault is None or each.late_s < LEAST_S:
-            yield text
-            continue
-        late = f"{each.late_s:.3f} s of it"
-        if each.seconds - each.late_s < LEAST_S:
-            late = "all of it"
-        which = f"fault {each.fault}" if each.fault in named else _refer(each.fault, history)
-        named.add(each.fault)
-        yield f"{text} ({late} because of {which})"
+        took_s[each.reason or "for the message of the last member"] += each.seconds
+    longest = sorted(took_s.items(), key=lambda item: -item[1])
+    shown = {reason for reason, s in longest[:MOST_STRETCHES] if s >= LEAST_S}
+    for reason in (each for each in took_s if each in shown):
+        what = reason.removeprefix("The controller waited ").replace(AGAIN, "")
+        if what.startswith(HEARD):
+            what = what.replace("The", "until the", 1).replace(" late: ", ", because ", 1)
+        yield f"{took_s[reason]:.3f} s {what.replace('The controller', 'after it had', 1)}"
+    left = [s for reason, s in took_s.items() if reason not in shown and s >= LEAST_S]
+    if left:
+        yield f"{sum(left):.3f} s for {count_of(len(left), 'other reason')}"
+
+
+def _describe_taken(wait: Wait, history: History) -> Iterator[str]:
+    """What faults took of the time before a task, in a sentence."""
+    costs = sorted(((s, fault) for fault, s in wait.costs_s.items() if s >= LEAST_S), reverse=True)
+    if not costs:
+        return
+    (first_s, first), *others = costs
+    amount = "all" if wait.decide_s - first_s < LEAST_S else f"{first_s:.3f} s"
+    words = [f"{_name_subject(first, history)} took {amount}"]
+    words += [f"{_refer(fault, history)} {seconds:.3f} s" for seconds, fault in others]
+    yield f"{join_words(words)} of this."
 
 
 def _refer(number: int, history: History) -> str:

@@ -312,11 +312,11 @@ def _describe_rest(*clauses: str) -> str:
 
 
 def _list_absences(absences: Sequence[Absence]) -> Iterator[str]:
-    """The sites that counted as lost because of a fault, and missed tasks."""
+    """The sites that counted as lost because of a fault, and how many tasks they missed."""
     for each in absences[:NAMED]:
         until = "on" if each.until_ns is None else f"to {each.until_ns / 1e9:.3f} s"
-        tasks = f"{count_of(each.missed, 'task')} began without it"
-        yield f"{each.site} counted as lost from {each.since_ns / 1e9:.3f} s {until}, and {tasks}"
+        tasks = f", and missed {count_of(each.missed, 'task')}" * (each.missed > 0)
+        yield f"{each.site} counted as lost from {each.since_ns / 1e9:.3f} s {until}{tasks}"
     if len(absences) > NAMED:
         yield f"so did {count_of(len(absences) - NAMED, 'other site')}"
 

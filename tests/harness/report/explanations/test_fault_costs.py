@@ -276,8 +276,8 @@ def test_tasks_that_a_lost_site_missed_are_told_of_the_fault() -> None:
     search = FaultSearch(history, topology, left[0], 1000 * ms)
     (said,) = describe_fault_costs([], history, (), search)
     assert said.endswith(
-        f"{NOTHING}. Because of it, {away} counted as lost from 0.110 s to 0.400 s, and 2 tasks "
-        "began without it."
+        f"{NOTHING}. Because of it, {away} counted as lost from 0.110 s to 0.400 s, and missed "
+        "2 tasks."
     )
     assert others
 

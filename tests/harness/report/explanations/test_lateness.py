@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,7 @@ def late(history: History, **longer: Mapping[int, float]) -> dict[int, dict[int,
     sources = Sources(
         list_stops(history),
         lambda task: None,
+        lambda turn: None,
         lambda site, iteration: COMPUTE_S,
         lambda number: longer.get(f"t{number}", {}),
         lambda number: {},
@@ -86,6 +88,31 @@ def test_what_a_killed_site_is_behind_counts_for_those_that_wait_for_it() -> Non
     assert late(history)[3] == {0: 0.8}
     alone = order([*history.events], [RoundAlone(1100 * MS, "fast", 1)])
     assert late(alone)[3] == {0: 0.8}
+
+
+def test_a_push_that_had_its_turn_later_anyway_is_late_by_less() -> None:
+    """The policy starts pushes a second apart: the third one was due at 2 s, and began at 2.4 s."""
+    history = order(
+        push(1, "fast", 0, 0, 400), push(2, "slow", 0, 1000, 2400),
+        push(3, "fast", 1500, 2400, 2800),
+    )  # fmt: skip
+    waits = find_waits(history)
+    span = 1500 * MS, 2400 * MS
+    waits[3] = replace(waits[3], span=span, waited_s={"fast": 0.0}, awaited=2, reason="ended")
+    tasks = {task.number: task for task in history.tasks}
+    due_ns: list[int | None] = [2000 * MS, None]
+    found = []
+    for each_ns in due_ns:
+        sources = Sources(
+            [],
+            lambda task: tasks.get(task.number - 1),
+            lambda turn, each_ns=each_ns: each_ns if turn.number == 2 else None,  # type: ignore[misc]
+            lambda site, iteration: COMPUTE_S,
+            lambda number: {0: 1.2} if number == 2 else {},
+            lambda number: {},
+        )
+        found.append(find_lateness(history, waits, sources)[3])
+    assert found == [{0: pytest.approx(0.4)}, {0: pytest.approx(0.9)}]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def find(*events: Event) -> list[tuple[float, float, float]]:
 def test_a_link_is_mistaken_from_the_end_of_the_fault_until_plans_know_better() -> None:
     assert find(update(2, 39.0), update(6, 4.0), update(9, 4.0), update(12, 4.0)) == [(4.0, 9, 20)]
     assert find(update(2, 39.0), update(6, 4.0), update(9, 4.0), update(12, 30.0)) == [(4.0, 9, 12)]
+    lower = update(2, 39.0), update(6, 4.0), update(9, 4.0), update(12, 3.0), update(14, 15.0)
+    assert find(*lower) == [(3.0, 9, 20)]  # the lowest counts
 
 
 @pytest.mark.parametrize(
@@ -86,10 +88,11 @@ def test_plans_are_compared_with_those_before_the_fault() -> None:
     found = [Mistaken(("a", "b"), 0, 4.0, 40.0, 9 * S, history.end_ns)]
     first, second = describe_mistaken(found, history, [0.5, 0.5, 0.8, 0.8, math.nan])
     assert first == (
-        "When fault 0 was over, plans still followed rates measured during it: until the run "
-        "ended, they took a -> b for 4 of its 40 Mbit/s."
+        "When fault 0 was over, plans still followed rates measured during it: they took a -> b "
+        "for as little as 4 of its 40 Mbit/s, and for less than half until the run ended."
     )
-    assert second.startswith(
-        "With these rates, plans were to take 0.800 s (the median), and before fault 0 0.500 s."
+    assert second == (
+        "Tasks that began from 9.000 to 20.000 s were expected to take 0.800 s (the median), and "
+        "those before fault 0 0.500 s. This is in no fault's cost for tasks."
     )
     assert len([*describe_mistaken(found, history, [0.8, 0.8, 0.8, 0.8, 0.1])]) == 1

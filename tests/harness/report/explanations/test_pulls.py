@@ -140,8 +140,7 @@ def test_a_worker_that_counts_as_lost_costs_no_more_than_what_was_not_due_anyway
     wait = divide(history, 4, fault=0)
     assert told(wait) == [(1.5, None, 0, 0.8)]
     assert describe_wait(4, wait, history).endswith(
-        "It waited 1.500 s until slow counted as lost (0.800 s of it because of fault 0 (pause "
-        "slow))."
+        "It waited 1.500 s until slow counted as lost. Fault 0 (pause slow) took 0.800 s of this."
     )
 
 

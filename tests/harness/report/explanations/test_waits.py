@@ -217,7 +217,7 @@ def test_a_controller_that_was_cut_off_or_stopped_is_why_a_task_began_late() -> 
     silent = explain_pair(started, cut, mended).wait
     assert silent is not None
     assert (silent.fault, silent.reason) == (
-        4, "The controller heard of n2 late: n2 -> n1 was cut for 1.600 s"
+        4, "The controller heard of n2 late: n2 -> n1 was cut for 1.600 s, and then TCP was silent"
     )  # fmt: skip
     stopped = explain_pair(*stop("controller", "pause", 250, 1900)).wait
     assert stopped is not None
