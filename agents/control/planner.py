@@ -19,6 +19,7 @@ from trunkline.agents.planning.plan import (
     Plan,
     PlanError,
     PlanRequest,
+    WrongPlanError,
     check,
 )
 from trunkline.agents.planning.plan_rates import PlanRates
@@ -27,6 +28,9 @@ from trunkline.agents.planning.repair import UsableOverlay, reachable_from
 from trunkline.agents.planning.two_sided import restrict
 from trunkline.agents.policies.policy import Start
 from trunkline.agents.wire.agent_settings import ControllerSettings
+
+NAMED = 6
+"""The most members of a group that an error names."""
 
 Build = Callable[[PlanRequest], Plan]
 """A plan file's `build` with its options filled in."""
@@ -79,8 +83,18 @@ class Planner:
             plan = keep_split(self.default, plan)
         if request.shards or not start.is_symmetric:
             plan = restrict(plan, tuple(start.weights), start.takers, request.shards)
-        check(plan, request.rates_mbps.keys())
+        try:
+            check(plan, request.rates_mbps.keys())
+        except WrongPlanError as error:
+            raise WrongPlanError(f"{error} ({self._describe(start, task)})") from error
         return plan
+
+    def _describe(self, start: Start, task: int) -> str:
+        """The plan of a task and its group in words; of a large group, the first members."""
+        members = [*start.group[:NAMED]]
+        if (left := len(start.group) - NAMED) > 0:
+            members.append(f"{left} others")
+        return f"plan {self.settings.plan_name}, task {task} of {', '.join(members)}"
 
     def _find_around(self, site: str) -> _Around:
         """What a site reaches over usable links, which seldom changes from plan to plan."""

@@ -112,8 +112,8 @@ def _note_losses(scenario: Scenario) -> Iterator[str]:
             planner.plan(replace(task.start, group=group, weights=weights), task.number)
         except WrongPlanError as error:
             yield (
-                f"{kind}: without {lost}, the plan for the group {', '.join(group)} is wrong: "
-                f"{error}; a run that loses a site would fail"
+                f"{kind}: without {lost}, its plan is wrong: {error}; a run that loses a site "
+                "would fail"
             )
             return
         except PlanError:

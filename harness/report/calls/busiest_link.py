@@ -55,6 +55,9 @@ LEAST_SHARE = 0.1
 NEW_SHARE = 0.5
 """Nor is another size of the same calls, which is a kind if so much of its time is its own."""
 
+CUT_SHARE = 0.1
+"""Cuts of links are why rates were not the limit if they lasted for this share of the time."""
+
 MOST_KINDS = 3
 """The most kinds of calls that are told of."""
 
@@ -68,6 +71,7 @@ class KindLoad:
         share: the share of its rate that the busiest link of each moment carried, on average; None
             if counts were too far apart to tell.
         is_fine: whether counts were so close that links that carry bytes in turn are told apart.
+        cut_s: in how much of this time a link was cut.
     """
 
     name: str
@@ -75,6 +79,7 @@ class KindLoad:
     seconds: float
     share: float | None
     is_fine: bool
+    cut_s: float = 0.0
 
     def describe(self) -> str:
         """A sentence on whether rates were the limit."""
@@ -91,10 +96,13 @@ class KindLoad:
             return f"{said}, or more, as calls are short for the counts of links."
         if self.share >= LITTLE_SHARE:
             return f"{said}: rates and delays shared that time."
-        return (
-            f"{said}: rates were not the limit. Delays, and TCP on new or idle connections, took "
-            "more time than the bytes at these rates."
+        why = (
+            "Delays, and TCP on new or idle connections, took more time than the bytes at these "
+            "rates."
         )
+        if self.cut_s >= CUT_SHARE * self.seconds:
+            why = f"Links were cut for {self.cut_s:.3f} s of these {self.seconds:.3f} s."
+        return f"{said}: rates were not the limit. {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +267,7 @@ def _load_kind(
     seconds = _measure(spans) / 1e9
     if len(inside) < LEAST_COUNTS:
         return KindLoad(*kind, seconds, None, is_fine=False)
+    cut_s = _measure(_list_cuts(spans, conditions)) / 1e9
     most = dict.fromkeys(inside, 0.0)
     for ends, counts in counted.counts.items():
         for since_ns, t_ns, carried in counts:
@@ -269,7 +278,18 @@ def _load_kind(
     share = float(np.average([most[place] for place in inside], weights=weights))
     usual_ns = float(np.average(weights, weights=weights))
     is_fine = COUNTS_IN_CALL * usual_ns <= _find_usual_ns(moving)
-    return KindLoad(*kind, seconds, round(share, 2), is_fine)
+    return KindLoad(*kind, seconds, round(share, 2), is_fine, cut_s)
+
+
+def _list_cuts(spans: Iterable[Interval], conditions: Conditions) -> tuple[Interval, ...]:
+    """The times within these in which a link was cut."""
+    return union(
+        (start_ns, end_ns)
+        for span in spans
+        for ends in conditions.spells
+        for spell, start_ns, end_ns in conditions.within(ends, *span)
+        if spell.is_cut
+    )
 
 
 def _measure(spans: Iterable[Interval]) -> int:

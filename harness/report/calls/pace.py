@@ -59,8 +59,8 @@ def describe_pace(steps: Rows, calls: Rows) -> Iterator[str]:
     if pace := find_pace(steps, calls):
         yield (
             f"{pace.mean} on average, {pace.spread} "
-            f"({count_of(len(pace.times_s), 'step')}, each from the end of the one before to its "
-            "own; the first ones do not count)"
+            f"({len(pace.times_s)} of {count_of(_count_steps(steps), 'step')}, each from the end "
+            "of the one before to its own; first steps and those without calls do not count)"
             if pace.of_steps
             else f"{pace.mean} on average between the ends of two calls, {pace.spread}"
         )
@@ -94,6 +94,11 @@ def _list_steps(steps: Rows, calls: Rows) -> Iterator[float]:
     for own in rows.values():
         done = [end for row in own if (end := _find_end(row, ends)) is not None]
         yield from (after - before for before, after in pairwise(done))
+
+
+def _count_steps(steps: Rows) -> int:
+    """How many steps were reported."""
+    return sum(_is_known(row["step"]) for row in steps)
 
 
 def _find_end(row: Mapping[Any, Any], ends: Mapping[Any, Sequence[float]]) -> float | None:

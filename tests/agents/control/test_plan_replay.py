@@ -18,7 +18,7 @@ from trunkline.agents.events.task_events import (
     TaskReplanned,
     TaskStarted,
 )
-from trunkline.agents.planning.plan import Block, Plan, star
+from trunkline.agents.planning.plan import Block, Plan, PlanRequest, WrongPlanError, star
 from trunkline.agents.planning.repair import move_block, plan_gift
 from trunkline.agents.plans import mst
 from trunkline.agents.policies.policy import Start
@@ -129,3 +129,16 @@ def test_a_block_moves_to_the_site_that_equation_3_gives(hub, right):
     assert (replay.explain_blocks(event) is None) == right
     replay.note(event)
     assert "does not know" in (replay.explain_blocks(event) or "")
+
+
+def test_a_wrong_plan_is_named_with_its_task_and_group() -> None:
+    def build(request: PlanRequest) -> Plan:
+        return replace(mst.build(request), blocks=())
+
+    wrong = planner()
+    wrong.build = build
+    with pytest.raises(WrongPlanError) as refused:
+        wrong.plan(START, 3)
+    said = str(refused.value)
+    assert said.startswith("n1 misses chunks ")
+    assert said.endswith("(plan mst, task 3 of n1, n2, n3)")

@@ -151,8 +151,9 @@ def test_a_plan_that_a_loss_would_break_has_a_note(tmp_path, capsys):
     whole = star.replace("for site in request.group if", "for site in request.sites if")
     (tmp_path / "mine.py").write_text(whole)
     note = (
-        "mine.py: without n1, the plan for the group n2, n3, n4, n5 is wrong: block 0 at n2: "
-        "n1 is in the in-tree and has nothing to send; a run that loses a site would fail"
+        "mine.py: without n1, its plan is wrong: block 0 at n2: n1 is in the in-tree and has "
+        "nothing to send (plan mine.py, task 0 of n2, n3, n4, n5); a run that loses a site would "
+        "fail"
     )
     assert list_notes(load(file)) == (note,)
     assert main.main(["validate", str(file)]) == 0

@@ -64,6 +64,15 @@ def test_the_busiest_link_is_named_with_what_it_carried_while_calls_moved_bytes(
     events = sorted([*history.events, slower], key=lambda event: event.t_ns)
     (said,) = describe_busiest(History.of(events), scenario, sums)
     assert "of its 14 Mbit/s on average (its rate changed between 5 and 20 Mbit/s), and " in said
+    if carried == 200_000:
+        cuts = [
+            LinkChanged(t_ms * MS, "runner", "n2", "n1", 20.0, 10.0, 0.0, 0.0, how)
+            for t_ms, how in ((300, ("blackhole",)), (400, ()))
+        ]
+        events = sorted([*history.events, *cuts], key=lambda event: event.t_ns)
+        sums["computing_s"] = 0.0
+        (said,) = describe_busiest(History.of(events), scenario, sums)
+        assert said.endswith("not the limit. Links were cut for 0.100 s of these 0.400 s.")
     uncounted = [event for event in history.events if not isinstance(event, LinksCounted)]
     assert not [*describe_busiest(History.of(uncounted), scenario, sums)]
 

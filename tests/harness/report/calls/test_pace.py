@@ -25,8 +25,8 @@ def test_a_step_takes_from_the_end_of_the_one_before_to_its_own() -> None:
              call(4.0, "2.0"), call(6.0, "")]  # fmt: skip
     told = dict(tell_pace(steps, calls, PROGRAMS))
     assert told["step time"] == (
-        "2 s on average, 95th percentile 3 s (2 steps, each from the end of the one before to "
-        "its own; the first ones do not count)"
+        "2 s on average, 95th percentile 3 s (2 of 3 steps, each from the end of the one "
+        "before to its own; first steps and those without calls do not count)"
     )
     assert told["start-up"] == (
         "400 ms from the start of a program to its first call, on average of 1 site"
