@@ -103,6 +103,9 @@ class Late:
         return cls((span[1] - span[0]) / 1e9, tuple((n, s) for n, s in took_s.items() if s))
 
 
+LEAST_S = 0.001
+"""A shorter time is none."""
+
 IN_TIME = Late()
 """Nothing was lost after a task's end."""
 
@@ -196,12 +199,13 @@ def _divide_answers(run: Run, halted: TaskHalted, abandoned: TaskAbandoned) -> I
     answered_ns = halted.t_ns
     if lost:
         who, answered_ns = lost[-1].worker, lost[-1].t_ns
-        span = halted.t_ns, answered_ns
+        span, waited_s = (halted.t_ns, answered_ns), (answered_ns - halted.t_ns) / 1e9
         fault = run.faults.find_behind(SiteLost(who), (), span)
         why = f": it waited for {who}, until that counted as lost"
         if silent_s := run.faults.find_silence_s(SiteLost(who), fault, span):
-            why += f", {silent_s:.3g} s of it for failover.timeout"
-        yield Part("abandonment", (answered_ns - halted.t_ns) / 1e9, who, fault, text=why)
+            much = f"{silent_s:.3f} s" if silent_s < waited_s - LEAST_S else "all"
+            why += f", {much} of it for failover.timeout"
+        yield Part("abandonment", waited_s, who, fault, text=why)
     if answered_ns < abandoned.t_ns:
         yield Part("abandonment", (abandoned.t_ns - answered_ns) / 1e9, "")
 

@@ -15,6 +15,9 @@ MAX_ROWS = 200
 SHOWN = 3
 """The most stragglers that are named."""
 
+TOLD_S = 0.0005
+"""A shorter wait is not worth a word."""
+
 
 def write_steps(
     steps: pd.DataFrame,
@@ -52,8 +55,9 @@ def describe_stragglers(stragglers: Sequence[tuple[str, float]], programs: int) 
     """A sentence on whom one of so many programs waited for, on average; none if none waited."""
     if stragglers:
         means = [(who, time_s / programs) for who, time_s in stragglers]
-        named = [f"{mean_s:.3f} s for {who}" for who, mean_s in means[:SHOWN]]
-        if left := means[SHOWN:]:
+        told = [each for each in means if each[1] >= TOLD_S] or means[:1]
+        named = [f"{mean_s:.3f} s for {who}" for who, mean_s in told[:SHOWN]]
+        if left := told[SHOWN:]:
             whom = f"{len(left)} others" if len(left) > 1 else left[0][0]
             named.append(f"{sum(mean_s for _, mean_s in left):.3f} s for {whom}")
         total_s = sum(mean_s for _, mean_s in means)

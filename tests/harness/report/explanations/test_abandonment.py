@@ -66,7 +66,7 @@ def test_the_wait_for_a_member_that_another_fault_cut_off_is_that_faults_part() 
     assert summarize(found, history).endswith(
         " Task 7 was abandoned: kyiv is lost (fault 1: kill kyiv). Of its time, 1.800 s passed "
         "from the halt until the controller gave the task up: it waited for bern, until that "
-        "counted as lost, 1.5 s of it for failover.timeout (fault 0: outage paris bern)."
+        "counted as lost, 1.500 s of it for failover.timeout (fault 0: outage paris bern)."
     )
     said = [text.partition(" cost ")[2] for text in describe_fault_costs([found], history)]
     assert said == [
