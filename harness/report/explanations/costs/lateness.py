@@ -164,9 +164,7 @@ def _start(known: _Known, task: Task, wait: Wait, sources: Sources) -> Late | No
     if not awaited:
         return None
     own = {fault: s - last.get(fault, 0.0) for fault, s in late.items()}
-    return _keep(
-        {fault: s for fault, s in own.items() if s > 0}, sum(late.values()) - sum(last.values())
-    )
+    return _keep({fault: s for fault, s in own.items() if s > 0}, wait.decide_s)
 
 
 def _list_awaited(known: _Known, task: Task, wait: Wait, sources: Sources) -> list[Due]:
@@ -210,12 +208,17 @@ def _leave(
     event: TaskFinished | TaskDropped | TaskCompleted | TaskAbandoned,
     sources: Sources,
 ) -> None:
-    """A site leaves a task, or the controller ends it; its members then wait or compute."""
-    late = _add(known.starts.get(task.number, NOT_LATE), sources.longer(task.number))
+    """A site leaves a task, or the controller ends it; its members then wait or compute.
+
+    A site that left it before the others lost less.
+    """
+    begun, longer = known.starts.get(task.number, NOT_LATE), sources.longer(task.number)
     if isinstance(event, TaskFinished | TaskDropped):
         if event.site not in task.started.passive:
-            known.sites[event.site] = late
+            rest_s = max(0, (task.end_ns or event.t_ns) - event.t_ns) / 1e9
+            known.sites[event.site] = _add(begun, _keep(longer, sum(longer.values()) - rest_s))
         return
+    late = _add(begun, longer)
     known.ends[task.number] = event.t_ns, _add(late, _find_behind(known, task))
     if task.waits or isinstance(event, TaskAbandoned):
         for site in task.started.group:

@@ -61,7 +61,11 @@ class Turns:
         Also the pulls of sites that have pushed nothing, such as one that was killed and comes
         back: they take a turn, too.
         """
-        return tuple(t for t in self.history.tasks if _is_push(t) or self._is_lone_pull(t))
+        return tuple(task for task in self.history.tasks if self._is_turn(task))
+
+    def _is_turn(self, task: Task) -> bool:
+        """Whether a task is one of them."""
+        return _is_push(task) or self._is_lone_pull(task)
 
     @cached_property
     def _in_order(self) -> Sequence[Task]:
@@ -100,7 +104,7 @@ class Turns:
 
     def divide(self, task: Task, wait: Wait, costs_of: CostsOf) -> tuple[Stretch, ...]:
         """The stretches of the wait before a task; they add up to `decide_s`."""
-        is_turn = bool(wait.reason) and wait.cause is None and _is_push(task)
+        is_turn = bool(wait.reason) and wait.cause is None and self._is_turn(task)
         found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
         since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
@@ -124,7 +128,7 @@ class Turns:
         """How late the site was that the controller waited for, by the fault of the wait."""
         if wait.fault is None or wait.cause is not None or len(wait.names) != 1:
             return {}
-        due_ns = self._find_due_site_ns(wait, wait.fault, _is_push(task))
+        due_ns = self._find_due_site_ns(wait, wait.fault, self._is_turn(task))
         return {wait.fault: max(0, wait.span[1] - due_ns) / 1e9}
 
     def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
@@ -184,7 +188,7 @@ class Turns:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
             if before.reason and end_ns - begin_ns >= LEAST_NS:
-                yield self._charge_reason(before, (begin_ns, end_ns), _is_push(task))
+                yield self._charge_reason(before, (begin_ns, end_ns), self._is_turn(task))
                 end_ns = begin_ns
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn

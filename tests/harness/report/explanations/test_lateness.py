@@ -11,6 +11,7 @@ from tests.harness.report.explanations.test_pulls import MS, order, pause, pull,
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
+from trunkline.agents.events.task_events import TaskFinished, TaskStarted
 from trunkline.harness.record.history import History
 from trunkline.harness.record.stops import list_stops
 from trunkline.harness.report.explanations.costs.lateness import Sources, find_lateness
@@ -98,7 +99,8 @@ def test_a_push_that_had_its_turn_later_anyway_is_late_by_less() -> None:
     )  # fmt: skip
     waits = find_waits(history)
     span = 1500 * MS, 2400 * MS
-    waits[3] = replace(waits[3], span=span, waited_s={"fast": 0.0}, awaited=2, reason="ended")
+    made = replace(waits[3], span=span, decide_s=0.9, waited_s={"fast": 0.0})
+    waits[3] = replace(made, awaited=2, reason="ended")
     tasks = {task.number: task for task in history.tasks}
     due_ns: list[int | None] = [2000 * MS, None]
     found = []
@@ -136,3 +138,18 @@ def test_stretches_have_what_faults_took_of_a_wait_in_all(
         (round(each.seconds, 6), each.fault, round(each.late_s, 6))
         for each in set_late(stretches, late_s)
     ] == found
+
+
+def test_a_member_that_left_a_task_before_the_fault_held_it_is_not_late() -> None:
+    """The fast worker leaves the task at 1 s; the slow one, which the fault held, at 3 s."""
+    both = [
+        replace(event, group=("slow", "fast", "s")) if isinstance(event, TaskStarted) else event
+        for event in pull(1, "slow", 400, 3000, "ended", 9)
+    ]
+    left: list[Event] = [TaskFinished(1000 * MS, "fast", 1, "", ())]
+    history = order(
+        both, left, push(2, "fast", 1000, 1400, 1500), push(3, "slow", 3000, 3400, 3500),
+        pull(4, "fast", 3500, 3600, "ended", 3),
+    )  # fmt: skip
+    # the fast worker was not late, so all of its wait for the slow one is the fault's
+    assert late(history, t1={0: 2.0})[4] == {0: 2.0}
