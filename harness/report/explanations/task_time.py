@@ -230,7 +230,7 @@ class Run:
         if trouble.cause == "delay":
             usual_ms = self.topology.link(*trouble.hop).delay_ms
             timed_out = (trouble.amount - usual_ms) / 1e3 > SHORTEST_TIMER_S
-            small = ", with which TCP carries less until its window has grown"
+            small = ", and TCP carries less until its window has grown"
             over = trouble.end_ns <= step.start_ns
             until = f" until {trouble.end_ns / 1e9:.3f} s" if over else ""
             delays = compare_delays(trouble.amount, usual_ms)

@@ -82,4 +82,4 @@ def limit_parts(parts: Iterable[Part], left_s: float) -> Iterator[Part]:
 
 def compare_delays(now_ms: float, usual_ms: float) -> str:
     """A longer delay beside that of the scenario, in words."""
-    return f"{now_ms:g} ms in place of {usual_ms:g} ms"
+    return f"{now_ms:.4g} ms in place of {usual_ms:.4g} ms"

@@ -23,6 +23,7 @@ from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.record.history import History
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS
+from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
 from trunkline.harness.report.explanations.costs.site_times import SiteTimes
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.run_data import RunData
@@ -85,11 +86,13 @@ class Longer:
     Attributes:
         faults: their numbers; several were measured together.
         seconds: None for runs that end by their time.
+        of_site: how much longer a mean site was in tasks, waited and computed.
     """
 
     faults: tuple[int, ...]
     seconds: float | None
     tasks: int
+    of_site: SiteCost = NOTHING
 
     @property
     def size(self) -> float:
@@ -125,7 +128,12 @@ class Measured:
 
     def _compare(self, faults: tuple[int, ...], before: Outcome, after: Outcome) -> Longer:
         seconds = None if self.by_time else after.ended_s - before.ended_s
-        return Longer(faults, seconds, before.completed - after.completed)
+        of_site = SiteCost(
+            after.times.sync_s - before.times.sync_s,
+            after.times.wait_s - before.times.wait_s,
+            after.times.compute_s - before.times.compute_s,
+        )
+        return Longer(faults, seconds, before.completed - after.completed, of_site)
 
     def describe_end(self) -> str:
         """By how much faults made the run longer, or how many tasks they cost, in a sentence."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 from trunkline.harness.report.explanations.costs.measured_costs import (
@@ -19,6 +20,7 @@ from trunkline.harness.report.explanations.costs.site_times import (
     is_fast,
     list_at_work,
 )
+from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explained_tasks import list_expected
 from trunkline.harness.report.explanations.explanation import Explanation
@@ -35,8 +37,18 @@ from trunkline.harness.report.explanations.told.fault_costs import (
     name_worst,
     sum_costs,
 )
+from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.failover_timeouts import make_failover
+
+GREW = 1.2
+"""The time between turns grew if it was this many times the median of those before."""
+
+IN_ADDITION = (
+    "What each fault made the run longer by is what it added to the faults before it; it may have "
+    "after-effects of these in it."
+)
+"""What measured costs are, of several faults."""
 
 
 def summarize_run(
@@ -70,7 +82,10 @@ def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str]
     faults = [*describe_fault_costs(found, data.history, _list_longer(data), search)]
     if not found:
         return [], faults
-    return [*summarize_run(found, data)], [*faults, *_describe_mistaken(data)]
+    faults += [*_describe_mistaken(data), *_describe_gaps(data, search)]
+    if sum(bool(part.faults) for part in _list_longer(data)) > 1:
+        faults.append(IN_ADDITION)
+    return [*summarize_run(found, data)], faults
 
 
 def _list_longer(data: RunData) -> tuple[Longer, ...]:
@@ -100,6 +115,23 @@ def _find_mistaken(data: RunData) -> list[Mistaken]:
 def _describe_mistaken(data: RunData) -> Iterator[str]:
     expected_s = list_expected(data.tables["tasks"])
     yield from describe_mistaken(_find_mistaken(data), data.history, expected_s)
+
+
+def _describe_gaps(data: RunData, search: FaultSearch) -> Iterator[str]:
+    """By how much the time grew that the policy sets between turns, after the first fault."""
+    faults, waits = list_faults(data.history), find_waits(data.history)
+    if not faults:
+        return
+    first = min(faults, key=lambda each: each.started.t_ns).started
+    gaps = Turns(data.history, search, waits, {}).gaps
+    before = [gap_ns for t_ns, gap_ns in gaps if t_ns < first.t_ns]
+    after = [gap_ns for t_ns, gap_ns in gaps if t_ns >= first.t_ns]
+    if before and after and max(after) >= GREW * (usual_ns := median(before)):
+        yield (
+            f"The time that the policy set between turns was {usual_ns / 1e9:.3f} s before fault "
+            f"{first.fault} (the median), and up to {max(after) / 1e9:.3f} s after it. No fault is "
+            "charged with that."
+        )
 
 
 def _search_faults(data: RunData) -> FaultSearch:

@@ -21,6 +21,7 @@ from collections.abc import (
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, zip_longest
+from operator import itemgetter
 
 from trunkline.agents.events.task_events import (
     TaskDropped,
@@ -331,14 +332,20 @@ class Turns:
 
     def _find_spacing_ns(self, t_ns: int) -> int:
         """The time between the starts of two turns, where the latest one waited for that alone."""
-        spaced = [
-            after.started.t_ns - before.started.t_ns
-            for before, after in pairwise(self.pushes)
-            if after.started.t_ns <= t_ns
-            and (wait := self.waits.get(after.number)) is not None
-            and wait.reason == TICKED
+        before = list_latest(self.gaps, t_ns, itemgetter(0))
+        return before[0][1] if before else 0
+
+    @cached_property
+    def gaps(self) -> Sequence[tuple[int, int]]:
+        """When turns began for which the policy had set a time, and how long after those before.
+
+        In ns, and in order of time.
+        """
+        return [
+            (after.started.t_ns, after.started.t_ns - before.started.t_ns)
+            for before, after in pairwise(self._in_order)
+            if (wait := self.waits.get(after.number)) is not None and wait.reason == TICKED
         ]
-        return spaced[-1] if spaced else 0
 
     def _list_others(self, task: Task, span: Interval) -> Sequence[tuple[Task, Interval]]:
         """The pushes to the same servers that ran in a span of time, while no more could run."""

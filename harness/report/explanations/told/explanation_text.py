@@ -152,6 +152,8 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
                     why = describe_part(part, history)
                     verb = "passed" if part.cause == "abandonment" else "were lost before, as"
                     yield f"Of its time, {part.seconds:.3f} s {verb} {why}."
+    if found.main is not None and found.made_up_s >= LEAST_S and not found.is_abandoned:
+        yield _describe_made_up(found)
 
 
 def _name_detour(found: Explanation) -> str:
@@ -196,8 +198,6 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
     other_s = sum(_sum_s(group) for group in untold if group[0].fault is None)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
-    if found.made_up_s >= LEAST_S and not found.is_abandoned:
-        yield _describe_made_up(found)
 
 
 def _describe_made_up(found: Explanation) -> str:
@@ -275,13 +275,13 @@ def _describe_failure(failure: Failure, name: str, history: History) -> str:
         return text if lacks is None else f"{text} {_describe_missing(lacks, name, history)}"
     text = f"{', '.join(failure.members)} gave up {name.lower()}: {failure.reason}{fault}."
     late_s = failure.late.seconds
-    shares = [(seconds, f"fault {n}") for n, seconds in failure.late.took_s]
+    shares = [(seconds, f"because of fault {n}") for n, seconds in failure.late.took_s]
     left_s = late_s - failure.late.faults_s
-    shares += [(left_s, "other causes")] * (left_s >= LEAST_S)
-    lost = f": {', '.join(f'{seconds:.3f} s to {what}' for seconds, what in shares)}"
+    shares += [(left_s, "for other causes")] * (left_s >= LEAST_S)
+    lost = f": {', '.join(f'{seconds:.3f} s {why}' for seconds, why in shares)}"
     if len(shares) == 1:  # which is all of it
-        lost = f" to {shares[0][1]}"
-    more = f" Until then, another {late_s:.3f} s were lost{lost}."
+        lost = f", {shares[0][1]}"
+    more = f" That was {late_s:.3f} s after the end for the others{lost}."
     return text + more * (late_s >= LEAST_S)
 
 
@@ -417,8 +417,8 @@ def _refer(number: int, history: History) -> str:
 
 def _describe_released(released: Mapping[str, int]) -> str:
     """How often the policy let sites that were ready go on without a task, in a sentence."""
-    words = [f"{site} {count_of(count, 'time')}" for site, count in released.items()]
-    whose = "its round did" if sum(released.values()) == 1 else "these rounds did"
+    words = [site + f" ({count} times)" * (count > 1) for site, count in released.items()]
+    whose = "that round did" if sum(released.values()) == 1 else "these rounds did"
     return f"Meanwhile the policy let {join_words(words)} go on without a task: {whose} not count."
 
 

@@ -38,6 +38,9 @@ NO_LONGER = "made the run no longer"
 GROUPS = ", but it may have changed which sites were in which task"
 """What a fault may do beside the tasks' times where groups of sites form as they come."""
 
+TOLD_SHARE = 0.1
+"""Where a site lost time is told if it was this share of what the run is longer by."""
+
 NAMED = 6
 """The most tasks that a sentence names."""
 
@@ -199,7 +202,8 @@ def _list_measured(longer: Longer) -> Iterator[str]:
     """The measured costs of faults for a run."""
     if longer.seconds is not None:
         how = f"{abs(longer.seconds):.3f} s {'longer' if longer.seconds > 0 else 'shorter'}"
-        yield f"made the run {how}" if abs(longer.seconds) >= TOLD_S else NO_LONGER
+        is_longer = abs(longer.seconds) >= TOLD_S
+        yield f"made the run {how}{_describe_site(longer)}" if is_longer else NO_LONGER
     run = "the run" if longer.seconds is None else "it"
     if longer.tasks > 0:
         yield f"cost {run} {count_of(longer.tasks, 'completed task')}"
@@ -207,6 +211,18 @@ def _list_measured(longer: Longer) -> Iterator[str]:
         yield f"let {run} complete {count_of(-longer.tasks, 'more task')}"
     elif longer.seconds is None:
         yield f"cost {run} no completed task"
+
+
+def _describe_site(longer: Longer) -> str:
+    """Where a mean site lost what the run is longer by, in brackets; small parts are left out."""
+    parts = {
+        "in tasks": longer.of_site.in_tasks_s,
+        "in waits": longer.of_site.waiting_s,
+        "in computing": longer.of_site.computing_s,
+    }
+    least_s = max(TOLD_S, TOLD_SHARE * abs(longer.seconds or 0.0))
+    words = [f"{s:+.3f} s {what}" for what, s in parts.items() if abs(s) >= least_s]
+    return f" (a site {join_words(words)})" if words else ""
 
 
 def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
@@ -268,7 +284,7 @@ def _list_effects(found: Explanation, fault: int) -> list[tuple[str, float]]:
     effects = [
         ("began later", cost.later_s),
         (longer, cost.longer_s),
-        ("ended later for members that gave it up", cost.given_up_s),
+        ("ended later where it was given up", cost.given_up_s),
     ]
     told = [effect for effect in effects if effect[1] >= TOLD_S]
     return told or [max(effects, key=lambda effect: effect[1])]

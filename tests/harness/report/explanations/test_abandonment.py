@@ -116,6 +116,6 @@ def test_a_task_that_members_gave_up_after_its_end_divides_its_loss_once() -> No
         "0.500 s less than expected. "
     )
     assert summarize(found, history).endswith(
-        " bern gave up task 7: kyiv is lost (fault 0: kill kyiv). Until then, another 0.200 s "
-        "were lost to fault 0."
+        " bern gave up task 7: kyiv is lost (fault 0: kill kyiv). That was 0.200 s after the "
+        "end for the others, because of fault 0."
     )

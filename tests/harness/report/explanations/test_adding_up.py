@@ -54,7 +54,8 @@ def test_a_repair_for_a_member_alone_takes_nothing_of_the_time_of_others() -> No
     assert all(part.fault is None for part in task.parts)
     assert task.costs_s == pytest.approx({0: 1.836, 1: 1.737}, abs=0.001)
     assert summarize(task, history).endswith(
-        " Until then, another 3.572 s were lost: 1.836 s to fault 0, 1.737 s to fault 1."
+        " That was 3.572 s after the end for the others: 1.836 s because of fault 0, 1.737 s "
+        "because of fault 1."
     )
 
 

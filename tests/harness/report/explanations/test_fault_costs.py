@@ -81,8 +81,8 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
         "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
     )
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.500 s: task 0 (1.000 s) took longer (0.500 s) and ended later for members "
-        "that gave it up (0.500 s); task 3 (0.500 s) took longer. rome gave up task 0."
+        "cost tasks 1.500 s: task 0 (1.000 s) took longer (0.500 s) and ended later where it "
+        "was given up (0.500 s); task 3 (0.500 s) took longer. rome gave up task 0."
     )
     # Faults cost a task no more than it lost.
     assert describe(replace(slow[2], lost_s=0.2)).startswith("cost tasks 0.200 s: task 2 took ")
@@ -244,7 +244,10 @@ def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> N
     assert worst == ["Fault 1 (kill rome) cost the run most: 3 completed tasks."]
     assert said[0].startswith("cost the run 3 completed tasks, and cost tasks 2.000 s: ")
     assert said[1] == f"cost the run no completed task, but {NOTHING}."
-    _, said = describe(Longer((0,), 0.0, -2), Longer((1,), 1.0, 0))
+    of_site = SiteCost(1.2, -0.5, 0.02)
+    _, said = describe(Longer((0,), 0.0, -2), Longer((1,), 1.0, 0, of_site))
+    lost = "made the run 1.000 s longer (a site +1.200 s in tasks and -0.500 s in waits), and cost "
+    assert said[0].startswith(lost)
     assert said[1].startswith("made the run no longer and let it complete 2 more tasks, but ")
 
 

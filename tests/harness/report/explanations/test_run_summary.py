@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from finished_runs import make_agents_run
 
+from trunkline.agents.events.fault_events import FaultStarted
 from trunkline.harness.fluid.fluid_run import predict_events
 from trunkline.harness.live import progress
 from trunkline.harness.record.history import History
@@ -27,6 +28,7 @@ from trunkline.harness.report.explanations.costs.site_times import (
     is_fast,
     list_at_work,
 )
+from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
@@ -172,6 +174,26 @@ def test_the_site_for_which_others_waited_is_named() -> None:
         ", mostly for south, the last to be ready in 1 of 3 tasks; hub was the last in 2"
     )
     assert Straggler.of(History.of([])) is None
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "told"), [((410, 420), False), ((410, 540), True), ((), False)]
+)
+def test_a_longer_time_between_turns_after_a_fault_is_told(monkeypatch, after_ms, told) -> None:
+    data = run_by_model()
+    ms = 10**6
+    fault = FaultStarted(2000 * ms, "runner", 4, "pause", "pause south", ("south",))
+    history = History.of(sorted([*data.history.events, fault], key=lambda event: event.t_ns))
+    gaps = [(t_ms * ms, gap_ms * ms) for t_ms, gap_ms in ((500, 390), (900, 400), (1300, 410))]
+    gaps += [((2000 + n) * ms, gap_ms * ms) for n, gap_ms in enumerate(after_ms)]
+    monkeypatch.setattr(Turns, "gaps", gaps)
+    found = explain_latest(data.scenario, history, data.tables["tasks"])
+    _, said = describe_run(found, replace(data, history=history))
+    gap = (
+        "The time that the policy set between turns was 0.400 s before fault 4 (the median), and "
+        "up to 0.540 s after it. No fault is charged with that."
+    )
+    assert (gap in said) == told
 
 
 def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:

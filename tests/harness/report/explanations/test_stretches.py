@@ -119,6 +119,16 @@ def test_a_task_whose_wait_lost_most_begins_with_it() -> None:
     assert isinstance(first, str) and first.startswith("Task 3 ")
 
 
+def test_turns_for_which_the_policy_set_a_time_have_gaps() -> None:
+    history = order(
+        push(0, "n2", 1000, 1400, "ready"), push(1, "n3", 1500, 1700, "tick"),
+        push(2, "n2", 1900, 2300, "ended"), push(3, "n4", 2600, 2700, "tick"),
+    )  # fmt: skip
+    search = FaultSearch(history, STAR, "n1", 500 * MS)
+    gaps = Turns(history, search, find_waits(history), PLANNED_S).gaps
+    assert gaps == [(1500 * MS, 500 * MS), (2600 * MS, 700 * MS)]
+
+
 def test_a_fault_costs_a_wait_nothing_before_it_began_nor_what_was_due_anyway() -> None:
     """Turns are 0.6 s apart: that of task 2 would have come at 2.1 s, and the fault is at 1.7 s."""
     history = order(
