@@ -28,6 +28,13 @@ Vector: TypeAlias = "NDArray[np.float32]"
 FINGERPRINT_BUCKETS = 16
 ELEMENT_BYTES = 4
 
+PIECE_BYTES = 256 * 1024
+"""`describe` reads an array in pieces of about this size, which stay in a processor's own cache."""
+
+UNLOCKED_BYTES = 64 * 1024
+"""For a longer update xxhash takes a lock, for which Python reads the clock. Each reading moves the
+embedded kernel's clock on by 256 ns."""
+
 POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE of madvise(2), for which Python has no name: fault in all pages, writable."""
 
@@ -179,13 +186,31 @@ def fingerprint(array: Vector, chunk_bytes: int) -> tuple[float, ...]:
     Raises TypeError unless the array is float32 and contiguous, ValueError unless `chunk_bytes`
     is a positive multiple of 4.
     """
+    return describe(array, chunk_bytes)[1]
+
+
+def describe(array: Vector, chunk_bytes: int) -> tuple[str, tuple[float, ...]]:
+    """Return the `digest` and the `fingerprint` of an array, whose memory is read only once.
+
+    The digest of a piece comes first: it reads memory several times as fast as a sum does, and
+    the sum then finds the piece in the cache. Raises TypeError and ValueError as these two do.
+    """
     if chunk_bytes <= 0 or chunk_bytes % ELEMENT_BYTES:
         raise ValueError(f"chunk_bytes: {chunk_bytes}: a positive multiple of {ELEMENT_BYTES}")
-    sums = _chunk_sums(_flat(array), chunk_bytes // ELEMENT_BYTES)
+    flat, elements = _flat(array), chunk_bytes // ELEMENT_BYTES
+    step = max(1, PIECE_BYTES // chunk_bytes) * elements
+    hashed, pieces = xxhash.xxh3_128(), []
+    for start in range(0, flat.size or 1, step):
+        piece = flat[start : start + step]
+        raw = piece.data.cast("B")
+        for at in range(0, len(raw), UNLOCKED_BYTES):
+            hashed.update(raw[at : at + UNLOCKED_BYTES])
+        pieces.append(_chunk_sums(piece, elements))
+    sums = np.concatenate(pieces)
     chunks = np.arange(sums.size)
     weighted = sums * (1 + chunks // FINGERPRINT_BUCKETS)
     buckets = np.bincount(chunks % FINGERPRINT_BUCKETS, weighted, FINGERPRINT_BUCKETS)
-    return tuple(buckets.tolist())
+    return hashed.hexdigest(), tuple(buckets.tolist())
 
 
 def _flat(array: Vector) -> Vector:

@@ -25,7 +25,7 @@ from trunkline.agents.wire.messages import (
     StartTask,
     TaskState,
 )
-from trunkline.workloads.base import Vector, Workload, digest, fingerprint
+from trunkline.workloads.base import Vector, Workload, describe, digest
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Membership:
 
     def describe(self, vector: Vector) -> tuple[str, tuple[float, ...]]:
         """The digest and the fingerprint of a vector."""
-        return digest(vector), fingerprint(vector, self._settings.chunk_bytes)
+        return describe(vector, self._settings.chunk_bytes)
 
     # -- begin --------------------------------------------------------------------------------
 

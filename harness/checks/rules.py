@@ -27,8 +27,8 @@ from trunkline.workloads.base import (
     Order,
     Term,
     Vector,
+    describe,
     digest,
-    fingerprint,
     gives_changes,
 )
 from trunkline.workloads.layered.model import LayeredModel
@@ -187,7 +187,7 @@ def _make_replay(scenario: Scenario, traits: Traits) -> Callable[[History], Repl
     source = Source(
         elements,
         make_pattern,
-        lambda vector: (digest(vector), fingerprint(vector, scenario.scheme.chunk_bytes)),
+        lambda vector: describe(vector, scenario.scheme.chunk_bytes),
         kind.is_exact,
         scenario.workers,
         traits.gives == "update",
@@ -249,7 +249,7 @@ def _make_expected_input(
     def of_iteration(site: str, iteration: int) -> tuple[str, tuple[float, ...]]:
         term = Term(scenario.worker_rank(site), iteration, 1.0)
         model = kind.expected(scenario.seed, [(((0, elements),), (term,))], 1.0, elements)
-        return digest(model), fingerprint(model, scenario.scheme.chunk_bytes)
+        return describe(model, scenario.scheme.chunk_bytes)
 
     return of_iteration
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from trunkline import workloads
 from trunkline.workloads import synthetic
-from trunkline.workloads.base import digest, fingerprint, gives_changes, takes_batch
+from trunkline.workloads.base import describe, digest, fingerprint, gives_changes, takes_batch
 
 CHUNK_BYTES = 64
 ELEMENTS = CHUNK_BYTES // 4
@@ -52,6 +52,23 @@ def test_only_contiguous_float32_arrays_are_recognized(array):
         digest(array)
     with pytest.raises(TypeError, match="must be contiguous float32"):
         fingerprint(array, 4)
+
+
+@given(
+    size=st.integers(0, 300_000),
+    elements=st.sampled_from([1, 3, 1000, 8192, 10_000, 65_536, 100_000]),
+    seed=st.integers(0, 99),
+)
+def test_a_description_is_rounded_like_sums_and_a_digest_of_the_whole_array(size, elements, seed):
+    random = np.random.default_rng(seed)
+    model = (random.standard_normal(size) * 10.0 ** random.integers(-9, 9, size)).astype(np.float32)
+    whole = size // elements * elements
+    sums = [*model[:whole].reshape(-1, elements).sum(axis=1, dtype=np.float64)]
+    sums += [model[whole:].sum(dtype=np.float64)] * (whole < size)
+    buckets = [0.0] * 16
+    for chunk, total in enumerate(sums):
+        buckets[chunk % 16] += (1 + chunk // 16) * total
+    assert describe(model, 4 * elements) == (digest(model), tuple(buckets))
 
 
 @given(chunks=st.integers(1, 40), weights=st.lists(st.integers(-9, 9), min_size=1, max_size=4))

@@ -29,7 +29,7 @@ from trunkline.harness.processes.lines import write_all
 from trunkline.harness.record.targets import Streak
 from trunkline.harness.scenario.settings import Scenario
 from trunkline.harness.session.evaluation.model_board import ModelBoard
-from trunkline.workloads.base import Vector, Workload, digest, fingerprint
+from trunkline.workloads.base import Vector, Workload, describe
 
 TIME_BYTES = 8
 """A command is a time in ns: the epoch of the run, then, since then, when it ended."""
@@ -152,7 +152,7 @@ class Evaluator:
         return event
 
     def _describe(self, model: Vector) -> tuple[str, tuple[float, ...]]:
-        return digest(model), fingerprint(model, self.scenario.scheme.chunk_bytes)
+        return describe(model, self.scenario.scheme.chunk_bytes)
 
 
 def combine(of: Of, models: Sequence[Vector]) -> Vector:
