@@ -247,7 +247,7 @@ def _summary(run_dir: Path, took: str) -> Iterator[tuple[str, str]]:
         yield "faults", _escaped(_describe_faults(begun_faults))
     workers = _rows(run_dir / "tables" / "workers.csv")
     if workers and not programs:
-        yield "time", _describe_workers(workers)
+        yield "time", _describe_workers(workers) + ", the warm-up included" * bool(first)
     if alone := [row for row in workers if row.get("rounds_alone", "0") not in ("", "0")]:
         sites = ", ".join(f"{row['site']} {row['rounds_alone']}" for row in alone[:SHOWN_SITES])
         left = f" and {len(alone) - SHOWN_SITES} more sites" if len(alone) > SHOWN_SITES else ""

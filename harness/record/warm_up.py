@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pandas as pd
+
 from trunkline.harness.record.history import History
 from trunkline.harness.scenario.settings import WarmUp
 
@@ -30,6 +32,21 @@ class Counted:
         ended = len(starts_ns) <= warm_up.tasks
         return cls(warm_up.tasks, history.end_ns if ended else starts_ns[warm_up.tasks])
 
+    @property
+    def begin_s(self) -> float:
+        """When the time that counts begins, in seconds since the run's start."""
+        return self.begin_ns / 1e9
+
+    def select(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table of times `t_s` that the results count."""
+        return table[table["t_s"] >= self.begin_s] if self.begin_ns else table
+
 
 WHOLE = Counted()
 """What the results of a run without a warm-up count: everything."""
+
+
+def select_counted(tasks: pd.DataFrame, *outcomes: str) -> pd.DataFrame:
+    """The rows of the table of tasks that the results count, if given only with these outcomes."""
+    counted = tasks[~tasks["warm_up"]]
+    return counted[counted["outcome"].isin(outcomes)] if outcomes else counted

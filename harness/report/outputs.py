@@ -26,7 +26,6 @@ from trunkline.harness.processes.lines import read_tail
 from trunkline.harness.record.fitting import find_misfit
 from trunkline.harness.record.history import History
 from trunkline.harness.record.run_folder import RunFolder, StoreError, describe_version
-from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.explanations.costs.measured_costs import Measured
 from trunkline.harness.report.pages import programs_section
 from trunkline.harness.report.pages.comparison import comparison_page
@@ -237,16 +236,13 @@ def _list_files(run_dir: Path) -> list[str]:
 
 
 def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
-    from trunkline.harness.report import plots  # matplotlib takes a second to load
+    from trunkline.harness.report import plots, task_plots  # matplotlib takes a second to load
 
     for part in report_parts.list_parts(data.scenario, data.history):
         for name, figure in part.figures(data, width):
             plots.write(folder, name, figure)
     scenario, history, tasks = data.scenario, data.history, data.tables["tasks"]
-    sites, begin_s = (
-        scenario.topology.site_names,
-        Counted.of(history, scenario.warm_up).begin_ns / 1e9,
-    )
+    sites, begin_s = scenario.topology.site_names, data.counted.begin_s
     if len(sites) <= GANTT_SITES:
         plots.write(folder, "gantt", plots.draw_gantt(history, sites, warm_up_s=begin_s, **width))
     if len(tasks) > 2 * CLOSE_UP_TASKS and len(sites) <= GANTT_SITES:
@@ -254,7 +250,7 @@ def _draw(folder: RunFolder, data: RunData, width: Width) -> None:
         close_up = plots.draw_gantt(history, sites, (0.0, until_s), begin_s, **width)
         plots.write(folder, "gantt-start", close_up)
     if len(tasks) or not scenario.runs_programs:
-        times = plots.draw_task_times(tasks, history.faults, data.verdict.took, **width)
+        times = task_plots.draw_task_times(tasks, history.faults, data.verdict.took, **width)
         plots.write(folder, "tasks", times)
     counted = ("tasks" if history.syncs else "the run") if scenario.runs_programs else ""
     links = plots.draw_links(data.links, scenario.topology.node_names, counted, **width)

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
@@ -32,7 +31,7 @@ from trunkline.harness.record.targets import NO_TARGET, Target
 from trunkline.harness.report import activity
 from trunkline.harness.report.faults import fault_bands
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.pages.tasks_section import ORDER, TOLERANCE
+from trunkline.harness.report.pages.charts import WARM_UP
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -67,23 +66,11 @@ CELLS_WITH_NUMBERS = 12
 BARS = 48
 """Sparse overlays up to this number of links are bars instead of a matrix."""
 
-LINEAR_RATIO = 3
-"""Ratios above this one get a logarithmic axis: the band around 1 stays visible."""
-
 PAD_IN = 0.02
 """The least space around a figure, in inches."""
 
 NARROW_IN = 5.0
 """Figures up to this width in inches are laid out for one column of a paper's page."""
-
-TICK_LETTER_IN = 0.09
-"""The width of a letter beside an axis, in inches, with some space."""
-
-LEAST_CROSS = 3.0
-"""The least size of the marks of abandoned tasks, in points: a smaller cross looks like a dot."""
-
-STEMS = 100
-"""Up to this number of tasks, each has a line from its bound to its measured time."""
 
 
 def draw_gantt(
@@ -114,79 +101,19 @@ def draw_gantt(
         axes.set_yticks(range(len(sites)), sites, fontsize=8 if len(sites) <= FEW_SITES else 6.5)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        if warm_up_s:
-            axes.axvspan(0.0, warm_up_s, color=VIOLET, zorder=0, lw=0)
+        draw_warm_up([axes], warm_up_s)
         marks = fault_bands.draw(axes, history.faults, sites)
         _draw_task_numbers(axes, history, sites, window_s, width_in)
         used = [name for name in _GANTT if bars[name]]
         handles: list[Artist] = [Patch(color=_GANTT[name], label=name) for name in used]
-        handles += [Patch(color=VIOLET, label="warm-up")] if warm_up_s else []
+        handles += [Patch(color=VIOLET, label=WARM_UP)] if warm_up_s else []
         handles += marks
         figure.legend(
             handles=handles,
             loc="outside upper left",
-            ncols=min(len(handles), _count_columns(width_in, 1.4)),
+            ncols=min(len(handles), count_columns(width_in, 1.4)),
             handlelength=1.2,
         )
-    return figure
-
-
-def draw_task_times(
-    tasks: pd.DataFrame,
-    faults: Sequence[Disturbance] = (),
-    took: str = "measured",
-    width_in: float = WIDTH_IN,
-) -> Figure:
-    """Draw each task's time, estimate and bound, and below its time over the expected one.
-
-    Tasks that ran during a fault have a band. `took` says where the times come from: `measured` or
-    `predicted`. `width_in` is in inches, here and below.
-    """
-    with mpl.rc_context(STYLE):
-        size_in = width_in, min(4.4, 1.1 * width_in)
-        expected = tasks["estimate_s"] + tasks["latency_s"]
-        ratio = (tasks["duration_s"] / expected).where(tasks["outcome"] == "completed")
-        known = bool(ratio.notna().any())
-        figure, grid = fault_bands.create_task_axes(size_in, faults, tasks, known)
-        upper, *below = grid
-        order = np.arange(len(tasks))
-        size = float(np.clip(300 * width_in / WIDTH_IN / max(len(tasks), 1), 1.5, 6))
-        if len(tasks) <= STEMS:
-            stem = min(1.6, size / 2)
-            upper.vlines(order, tasks["bound_s"], tasks["duration_s"], color=PALE, lw=stem)
-        upper.plot(order, tasks["bound_s"], "_", color=GREY, ms=size, label="lower bound")
-        if expected.notna().any():
-            words = "expected"
-            upper.plot(order, expected, "D", color=ORANGE, ms=size, mfc="none", label=words)
-        for outcome, marker, colour in (("completed", "o", BLUE), ("abandoned", "x", RED)):
-            rows = (tasks["outcome"] == outcome).to_numpy()
-            if rows.any():
-                label = took if outcome == "completed" else "until abandoned"
-                upper.plot(
-                    order[rows],
-                    tasks["duration_s"][rows],
-                    marker,
-                    color=colour,
-                    ms=max(0.7 * size, LEAST_CROSS if marker == "x" else 0.0),
-                    ls="",
-                    label=label,
-                )
-        upper.set(ylabel="task time (s)")
-        upper.set_ylim(bottom=0)
-        upper.grid(axis="y")
-        for axes in below:
-            _draw_ratios(axes, ratio.dropna(), took, 0.7 * size, width_in)
-        _label_tasks(grid[-1], tasks, width_in)
-        for axes in grid:
-            fault_bands.draw_task_bands(axes, faults, tasks)
-        legend = figure.legend(
-            *upper.get_legend_handles_labels(),
-            loc="outside upper left",
-            ncols=_count_columns(width_in, 1.6),
-        )
-        for mark in legend.legend_handles:
-            if isinstance(mark, Line2D):
-                mark.set_markersize(5.0)
     return figure
 
 
@@ -212,9 +139,10 @@ def draw_accuracy(
     target: Target = NO_TARGET,
     clock: str = "",
     faults: Sequence[Disturbance] = (),
+    warm_up_s: float = 0.0,
     width_in: float = WIDTH_IN,
 ) -> Figure:
-    """Draw every evaluation's accuracy and loss over time, the target, and faults."""
+    """Draw every evaluation's accuracy and loss over time, the target, faults and the warm-up."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width_in, min(4.2, 1.05 * width_in)), layout="constrained")
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(2.4, 1))
@@ -231,13 +159,19 @@ def draw_accuracy(
                 axes.axhline(wanted[0], color=BLACK, lw=1, ls=(0, (5, 3)), label=wanted[1])
             axes.grid()
             fault_bands.draw_bands(axes, faults)
+        draw_warm_up((upper, lower), warm_up_s, label="warm-up")
         known = [*zip(*upper.get_legend_handles_labels(), strict=True)]
         known += zip(*lower.get_legend_handles_labels(), strict=True)
-        columns = _count_columns(width_in, 2.2)
+        columns = count_columns(width_in, 2.2)
         figure.legend(*zip(*known, strict=True), loc="outside upper left", ncols=columns)
         lower.set(xlabel=f"{clock} time (s)".strip())
         lower.set_xlim(left=0)
     return figure
+
+
+def count_columns(width_in: float, each_in: float) -> int:
+    """The columns of a legend whose entries are `each_in` inches wide."""
+    return max(1, int(width_in / each_in))
 
 
 Kind = Literal["png", "svg", "pdf"]
@@ -253,6 +187,18 @@ def write(folder: RunFolder, name: str, figure: Figure) -> None:
     box = _lay_out(figure)
     for kind in get_args(Kind):
         folder.write_bytes(f"plots/{name}.{kind}", _save(figure, kind, box))
+
+
+def draw_warm_up(
+    grid: Sequence[Axes], end: float, begin: float = 0.0, label: str = WARM_UP
+) -> None:
+    """Draw the background of a warm-up on these axes, from `begin` to `end`; nothing without one.
+
+    That of the first one has a label for the legend.
+    """
+    for number, axes in enumerate(grid if end > begin else ()):
+        shown = "_" if number else label
+        axes.axvspan(begin, end, color=VIOLET, zorder=-1, lw=0, label=shown)
 
 
 def _lay_out(figure: Figure) -> Bbox:
@@ -320,46 +266,9 @@ def _draw_task_numbers(
         )
 
 
-def _count_columns(width_in: float, each_in: float) -> int:
-    """The columns of a legend whose entries are `each_in` inches wide."""
-    return max(1, int(width_in / each_in))
-
-
 def _label_time(history: History) -> str:
     clock = "" if history.run is None else history.run.clock
     return f"{clock} time (s)".strip()
-
-
-def _label_tasks(axes: Axes, tasks: pd.DataFrame, width_in: float) -> None:
-    """Write the numbers of tasks below their rows, as many as there is room for."""
-    names = {float(place): str(number) for place, number in enumerate(tasks["task"])}
-    letters = max(map(len, names.values()), default=1)
-    most = int(np.clip(width_in / (TICK_LETTER_IN * (letters + 2)), 2, 9))
-    axes.set(xlabel=ORDER)
-    axes.xaxis.set_major_locator(MaxNLocator(most, integer=True))
-    axes.xaxis.set_major_formatter(lambda place, _: names.get(place, ""))
-
-
-def _draw_ratios(
-    axes: Axes, ratio: pd.Series[float], took: str, size: float, width_in: float
-) -> None:
-    """Draw the time of completed tasks over the expected one, and the band of small differences."""
-    axes.axhspan(1 - TOLERANCE, 1 + TOLERANCE, color=PALE, lw=0)
-    axes.axhline(1, color=GREY, lw=0.8)
-    axes.plot(ratio.index, ratio, "o", color=BLUE, ms=size)
-    axes.set(ylabel="ratio")
-    low, high = min([*ratio, 1 - TOLERANCE]), max([*ratio, 1 + TOLERANCE])
-    if high > LINEAR_RATIO:
-        axes.set_yscale("log")
-        axes.set_ylabel("ratio\n(log. axis)")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(0.95 * low, 1.05 * high if axes.get_yscale() == "linear" else 1.3 * high)
-    inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
-    words = f"{inside} of {len(ratio)} within ±{TOLERANCE * 100:.0f} %"
-    what, median = f"{took} / expected:", f"median {ratio.median():.3f}, {words}"
-    axes.set_title(f"{what}{' ' if width_in > NARROW_IN else chr(10)}{median}")
 
 
 def _draw_link_bars(links: pd.DataFrame, what: str, width_in: float) -> Figure:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from trunkline.harness.checks.verdict import Verdict
 from trunkline.harness.record.history import History
+from trunkline.harness.record.warm_up import Counted, select_counted
 from trunkline.harness.report.tables.link_table import use_interface_counters
 from trunkline.harness.scenario.settings import Scenario
 
@@ -37,6 +38,16 @@ class RunData:
     resolved: str
     outputs: Outputs = field(default_factory=dict)
     measured: Measured | None = None
+
+    @property
+    def counted(self) -> Counted:
+        """What the results of the run count."""
+        return Counted.of(self.history, self.scenario.warm_up)
+
+    @property
+    def completed(self) -> pd.DataFrame:
+        """The rows of completed tasks that the results count."""
+        return select_counted(self.tables["tasks"], "completed")
 
     @property
     def links(self) -> pd.DataFrame:

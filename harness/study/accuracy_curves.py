@@ -63,31 +63,39 @@ def read(
     tables: dict[str, list[pd.DataFrame]] = {name: [] for name in name_cells(cells, keys)}
     of_cells = [tuple(str(row[key]) for key in keys) for row in cells.to_dict("records")]
     names = dict(zip(of_cells, tables, strict=True))
+    warm_ups_s = dict.fromkeys(tables, 0.0)
     for row in trials[trials["verdict"].isin(COUNTED)].to_dict("records"):
         file = folder / str(row["run"]) / "tables" / "accuracy.csv"
         if row["run"] and file.exists():
             name = names[tuple(str(row[key]) for key in keys)]
             tables[name].append(pd.read_csv(file, keep_default_na=False))
-    return make_curves(tables, dict(zip(tables, targets, strict=False)))
+            warm_ups_s[name] = max(warm_ups_s[name], float(row.get("warm_up_s", 0.0)))
+    return make_curves(tables, dict(zip(tables, targets, strict=False)), warm_ups_s)
 
 
 def make_curves(
     tables: Mapping[str, Sequence[pd.DataFrame]],
     targets: Mapping[str, float | None] = MappingProxyType({}),
+    warm_ups_s: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Curve]:
     """The curve of each variant with evaluations; `tables` has the tables `accuracy` by variant.
 
+    `warm_ups_s` says when the last warm-up of its trials ended.
     Programs report when they like, so their reports are no curves.
     """
     found = (
-        _make_curve(name, number, each, targets.get(name))
+        _make_curve(name, number, each, targets.get(name), warm_ups_s.get(name, 0.0))
         for number, (name, each) in enumerate(tables.items())
     )
     return [curve for curve in found if curve is not None]
 
 
 def _make_curve(
-    name: str, number: int, tables: Sequence[pd.DataFrame], target_percent: float | None
+    name: str,
+    number: int,
+    tables: Sequence[pd.DataFrame],
+    target_percent: float | None,
+    warm_up_s: float,
 ) -> Curve | None:
     known = [table[table["of"] != "task"].set_index("number") for table in tables]
     known = [table for table in known if len(table)]
@@ -110,6 +118,7 @@ def _make_curve(
         tuple(dict.fromkeys(of for table in known for of in table["of"])),
         target_percent,
         number,
+        warm_up_s,
     )
 
 
@@ -139,6 +148,8 @@ def draw(curves: Sequence[Curve], width_in: float = WIDTH_IN) -> Figure:
         for target in targets:
             label = accuracy_section.describe_targets(targets) if target == targets[0] else "_"
             axes.axhline(target, color=BLACK, lw=1, ls=(0, (5, 3)), label=label)
+        warm_up = accuracy_section.describe_warm_up(curves)
+        plots.draw_warm_up([axes], accuracy_section.find_warm_up_s(curves), label=warm_up)
         axes.set(xlabel="time (s)", ylabel="test accuracy (%)")
         axes.set_xlim(left=0)
         # Intervals of few trials may be wider than all accuracies: they do not set the scale.

@@ -44,6 +44,9 @@ RATIOS: Mapping[str, tuple[str, str]] = {
 RATIO = "ratio of "
 """How the titles of columns of ratios begin."""
 
+LEAST_RATIO = 1e-9
+"""Ratios that differ less from 1 do so by rounding only."""
+
 GAP = 2
 """Letters between two columns of the terminal's table."""
 
@@ -222,8 +225,13 @@ def _choose_columns(cells: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[
             continue
         yield title, text
         what, metric = RATIOS.get(title, ("", ""))
-        if several and what and cells[f"{metric}_ratio"].notna().any():
+        if several and what and _differs(cells[f"{metric}_ratio"]):
             yield f"{RATIO}{what}", make_ratio_formatter(metric)
+
+
+def _differs(ratios: pd.Series[float]) -> bool:
+    """Whether some ratio is not 1: the numbers themselves say that they are equal."""
+    return bool(((ratios - 1).abs() > LEAST_RATIO).any())
 
 
 def _list_predicted(metric: str, title: str) -> list[tuple[str, str, Writer]]:

@@ -118,7 +118,8 @@ def run(arguments: argparse.Namespace) -> int:
         if alike := each.describe_alike():
             _print(console, alike)
     cold = Losses.of(found).find_share("cold start") if is_whole else 0.0
-    for advice in explanation_text.advise((each.explained for each in chosen), cold):
+    warms_up = data.scenario.warm_up.unit is not None
+    for advice in explanation_text.advise((each.explained for each in chosen), cold, warms_up):
         _print(console, f"\n{advice}")
     return 0
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,8 @@ from trunkline.harness.report.pages.markup import Html, tag
 MAX_DOTS = 1500
 """The most evaluations that are drawn; of more, every second, third, ... is."""
 
-Line = tuple[tuple[float, float], ...]
+Point = tuple[float, float]
+Line = tuple[Point, ...]
 """Points (time in seconds, accuracy in percent)."""
 
 
@@ -33,6 +35,7 @@ class Curve:
             change of the scenario evaluates another one in some trials.
         target_percent: the accuracy at which the variant's runs stop, if they have one.
         number: the variant's place in the comparison, which decides its colour.
+        warm_up_s: when the last warm-up of its trials ended; 0 without one.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Curve:
     of: tuple[str, ...] = ()
     target_percent: float | None = None
     number: int = 0
+    warm_up_s: float = 0.0
 
 
 MODELS: Mapping[str, str] = {
@@ -62,8 +66,9 @@ def draw_run(
     clock: str,
     timeline_s: float | None = None,
     begin: str = "first task",
+    warm_up_s: float = 0.0,
 ) -> Html:
-    """Draw every evaluation of one run, and its target; `table` is `accuracy`.
+    """Draw every evaluation of one run, its target and warm-up; `table` is `accuracy`.
 
     `timeline_s` is when the clock of the run's timeline began, with the start of the `begin`.
     """
@@ -83,6 +88,7 @@ def draw_run(
         wanted = target.describe(what)
         values = [*table[column], *([] if wanted is None else [wanted[0]])]
         frame = Frame(x, charts.fit_scale(values, bottom, top, zero=what == "loss"))
+        parts += [behind] if (behind := charts.draw_warm_up(x, warm_up_s, top, bottom)) else []
         parts.append(frame.draw_axes(f"{clock} time (s)" if what == "loss" else "", label))
         points = _list_points(shown, column, frame)
         if not (table["of"] == "task").any():  # programs may report at many sites
@@ -98,16 +104,22 @@ def draw_run(
         words += " after it had no better accuracy."
     if target.stop.has_target:
         entries.append((TARGET, "target"))
+    entries += [("fill-warm-up", "warm-up")] if warm_up_s else []
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
     picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts, fits=True)
-    return charts.make_figure(picture, words, charts.make_legend(entries, "dot", {TARGET}))
+    return charts.make_figure(picture, words, charts.make_legend(entries, "dot", {TARGET}, {"fill-warm-up"}))
 
 
-def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) -> Html:
+def draw_runs(
+    tables: Mapping[str, pd.DataFrame],
+    classes: Mapping[str, str],
+    begins_s: Mapping[str, float] = MappingProxyType({}),
+) -> Html:
     """Draw the accuracy of several runs over time; `tables` maps run names to `accuracy`.
 
-    `classes` are the CSS classes of their lines.
+    `classes` are the CSS classes of their lines, which are thin until a run's warm-up ended, as
+    `begins_s` says.
     """
     both = pd.concat(list(tables.values()))
     x = Scale(0.0, float(both["t_s"].max()) * 1.02 or 1.0, 64, WIDTH - 8)
@@ -116,9 +128,11 @@ def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) ->
     for name, table in tables.items():
         if len(table):
             shown = table.iloc[:: -(-len(table) // MAX_DOTS)]
-            class_ = f"line {classes[name]}"
-            lines.append(charts.draw_line(_list_points(shown, "accuracy_percent", frame), class_))
-            entries.append((class_, name))
+            points = _list_points(shown, "accuracy_percent", frame)
+            for some, thin in split_line(points, x(begins_s.get(name, 0.0))):
+                lines.append(charts.draw_line(some, f"line{thin} {classes[name]}"))
+            entries.append((f"line {classes[name]}", name))
+    entries += [(THIN, "warm-up")] if any(begins_s.values()) else []
     picture = charts.draw_picture(
         378,
         "The accuracy of every run over time",
@@ -129,6 +143,15 @@ def draw_runs(tables: Mapping[str, pd.DataFrame], classes: Mapping[str, str]) ->
     return charts.make_figure(
         picture, "Each run has its own clock.", charts.make_legend(entries, "line")
     )
+
+
+def split_line(points: Sequence[Point], begin: float) -> Iterator[tuple[Sequence[Point], str]]:
+    """A line up to its last point until `begin`, as ` thin`, and the rest, from that point on."""
+    first = sum(at <= begin for at, _ in points)
+    if first > 1:
+        yield points[:first], " thin"
+    if first < len(points):
+        yield points[max(0, first - 1) :], ""
 
 
 def draw_curves(curves: Sequence[Curve]) -> Html:
@@ -155,16 +178,20 @@ def draw_curves(curves: Sequence[Curve]) -> Html:
         entries.append((f"line {class_}", name))
     if targets:
         entries.append((TARGET, describe_targets(targets)))
+    warm_up_s = find_warm_up_s(curves)
+    entries += [("fill-warm-up", describe_warm_up(curves))] if warm_up_s else []
     picture = charts.draw_picture(
         378,
         "The accuracy of every variant over time",
+        charts.draw_warm_up(x, warm_up_s, frame.y.start, frame.y.end),
         frame.draw_axes("time (s)", "test accuracy (%)"),
         _clip(bands, frame) if bands else None,
         lines,
         fits=True,
     )
     words = f"{describe_models(curves)} {CURVES}"
-    return charts.make_figure(picture, words, charts.make_legend(entries, "line"))
+    legend = charts.make_legend(entries, "line", bars={"fill-warm-up"})
+    return charts.make_figure(picture, words, legend)
 
 
 def _draw_band(curve: Curve, frame: Frame) -> Html:
@@ -190,6 +217,17 @@ def describe_targets(targets: Sequence[float]) -> str:
     return f"target{'s' * (len(targets) > 1)} {', '.join(f'{each:g} %' for each in targets)}"
 
 
+def find_warm_up_s(curves: Sequence[Curve]) -> float:
+    """When the last warm-up ended; 0 without one."""
+    return max((curve.warm_up_s for curve in curves), default=0.0)
+
+
+def describe_warm_up(curves: Sequence[Curve]) -> str:
+    """What the legend says of warm-ups, which may end at different times."""
+    alike = len({curve.warm_up_s for curve in curves}) == 1
+    return "warm-up" if alike else "until the end of the last warm-up"
+
+
 def name_curves(curves: Sequence[Curve], names: Sequence[str] = ()) -> list[str]:
     """The names of curves, by default their own; with the model if not all are of the same one."""
     shown = list(names) or [curve.name for curve in curves]
@@ -208,6 +246,9 @@ def describe_models(curves: Sequence[Curve]) -> str:
 
 TARGET = "line dashed stroke-ink"
 """The CSS class of a target."""
+
+THIN = "line thin stroke-ink"
+"""The CSS class of a line in the warm-up, in legends."""
 
 CLIP = "accuracy-axes"
 """The id of the area within the axes, once on a page."""

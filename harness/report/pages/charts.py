@@ -221,9 +221,21 @@ def draw_bars(shown: Iterable[Bar], class_: str) -> Html:
     return tag("path", d=path, class_=class_)
 
 
-def draw_bands(spans: Iterable[tuple[float, float]], top: float, bottom: float) -> Html:
-    """Draw the bands of faults behind a chart, from left to right of each span."""
-    return draw_bars(((a, top, b - a, bottom - top) for a, b in spans), "fill-band")
+def draw_bands(
+    spans: Iterable[tuple[float, float]], top: float, bottom: float, class_: str = "fill-band"
+) -> Html:
+    """Draw bands behind a chart, by default those of faults, from left to right of each span."""
+    return draw_bars(((a, top, b - a, bottom - top) for a, b in spans), class_)
+
+
+WARM_UP = "warm-up, not in the numbers"
+"""What legends say of the background of a warm-up that the numbers beside it leave out."""
+
+
+def draw_warm_up(x: Scale, warm_up_s: float, top: float, bottom: float) -> Html | None:
+    """Draw the background of a warm-up behind a chart over time; nothing without one."""
+    span = x(0.0), x(min(warm_up_s, x.high))
+    return draw_bands([span], top, bottom, "fill-warm-up") if warm_up_s else None
 
 
 def draw_line(points: Iterable[tuple[float, float]], class_: str, steps: bool = False) -> Html:

@@ -68,7 +68,7 @@ def draw_gantt(
         f"A row for each of {len(sites)} sites: its activity from 0 to {window_s[1]:.1f} s. "
         "The tables of sites and tasks below say the same in numbers.",
         PATTERNS,
-        _draw_warm_up(x, warm_up_s, top, bottom),
+        charts.draw_warm_up(x, warm_up_s, top, bottom),
         frame.draw_axes(f"{clock} time (s)"),
         strip.draw_bands(top, bottom),
         [
@@ -82,10 +82,11 @@ def draw_gantt(
         strip.draw(),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
+    used += [("fill-warm-up", charts.WARM_UP)] if warm_up_s else []
     words = _write_caption(history, strip, gap_s, programs or {})
     if warm_up_s:
         until = f"{charts.format_value(warm_up_s)} s"
-        words.append(f" The violet background until {until} is the warm-up, not in the results.")
+        words.append(f" The warm-up ended at {until}.")
     return charts.make_figure(picture, words, charts.make_legend(used))
 
 
@@ -117,13 +118,6 @@ def _merge_bars(
     for (y, height), of_row in sorted(spans.items()):
         for start, end in charts.merge(of_row, gap, 0.3):
             yield start, top + (y + 0.5) * row, end - start, height * row
-
-
-def _draw_warm_up(x: Scale, warm_up_s: float, top: float, bottom: float) -> Html | None:
-    if not warm_up_s:
-        return None
-    width = x(min(warm_up_s, x.high)) - x.start
-    return charts.draw_bars([(x.start, top, width, bottom - top)], "fill-warm-up")
 
 
 def _draw_numbers(

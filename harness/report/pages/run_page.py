@@ -10,9 +10,9 @@ import pandas as pd
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.harness.checks.verdict import Excuse, Verdict
 from trunkline.harness.config.document import flatten
-from trunkline.harness.config.units import SIZE_BYTES, TIME_S, short
+from trunkline.harness.config.units import SIZE_BYTES, TIME_S, count_of, short
 from trunkline.harness.network.interface import payload_share
-from trunkline.harness.record.warm_up import Counted
+from trunkline.harness.record.warm_up import select_counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.calls import pace_tiles
 from trunkline.harness.report.explanations.costs import run_summary
@@ -116,6 +116,10 @@ def list_facts(data: RunData) -> Iterator[str]:
     else:
         yield f"{scenario.backend} kernel"
         yield f"{scenario.clock} clock"
+    if scenario.warm_up.tasks is not None:
+        yield f"warm-up of {count_of(scenario.warm_up.tasks, 'task')}"
+    if scenario.warm_up.time_s is not None:
+        yield f"warm-up of {short(scenario.warm_up.time_s, TIME_S)}"
     yield f"seed {scenario.seed}"
 
 
@@ -138,8 +142,7 @@ def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
 
 def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
     run = data.tables["run"].to_dict("records")[0]
-    found = data.tables["tasks"]
-    found = found[~found["warm_up"]]
+    found, done = select_counted(data.tables["tasks"]), data.completed
     others = len(found) - int(run["tasks"])
     programs = data.tables.get("programs")
     if programs is not None:
@@ -155,7 +158,6 @@ def _list_tiles(data: RunData) -> Iterator[tuple[str, str, str]]:
         yield "mean task time", short(float(run["task_s"]), TIME_S), median
     if pd.notna(run["estimate_s"]):
         expected_s = float(run["estimate_s"] + run["latency_s"])
-        done = found[found["outcome"] == "completed"]
         ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).median()
         note = f"median; {short(expected_s, TIME_S)} expected on average"
         if _changes_rates(data):
@@ -229,6 +231,8 @@ def _write_tasks(data: RunData) -> list[Child]:
         words += " Links lose packets at random. The estimate does not count these losses."
     many = f"the first {tasks_section.ROWS} of " if len(found) > tasks_section.ROWS else ""
     plural = "task" if len(found) == 1 else "tasks"
+    cold = len(found) - len(select_counted(found))
+    plural += f", {cold} of the warm-up" if cold else ""
     numbers = frame.fold(
         f"In numbers: {many}{len(found)} {plural}",
         *tasks_section.list_tasks(found),
@@ -245,9 +249,8 @@ def _draw_timeline(data: RunData) -> list[Child]:
     if not data.history.events:
         return []
     scenario = data.scenario
-    warm_up_s = Counted.of(data.history, scenario.warm_up).begin_ns / 1e9
     sites, programs = sites_section.choose_sites(data), scenario.programs
-    drawn = draw_gantt(data.history, sites, scenario.clock, warm_up_s, programs)
+    drawn = draw_gantt(data.history, sites, scenario.clock, data.counted.begin_s, programs)
     return [*sites_section.explain_choice(data), drawn]
 
 

@@ -9,7 +9,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import Disturbance
+from trunkline.harness.record.warm_up import select_counted
 from trunkline.harness.report.faults.fault_layout import find_rows_during
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import NARROW_LETTER, WIDTH, Frame, Scale
@@ -41,7 +43,7 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     """Draw times, estimates and bounds by task, and below times over expected ones.
 
     `took` says where the times come from: `measured` or `predicted`. Tasks that ran during a fault
-    have a band.
+    have a band, and tasks of the warm-up another background.
     """
     expected = tasks["estimate_s"] + tasks["latency_s"]
     completed = (tasks["outcome"] == "completed").to_numpy()
@@ -59,13 +61,15 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     rows = sorted({row for fault in faults for row in find_rows_during(fault, tasks)})
     x_label = "" if ratios else ORDER
     failed = list(_name_failed(tasks, expected, completed, upper))
+    cold = np.flatnonzero(tasks["warm_up"]).tolist()
     parts = [
+        _draw_bands(cold, upper, "fill-warm-up"),
         _draw_bands(rows, upper),
         upper.draw_axes(x_label, "task time (s)", whole_x=True, x_names=names, above=above),
         numbers.draw(24 + above),
         draw(tasks, expected, completed, upper),
         failed,
-        _draw_ratios(ratio, x, 300 + above, many, took, names, rows) if ratios else None,
+        _draw_ratios(ratio, x, 300 + above, many, took, names, (cold, rows)) if ratios else None,
     ]
     words = summarize(tasks, took)
     label = (
@@ -81,39 +85,52 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     bands = "during a fault" * bool(rows) + ABOVE * bool(numbers.shown)
     lost = "abandoned or unfinished" * (not completed.all())
     lost += ", with the task's number" * bool(failed)
-    legend = _write_legend(took, many, bool(expected.notna().any()), lost, bands)
+    legend = _write_legend(took, many, bool(expected.notna().any()), lost, bands, bool(cold))
     return charts.make_figure(picture, words, legend)
 
 
-def _write_legend(took: str, many: bool, estimated: bool, lost: str, bands: str) -> Html:
+def _write_legend(
+    took: str, many: bool, estimated: bool, lost: str, bands: str, warm_up: bool
+) -> Html:
     """What marks mean; `lost` are words on tasks without a result, `bands` on those of faults."""
     entries = [("stroke-blue", took)]
     entries += [("stroke-orange", "expected")] * estimated
     entries += [("stroke-grey", "lower bound: no plan could be faster")]
     entries += [("stroke-fault", lost)] * bool(lost)
     entries += [("fill-band", bands)] * bool(bands)
+    entries += [("fill-warm-up", charts.WARM_UP)] * warm_up
     lines = {"stroke-orange", "stroke-grey", *(["stroke-blue"] if many else [])}
-    return charts.make_legend(entries, "dot", lines, bars={"fill-band"})
+    return charts.make_legend(entries, "dot", lines, bars={"fill-band", "fill-warm-up"})
 
 
 def summarize(tasks: pd.DataFrame, took: str) -> str:
-    """Compare times with expected ones in words."""
-    done = tasks[tasks["outcome"] == "completed"]
+    """Compare times with expected ones in words, without the tasks of the warm-up."""
+    counted, done = select_counted(tasks), select_counted(tasks, "completed")
+    first = len(tasks) - len(counted)
+    if first and not len(counted):
+        return f"No task counts: the run ended in its warm-up, in which {first} began."
+    left_out = f" The numbers leave out {_count_first(first)}." if first else ""
     ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).dropna()
     if not len(ratio):
-        return f"{len(done)} of {len(tasks)} tasks were completed."
+        return f"{len(done)} of {len(counted)} tasks were completed.{left_out}"
     inside = int(((ratio - 1).abs() <= TOLERANCE).sum())
     return (
         f"{took.capitalize()} over expected (estimate plus latency): median {ratio.median():.3f}; "
         f"{inside} of {len(ratio)} completed tasks within "
-        f"±{TOLERANCE * 100:.0f}\N{NO-BREAK SPACE}%."
+        f"±{TOLERANCE * 100:.0f}\N{NO-BREAK SPACE}%.{left_out}"
     )
 
 
+def _count_first(tasks: int) -> str:
+    return f"the {count_of(tasks, 'task')} of the warm-up" if tasks > 1 else "the warm-up's task"
+
+
 def list_tasks(tasks: pd.DataFrame) -> list[Child]:
-    """A table of the first tasks, and a note if there are more."""
-    heads = ("task", "group", "from (s)", "took (s)", "estimate (s)", "latency (s)", "bound (s)",
-             "sent (MB)", "outcome")  # fmt: skip
+    """A table of the first tasks, and a note if there are more; those of a warm-up are marked."""
+    heads = ["task", "group", "from (s)", "took (s)", "estimate (s)", "latency (s)", "bound (s)",
+             "sent (MB)", "outcome"]  # fmt: skip
+    has_warm_up = bool(tasks["warm_up"].any())
+    heads += ["warm-up"] * has_warm_up
     columns = ("start_s", "duration_s", "estimate_s", "latency_s", "bound_s")
     rows = [
         (
@@ -122,6 +139,7 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
             *(charts.format_known(row[column], ".3f") for column in columns),
             "" if pd.isna(row["bytes_sent"]) else f"{row['bytes_sent'] / 1e6:.2f}",
             str(row["outcome"]),
+            *(["yes" if row["warm_up"] else ""] * has_warm_up),
         )
         for row in tasks[:ROWS].to_dict("records")
     ]
@@ -131,10 +149,10 @@ def list_tasks(tasks: pd.DataFrame) -> list[Child]:
     return made
 
 
-def _draw_bands(rows: Sequence[int], frame: Frame) -> Html:
-    """Draw a band behind these tasks."""
+def _draw_bands(rows: Sequence[int], frame: Frame, class_: str = "fill-band") -> Html:
+    """Draw a band behind these tasks, by default that of faults."""
     spans = charts.merge(((frame.x(row - 0.5), frame.x(row + 0.5)) for row in rows), 0.01, 0.0)
-    return charts.draw_bands(spans, frame.y.end, frame.y.start)
+    return charts.draw_bands(spans, frame.y.end, frame.y.start, class_)
 
 
 def _name_failed(
@@ -218,9 +236,12 @@ def _draw_ratios(
     many: bool,
     took: str,
     names: Sequence[str],
-    rows: Sequence[int],
+    behind: tuple[Sequence[int], Sequence[int]],
 ) -> Html:
-    """Draw times over expected ones, and the band of small differences."""
+    """Draw times over expected ones, and the band of small differences.
+
+    `behind` are the rows of the warm-up, and of faults.
+    """
     known = ratio.dropna()
     low, high = float(known.min()), float(known.max())
     log = high > 3 * low
@@ -235,7 +256,8 @@ def _draw_ratios(
     band = (x.start, y(1 + TOLERANCE), x.end - x.start, y(1 - TOLERANCE) - y(1 + TOLERANCE))
     return tag(
         "g",
-        _draw_bands(rows, frame),
+        _draw_bands(behind[0], frame, "fill-warm-up"),
+        _draw_bands(behind[1], frame),
         charts.draw_bars([band], "fill-wait"),
         frame.draw_axes(ORDER, f"{took} / expected", whole_x=True, x_names=names),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),

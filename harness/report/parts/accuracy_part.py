@@ -60,19 +60,18 @@ def _write_sections(data: RunData) -> Iterator[Section]:
     found, scenario = data.tables["accuracy"], data.scenario
     if len(found):
         zero_ns = find_timeline_start_ns(data.history) if len(data.tables["faults"]) else None
-        drawn = accuracy_section.draw_run(
-            found, _find_target(data), scenario.clock, to_s(zero_ns), scenario.begin
-        )
+        times = to_s(zero_ns), scenario.begin, data.counted.begin_s
+        drawn = accuracy_section.draw_run(found, _find_target(data), scenario.clock, *times)
         yield Section("accuracy", "Accuracy", [drawn])
 
 
 def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
     from trunkline.harness.report.plots import draw_accuracy
 
-    found, scenario, faults = data.tables["accuracy"], data.scenario, data.history.faults
+    found, clock, faults = data.tables["accuracy"], data.scenario.clock, data.history.faults
     if len(found):
-        target = _find_target(data)
-        yield "accuracy", draw_accuracy(found, target, scenario.clock, faults, **width)
+        target, begin_s = _find_target(data), data.counted.begin_s
+        yield "accuracy", draw_accuracy(found, target, clock, faults, begin_s, **width)
 
 
 def _find_target(data: RunData) -> Target:

@@ -28,19 +28,23 @@ def _tabulate(scenario: Scenario, history: History) -> Tables:
 
 
 def _write_sections(data: RunData) -> Iterator[Section]:
-    yield Section("updates", "Updates", updates_section.write_section(data.tables["updates"]))
-    servers = servers_section.write_section(data.tables["servers"], data.scenario.clock)
+    updates = updates_section.write_section(data.tables["updates"], data.counted)
+    yield Section("updates", "Updates", updates)
+    servers = servers_section.write_section(
+        data.tables["servers"], data.scenario.clock, data.counted
+    )
     yield Section("servers", "Servers", servers)
 
 
 def _draw_figures(data: RunData, width: Width) -> Iterator[tuple[str, Figure]]:
     from trunkline.harness.report.updates import update_plots
 
-    updates, servers = data.tables["updates"], data.tables["servers"]
+    updates, servers = data.counted.select(data.tables["updates"]), data.tables["servers"]
     if len(updates) > 1:
         yield "updates", update_plots.draw_updates(updates, **width)
     clock, faults = data.scenario.clock, data.history.faults
-    yield "servers", update_plots.draw_servers(servers, clock, faults, **width)
+    begin_s = data.counted.begin_s
+    yield "servers", update_plots.draw_servers(servers, clock, faults, begin_s, **width)
 
 
 PART = Part(

@@ -14,7 +14,7 @@ from trunkline.agents.events.task_events import Evaluated
 from trunkline.harness.fluid import mixing
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import NO_TARGET
-from trunkline.harness.record.warm_up import WHOLE, Counted
+from trunkline.harness.record.warm_up import WHOLE, Counted, select_counted
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.branches import branch_tables
 from trunkline.harness.report.branches.branch_tables import StallsOfRun
@@ -103,9 +103,9 @@ def tabulate_run(
     The `workers` are the sites that compute. The window begins after the warm-up and ends when the
     run was told to stop: other rounds do not count, and neither do tasks of the warm-up.
     """
-    begin_ns, begin_s = counted.begin_ns, counted.begin_ns / 1e9
-    tasks = tasks[~tasks["warm_up"]]
-    done = tasks[tasks["outcome"] == "completed"]
+    begin_ns, begin_s = counted.begin_ns, counted.begin_s
+    tasks, done = select_counted(tasks), select_counted(tasks, "completed")
+    updates, servers = (None if t is None else counted.select(t) for t in (updates, servers))
     warm = done[len(done) // 2 :]  # the first tasks pay for TCP's slow start
     end_ns = max(begin_ns, history.stop_ns)
     done_ns = [(e.site, e.t_ns) for e in history.all(RoundFinished) if e.t_ns > begin_ns]
@@ -144,8 +144,8 @@ def tabulate_run(
         rho=mixing.compute_rho(groups, workers),
         wait_s=waited_ns / 1e9 / sum(rounds.values()) if rounds else None,
         computing_percent=_share_computing(history, workers, begin_ns, end_ns),
-        at_servers=update_tables.summarize(_leave_out(updates, begin_s)),
-        server_links=summarize_rates(_leave_out(servers, begin_s), end_ns / 1e9),
+        at_servers=update_tables.summarize(updates),
+        server_links=summarize_rates(servers, end_ns / 1e9),
         stalls=branch_tables.summarize(branches, history, begin_s),
         bytes_sent=int(tasks["bytes_sent"].sum()) if logs_payload else None,
         accuracy_percent=evaluated[-1].accuracy_percent if evaluated else None,
@@ -168,11 +168,6 @@ def _share_computing(
     begin_ns = max(begin_ns, min((from_ns for from_ns, _ in spans), default=end_ns))
     computed_ns = sum(max(0, min(end_ns, to) - max(begin_ns, at)) for at, to in spans)
     return 100 * computed_ns / ((end_ns - begin_ns) * len(workers)) if computed_ns else None
-
-
-def _leave_out(table: pd.DataFrame | None, begin_s: float) -> pd.DataFrame | None:
-    """A table without the rows of the warm-up."""
-    return table if table is None or not begin_s else table[table["t_s"] >= begin_s]
 
 
 def _count_samples(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, make_table
@@ -21,13 +22,15 @@ PANEL = 190.0
 LINES = {"in": "stroke-blue", "out": "stroke-orange"}
 
 
-def write_section(servers: pd.DataFrame, clock: str) -> list[Child]:
-    """Rates over time and in numbers; `servers` is the table of that name."""
+def write_section(servers: pd.DataFrame, clock: str, counted: Counted = WHOLE) -> list[Child]:
+    """Rates over time, and in numbers those that count; `servers` is the table of that name."""
     names = list(dict.fromkeys(servers["server"]))
     shown = names[:MAX_SERVERS]
     most = max(float(servers[f"{each}_mbps"].max()) for each in DIRECTIONS) * 1.05 or 1.0
     panels = [
-        _draw_panel(servers[servers["server"] == name], name, clock, most, number * PANEL)
+        _draw_panel(
+            servers[servers["server"] == name], (name, clock), most, number * PANEL, counted.begin_s
+        )
         for number, name in enumerate(shown)
     ]
     words = (
@@ -38,13 +41,18 @@ def write_section(servers: pd.DataFrame, clock: str) -> list[Child]:
         words += f" Shown are {len(shown)} of {len(names)} servers; tables/servers.csv has all."
     label = f"Rates of {len(shown)} servers over time; the table below has means and peaks"
     picture = charts.draw_picture(PANEL * len(shown), label, *panels)
-    legend = charts.make_legend(
-        [(LINES[each], words) for each, words in DIRECTIONS.items()], "line"
-    )
-    return [charts.make_figure(picture, words, legend), _write_numbers(servers, names)]
+    entries = [(LINES[each], words) for each, words in DIRECTIONS.items()]
+    entries += [("fill-warm-up", charts.WARM_UP)] if counted.begin_ns else []
+    legend = charts.make_legend(entries, "line", bars={"fill-warm-up"})
+    numbers = _write_numbers(counted.select(servers), names)
+    return [charts.make_figure(picture, words, legend), numbers]
 
 
-def _draw_panel(rows: pd.DataFrame, name: str, clock: str, most: float, top: float) -> list[Html]:
+def _draw_panel(
+    rows: pd.DataFrame, names: tuple[str, str], most: float, top: float, warm_up_s: float
+) -> list[Html]:
+    """The rates of the server and over the clock with these names."""
+    name, clock = names
     every = -(-len(rows) // MAX_POINTS)
     merged = rows.groupby([number // every for number in range(len(rows))]).mean(numeric_only=True)
     starts_s = rows["t_s"].to_numpy()[::every]
@@ -57,7 +65,9 @@ def _draw_panel(rows: pd.DataFrame, name: str, clock: str, most: float, top: flo
         points = zip([*starts_s, end_s], [*values, values[-1]], strict=True)
         shown = ((x(t), y(value)) for t, value in points)
         lines.append(charts.draw_line(shown, f"line {stroke}", steps=True))
-    return [frame.draw_axes(f"{clock} time (s)", f"{name} (Mbit/s)"), *lines]
+    behind = charts.draw_warm_up(x, warm_up_s, y.start, y.end)
+    axes = frame.draw_axes(f"{clock} time (s)", f"{name} (Mbit/s)")
+    return [axes, *lines] if behind is None else [behind, axes, *lines]
 
 
 def _write_numbers(servers: pd.DataFrame, names: list[str]) -> Html:

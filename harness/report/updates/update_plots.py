@@ -11,7 +11,14 @@ from matplotlib.figure import Figure
 from trunkline.harness.record.history import Disturbance
 from trunkline.harness.report.faults import fault_bands
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.plots import BLUE, NARROW_IN, ORANGE, STYLE
+from trunkline.harness.report.plots import (
+    BLUE,
+    NARROW_IN,
+    ORANGE,
+    STYLE,
+    count_columns,
+    draw_warm_up,
+)
 from trunkline.harness.report.updates.server_rates import DIRECTIONS, STEP_S
 from trunkline.harness.report.updates.update_tables import MEASURES, distribute
 
@@ -40,11 +47,15 @@ def draw_updates(updates: pd.DataFrame, width_in: float = WIDTH_IN) -> Figure:
 
 
 def draw_servers(
-    servers: pd.DataFrame, clock: str, faults: Sequence[Disturbance], width_in: float = WIDTH_IN
+    servers: pd.DataFrame,
+    clock: str,
+    faults: Sequence[Disturbance],
+    warm_up_s: float = 0.0,
+    width_in: float = WIDTH_IN,
 ) -> Figure:
     """Draw the rates into and out of servers over time, the mean over the servers.
 
-    `servers` is the table of that name.
+    `servers` is the table of that name. The warm-up has another background.
     """
     means = servers.groupby("t_s")[[f"{each}_mbps" for each in DIRECTIONS]].mean()
     starts_s = means.index.to_numpy()
@@ -60,5 +71,6 @@ def draw_servers(
         axes.set_ylim(bottom=0)
         axes.grid()
         fault_bands.draw_bands(axes, faults)
-        figure.legend(loc="outside upper left", ncols=2)
+        draw_warm_up([axes], warm_up_s, label="warm-up")
+        figure.legend(loc="outside upper left", ncols=count_columns(width_in, 1.6))
     return figure

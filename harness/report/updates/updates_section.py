@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from trunkline.harness.config.units import count_of
 from trunkline.harness.fluid.fluid_counts import ZERO_SHARE
+from trunkline.harness.record.warm_up import WHOLE, Counted
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
@@ -21,8 +23,12 @@ PANEL = 190.0
 """The height of a panel, in units of the view box."""
 
 
-def write_section(updates: pd.DataFrame) -> list[Child]:
-    """The distributions of gaps, pull times and staleness; `updates` is the table of that name."""
+def write_section(every: pd.DataFrame, counted: Counted = WHOLE) -> list[Child]:
+    """The distributions of gaps, pull times and staleness that count.
+
+    `every` is the table `updates`.
+    """
+    updates = counted.select(every)
     found = summarize(updates)
     if found is None:
         return []
@@ -31,6 +37,8 @@ def write_section(updates: pd.DataFrame) -> list[Child]:
         f"shorter than {ZERO_SHARE:g} of the mean gap. Staleness is {found.staleness:.2f} on "
         f"average, and {found.staleness_most:.0f} at most."
     )
+    if first := len(every) - len(updates):
+        words += f" These and the distributions leave out {count_of(first, 'update')} of the warm-up."
     panels = [
         _draw_panel(updates[column], label, number * PANEL)
         for number, (column, label) in enumerate(MEASURES.items())

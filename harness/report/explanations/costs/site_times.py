@@ -236,6 +236,7 @@ class Needs:
         second: the next one, if it needs most time in as many plans or more.
         even: how many links need most time in about as many plans each, alone and for as long, and
             none in half of the plans or more; 0 if some stand out.
+        warm_up: whether some of the tasks are of the warm-up.
     """
 
     duration_s: float
@@ -245,6 +246,7 @@ class Needs:
     limit: Limit | None = None
     second: Limit | None = None
     even: int = 0
+    warm_up: bool = False
 
     @classmethod
     def of(cls, data: RunData) -> Needs | None:
@@ -260,13 +262,15 @@ class Needs:
         found = cls(took_s, bytes_s / share, propagation_s, len(ended))
         limiting = [*_list_limiting(data.scenario, ended, share)]
         first, second = _find_limits(data.scenario, limiting)
-        return replace(found, limit=first, second=second, even=_count_even(limiting))
+        even, cold = _count_even(limiting), bool(done["warm_up"].any())
+        return replace(found, limit=first, second=second, even=even, warm_up=cold)
 
     def describe(self) -> str:
         """Sentences on what a task needs, and on the link that limits most."""
         decide = ", so delays decide more than rates" if self.propagation_s > self.bytes_s else ""
+        of_all = " of all tasks, the warm-up included" if self.warm_up else ""
         text = (
-            f"A completed task took {self.duration_s:.3f} s on average; at the links' rates its "
+            f"A completed task took {self.duration_s:.3f} s on average{of_all}; at the links' rates its "
             f"bytes, with headers, need {self.bytes_s:.3f} s, and propagation takes "
             f"{self.propagation_s:.3f} s{decide}."
         )

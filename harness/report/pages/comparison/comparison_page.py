@@ -50,6 +50,8 @@ ROUNDS = join(
     ]
 )
 
+PLUS_MINUS = " \N{PLUS-MINUS SIGN} "
+
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -129,7 +131,7 @@ def write_page(
         parts = [
             Section("map", "Expectations", maps_section.write_section(cells.maps)),
             Section("means", "Means", _write_means(cells, predicted)),
-            Section("cells", "Table of means", _write_cells(cells, predicted)),
+            Section("cells", "Table of means", _write_cells(cells, each)),
             Section("curves", "Accuracy over time", _draw_curves(cells.curves)),
         ]
     lead = [
@@ -145,7 +147,7 @@ def write_page(
         ),
         Section("times", "Task times", [run_charts.draw_times(drawn, classes)]),
         Section("progress", "Progress", [run_charts.draw_progress(drawn, classes)]),
-        Section("accuracy", "Accuracy", [] if with_curves else [_draw_accuracy(drawn, classes)]),
+        Section("accuracy", "Accuracy", [] if with_curves else [run_charts.draw_accuracy(drawn, classes)]),
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
@@ -213,7 +215,8 @@ def _write_means(cells: Cells, predicted: bool) -> list[Child]:
     return means_section.write_section(cells.metrics, predicted, cells.reference)
 
 
-def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
+def _write_cells(cells: Cells, each: Sequence[RunData]) -> list[Child]:
+    predicted = all(data.history.is_predicted for data in each)
     which = "predictions" if predicted else "trials that passed"
     words = f"Means over the {which}"
     words += ", with half of their 95 % interval" * means_section.has_intervals(cells.metrics)
@@ -221,14 +224,20 @@ def _write_cells(cells: Cells, predicted: bool) -> list[Child]:
         words += f". Ratios are taken trial by trial; 1 is {cells.reference}"
     words += "."
     first = cells.heads.index("trials")
-    rows = [[*map(_cut_name, row[:first]), *row[first:]] for row in cells.rows]
+    rows = [[*map(_cut_name, row[:first]), *map(_break_interval, row[first:])] for row in cells.rows]
     shown = _tabulate(cells.heads, rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
-    if any(head.startswith("rounds") for head in cells.heads):
+    by_tasks = any(data.scenario.stop.tasks is not None for data in each)
+    if by_tasks and any(head.startswith("rounds") for head in cells.heads):
         shown.append(tag("p", ROUNDS))
     told = [tag("li", *_link_run(text, run)) for text, run in cells.problems]
     told += [tag("li", text) for text in cells.remarks]
     return [*shown, tag("ul", told) if told else None]
+
+
+def _break_interval(text: str) -> str:
+    """A mean with its interval, which may stand in the next line where a table has no room."""
+    return text.replace(PLUS_MINUS, f"{PLUS_MINUS[:-1]}\N{NO-BREAK SPACE}")
 
 
 def _link_run(text: str, run: str) -> list[Child]:
@@ -351,7 +360,8 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
         data.scenario.workload.kind if programs else kind,
     ]
     run = data.tables["run"].to_dict("records")[0]
-    ratio = _compute_ratios(data.tables["tasks"]).median()
+    done = data.completed
+    ratio = (done["duration_s"] / (done["estimate_s"] + done["latency_s"])).median()
     return [
         *what,
         "" if programs and not run["tasks"] else str(run["tasks"]),
@@ -363,16 +373,6 @@ def _write_row(data: RunData, unlike: Sequence[str], mean_s: float, base_s: floa
         "" if pd.isna(run["accuracy_percent"]) else f"{run['accuracy_percent']:.1f} %",
         "" if pd.isna(run["target_s"]) else f"{run['target_s']:.3f}",
     ]
-
-
-def _compute_ratios(tasks: pd.DataFrame) -> pd.Series[float]:
-    done = tasks[tasks["outcome"] == "completed"]
-    return done["duration_s"] / (done["estimate_s"] + done["latency_s"])
-
-
-def _draw_accuracy(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
-    found = {name: data.tables["accuracy"] for name, data in runs.items()}
-    return accuracy_section.draw_runs(found, classes) if any(map(len, found.values())) else None
 
 
 def _draw_curves(curves: Sequence[accuracy_section.Curve]) -> list[Child]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from trunkline.harness.report.faults.fault_layout import clip_s
-from trunkline.harness.report.pages import charts
+from trunkline.harness.report.pages import accuracy_section, charts
 from trunkline.harness.report.pages.charts import WIDTH, Frame, Scale
 from trunkline.harness.report.pages.comparison import common_faults
 from trunkline.harness.report.pages.fault_strip import Numbers
@@ -21,8 +21,11 @@ POINTS = 400
 
 
 def draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
-    """Draw each run's distribution of task times: the share of completed tasks within a time."""
-    values = {name: np.sort(_select_completed(data)["duration_s"]) for name, data in runs.items()}
+    """Draw each run's distribution of task times: the share of completed tasks within a time.
+
+    Tasks of the warm-up do not count.
+    """
+    values = {name: np.sort(data.completed["duration_s"]) for name, data in runs.items()}
     known = {name: found for name, found in values.items() if len(found)}
     if not known:
         return None
@@ -42,12 +45,17 @@ def draw_times(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html 
         fits=True,
     )
     words = "A line further left means faster tasks; a steeper line means more uniform tasks."
+    if has_warm_up(runs.values()):
+        words += " Tasks of the warm-up are left out."
     return charts.make_figure(picture, words, _make_legend(known, classes))
 
 
 def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
-    """Draw the completed tasks of every run over time, and the faults that all have in common."""
-    ends = {name: np.sort(_select_completed(s)["end_s"].dropna()) for name, s in runs.items()}
+    """Draw the completed tasks of every run over time, and the faults that all have in common.
+
+    The line of a run is thin in its warm-up.
+    """
+    ends = {name: np.sort(_list_ends_s(data)) for name, data in runs.items()}
     known = {name: found for name, found in ends.items() if len(found)}
     if not known:
         return None
@@ -61,9 +69,12 @@ def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Ht
              if a < x.high]  # fmt: skip
     lines = []
     for name, found in known.items():
-        counts = np.arange(1.0, len(found) + 1)
-        points = [(x(0.0), y(0.0)), *((x(t), y(n)) for t, n in _thin(found, counts))]
-        lines.append(charts.draw_line(points, f"line {classes[name]}", steps=True))
+        begin_s = runs[name].counted.begin_s
+        at_begin = (begin_s, float(np.searchsorted(found, begin_s, "right")))
+        points = [(0.0, 0.0), *_thin(found, np.arange(1.0, len(found) + 1))]
+        for some, class_ in accuracy_section.split_line(sorted([*points, at_begin]), begin_s):
+            shown = ((x(t), y(n)) for t, n in some)
+            lines.append(charts.draw_line(shown, f"line{class_} {classes[name]}", steps=True))
     picture = charts.draw_picture(
         378 + above,
         "Completed tasks of every run over time",
@@ -76,16 +87,37 @@ def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Ht
     words = "Each run has its own clock."
     if bands:
         words += " Bands mark the times of the faults that all runs have in common."
-    return charts.make_figure(picture, words, _make_legend(known, classes))
+    return charts.make_figure(
+        picture, words, _make_legend(known, classes, has_warm_up(runs.values()))
+    )
 
 
-def _select_completed(data: RunData) -> pd.DataFrame:
+def draw_accuracy(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Html | None:
+    """Draw the accuracy of every run over time, if any has one; lines are thin in the warm-up."""
+    found = {name: data.tables["accuracy"] for name, data in runs.items()}
+    if not any(map(len, found.values())):
+        return None
+    begins_s = {name: data.counted.begin_s for name, data in runs.items()}
+    return accuracy_section.draw_runs(found, classes, begins_s)
+
+
+def has_warm_up(runs: Iterable[RunData]) -> bool:
+    """Whether any run has a warm-up."""
+    return any(data.counted.begin_ns for data in runs)
+
+
+def _list_ends_s(data: RunData) -> pd.Series[float]:
+    """When tasks were completed, in the warm-up, too."""
     tasks = data.tables["tasks"]
-    return tasks[tasks["outcome"] == "completed"]
+    return tasks[tasks["outcome"] == "completed"]["end_s"].dropna()
 
 
-def _make_legend(names: Iterable[str], classes: Mapping[str, str]) -> Html:
-    return charts.make_legend([(f"line {classes[name]}", name) for name in names], "line")
+def _make_legend(
+    names: Iterable[str], classes: Mapping[str, str], warm_up: bool = False
+) -> Html:
+    entries = [(f"line {classes[name]}", name) for name in names]
+    entries += [(accuracy_section.THIN, charts.WARM_UP)] * warm_up
+    return charts.make_legend(entries, "line")
 
 
 def _thin(x: Any, y: Any) -> Iterator[tuple[float, float]]:
