@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-PAGES = ("tutorial", "shell")
+PAGES = ("tutorial", "shell", "own")
 """The pages whose sessions are made by this command."""
 
 MADE = ("run", "shell", "show")

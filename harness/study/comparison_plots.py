@@ -81,6 +81,12 @@ VARIANT = "_variant"
 EXPECTED, BOUND = "expected", "lower bound"
 """The marks of a task's time, as in the figure of a run's tasks."""
 
+CAP = 4.5
+"""Half the width of the ends of an interval, in points."""
+
+NEAR_ZERO = 0.04
+"""A mean below this share of the axis needs so much room below 0."""
+
 DOTS, SPREAD = 0.34, 0.2
 """The distance of trials from their mean, and how far they are spread: shares of a series' room."""
 
@@ -238,8 +244,9 @@ def _draw_mean(
 ) -> None:
     """Draw a mean with its interval; it is hollow if other variants have had its colour."""
     (colour, inside), (at, value) = _choose_colours(variant), mean
-    axes.errorbar(at, value, half, fmt=marker, color=colour, mfc=inside, ms=5, capsize=3, lw=1)
-    if half > value:  # the axis begins at 0, or above
+    # The caps are wider than the marker: else it would hide a short interval.
+    axes.errorbar(at, value, half, fmt=marker, color=colour, mfc=inside, ms=5, capsize=CAP, lw=1)
+    if half > value:  # the axis begins at about 0, or above
         foot = axes.get_xaxis_transform()
         axes.plot(at, 0, ls="", marker=CARETDOWN, color=colour, ms=5, transform=foot)
 
@@ -287,7 +294,9 @@ def _set_scale(axes: Axes, means: pd.Series[float], label: str) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
     else:
         axes.margins(y=0)
-        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])  # room for the marks above the largest value
+        top = 1.1 * axes.get_ylim()[1]  # room for the marks above the largest value
+        is_low = (means < NEAR_ZERO * top).any()
+        axes.set_ylim(-NEAR_ZERO * top if is_low else 0, top)  # the axis would hide half a marker
 
 
 def shorten_names(places: Sequence[str]) -> list[str]:

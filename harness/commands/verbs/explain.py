@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations.costs import run_summary
     from trunkline.harness.report.explanations.costs.task_losses import Losses
-    from trunkline.harness.report.explanations.told import explanation_text
+    from trunkline.harness.report.explanations.told import advice, explanation_text
     from trunkline.harness.report.explanations.told.choice import Chosen, choose
 
     data = outputs.read(folder)
@@ -119,8 +119,8 @@ def run(arguments: argparse.Namespace) -> int:
             _print(console, alike)
     cold = Losses.of(found).find_share("cold start") if is_whole else 0.0
     warms_up = data.scenario.warm_up.unit is not None
-    for advice in explanation_text.advise((each.explained for each in chosen), cold, warms_up):
-        _print(console, f"\n{advice}")
+    for said in advice.advise((each.explained for each in chosen), cold, warms_up):
+        _print(console, f"\n{said}")
     return 0
 
 

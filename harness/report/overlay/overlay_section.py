@@ -133,14 +133,19 @@ def _draw_routers(topology: Topology, shares: Sequence[float], kind: str) -> Htm
     return charts.make_figure(image, _tell_pointing(words, "router"), legend)
 
 
-def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: str) -> Html:
-    """Draw the links that carried most: a row for each, coloured by its load at that time.
+def draw_strip(
+    loads: Loads, total_bytes: Sequence[int], clock: str, assumed: str, warm_up_s: float = 0.0
+) -> Html | None:
+    """Draw the links that carried most, if any: a row for each, coloured by its load at that time.
 
-    `assumed` is a sentence on when bytes count as sent, where the log does not tell.
+    `assumed` is a sentence on when bytes count as sent, where the log does not tell. A line above
+    the rows is the warm-up.
     """
     order = sorted(range(len(loads.links)), key=lambda n: (-total_bytes[n], n))
     used = [n for n in order if total_bytes[n] or loads.cut[:, n].any()]
     shown = used[:STRIP_LINKS]
+    if not shown:
+        return None
     names = [" → ".join(loads.links[n]) for n in shown]
     left, row = 14 + LETTER * max(6, *map(len, names), 0), 14.0
     bottom = 6 + row * len(shown)
@@ -172,15 +177,16 @@ def draw_strip(loads: Loads, total_bytes: Sequence[int], clock: str, assumed: st
     picture = charts.draw_picture(
         bottom + 46,
         f"The load of {len(shown)} links over time. {''.join(words)}",
+        charts.draw_warm_up(x, warm_up_s, 0, 5),
         charts.draw_bars([(left, 6, x.end - left, row * len(shown))], "level-0"),
         Frame(x, Scale(0, 1, bottom, 6)).draw_axes(f"{clock} time (s)"),
         [charts.draw_bars(bars, f"level-{kind}") for kind, bars in cells.items()],
         marks,
         cursor,
     )
-    return charts.make_figure(
-        picture, words, charts.make_legend(_list_keys("level", bool(cells["cut"])))
-    )
+    keys = _list_keys("level", bool(cells["cut"]))
+    keys += [("fill-warm-up", "warm-up")] if warm_up_s else []
+    return charts.make_figure(picture, words, charts.make_legend(keys))
 
 
 def find_level(share: float) -> int:

@@ -88,7 +88,8 @@ def draw_run(
         wanted = target.describe(what)
         values = [*table[column], *([] if wanted is None else [wanted[0]])]
         frame = Frame(x, charts.fit_scale(values, bottom, top, zero=what == "loss"))
-        parts += [behind] if (behind := charts.draw_warm_up(x, warm_up_s, top, bottom)) else []
+        behind = charts.draw_warm_up(x, warm_up_s, top, bottom)
+        parts += [] if behind is None else [behind]
         parts.append(frame.draw_axes(f"{clock} time (s)" if what == "loss" else "", label))
         points = _list_points(shown, column, frame)
         if not (table["of"] == "task").any():  # programs may report at many sites
@@ -108,7 +109,9 @@ def draw_run(
     if len(shown) < len(table):
         words += f" Dots: one of {-(-len(table) // MAX_DOTS)} evaluations."
     picture = charts.draw_picture(462, f"Accuracy and loss over time. {words}", *parts, fits=True)
-    return charts.make_figure(picture, words, charts.make_legend(entries, "dot", {TARGET}, {"fill-warm-up"}))
+    return charts.make_figure(
+        picture, words, charts.make_legend(entries, "dot", {TARGET}, {"fill-warm-up"})
+    )
 
 
 def draw_runs(

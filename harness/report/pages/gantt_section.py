@@ -36,6 +36,13 @@ CLASSES: Mapping[str, str] = dict(
     )
 )
 
+BELOW: Mapping[str, str] = {
+    "help with other tasks": "help with tasks of other sites",
+    "without a controller": "time without a controller",
+    "its rounds are done": "that all rounds of the site are done",
+}
+"""What thin lines below a row show -> in words."""
+
 MAX_BARS = 12_000
 """The most bars of a page; with more, neighbouring bars are merged to keep the page small."""
 
@@ -82,11 +89,11 @@ def draw_gantt(
         strip.draw(),
     )
     used = [(CLASSES[kind], kind) for kind in activity.KINDS if bars[kind]]
-    used += [("fill-warm-up", charts.WARM_UP)] if warm_up_s else []
-    words = _write_caption(history, strip, gap_s, programs or {})
+    words = _write_caption(history, strip, gap_s, programs or {}, [kind for _, kind in used])
     if warm_up_s:
         until = f"{charts.format_value(warm_up_s)} s"
         words.append(f" The warm-up ended at {until}.")
+    used += [("fill-warm-up", charts.WARM_UP)] if warm_up_s else []
     return charts.make_figure(picture, words, charts.make_legend(used))
 
 
@@ -167,13 +174,21 @@ def _draw_failures(
 
 
 def _write_caption(
-    history: History, strip: Strip, gap_s: float, programs: Mapping[str, Program]
+    history: History,
+    strip: Strip,
+    gap_s: float,
+    programs: Mapping[str, Program],
+    kinds: Sequence[str],
 ) -> list[str]:
-    words = [
-        "The upper half of a synchronization shows when contributions moved and were added, the "
-        "lower half when results moved. The thin line below a row shows help with tasks of other "
-        "sites."
-    ]
+    """The caption's sentences; `kinds` are those of the bars."""
+    words = []
+    if {"scatter and reduce", "multicast"} & {*kinds}:
+        words.append(
+            "The upper half of a synchronization shows when contributions moved and were added, "
+            "the lower half when results moved."
+        )
+    if below := [BELOW[kind] for kind in kinds if kind in BELOW]:
+        words.append(f" The thin line below a row shows {' or '.join(below)}.")
     if history.all(BranchArrived):
         words.append(
             " The thin line above a row: branches that were computed while the model arrived, and "

@@ -272,10 +272,11 @@ def _draw_network(data: RunData) -> list[Child]:
         share = payload_share(data.scenario.network.mtu)
         found = compute_loads(history, topology, steps, share)
         assumed = ASSUMED
+    of_links = links["bytes"].tolist(), data.scenario.clock, assumed
+    strip = overlay_section.draw_strip(found, *of_links, data.counted.begin_s)
     return [
         *overlay_section.draw_overlay(topology, shares, found, history, kind),
-        tag("h3", "Links over time"),
-        overlay_section.draw_strip(found, links["bytes"].tolist(), data.scenario.clock, assumed),
+        *([] if strip is None else [tag("h3", "Links over time"), strip]),
     ]
 
 

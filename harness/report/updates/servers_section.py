@@ -44,7 +44,8 @@ def write_section(servers: pd.DataFrame, clock: str, counted: Counted = WHOLE) -
     entries = [(LINES[each], words) for each, words in DIRECTIONS.items()]
     entries += [("fill-warm-up", charts.WARM_UP)] if counted.begin_ns else []
     legend = charts.make_legend(entries, "line", bars={"fill-warm-up"})
-    numbers = _write_numbers(counted.select(servers), names)
+    later = counted.select(servers)
+    numbers = _write_numbers(later, names) if len(later) else None
     return [charts.make_figure(picture, words, legend), numbers]
 
 

@@ -38,7 +38,7 @@ def write_section(every: pd.DataFrame, counted: Counted = WHOLE) -> list[Child]:
         f"average, and {found.staleness_most:.0f} at most."
     )
     if first := len(every) - len(updates):
-        words += f" These and the distributions leave out {count_of(first, 'update')} of the warm-up."
+        words += f" Left out: {count_of(first, 'update')} of the warm-up."
     panels = [
         _draw_panel(updates[column], label, number * PANEL)
         for number, (column, label) in enumerate(MEASURES.items())

@@ -1,9 +1,10 @@
 """What the results of a run count after a warm-up."""
 
+import pandas as pd
 import pytest
 from three_sites import SITES, history
 
-from trunkline.harness.record.warm_up import WHOLE, Counted
+from trunkline.harness.record.warm_up import WHOLE, Counted, select_counted
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.run_table import RunRow, tabulate_run
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
@@ -62,3 +63,15 @@ def test_the_warm_up_is_marked_and_is_in_no_mean_sum_or_window():
         tabulate_tasks(history(), lambda _: Forecast(1.0, 0.5, 0.0), counted=Counted(2))
     )
     assert list(marks["warm_up"]) == [True, True, False]
+
+
+def test_rows_of_tables_count_from_the_end_of_the_warm_up_on():
+    tasks = TaskRow.frame(
+        tabulate_tasks(history(), lambda _: Forecast(1.0, 0.5, 0.0), counted=Counted(1))
+    )
+    assert list(select_counted(tasks)["task"]) == [1, 2]
+    assert list(select_counted(tasks, "completed")["task"]) == [1]
+    assert list(select_counted(tasks, "completed", "abandoned")["task"]) == [1, 2]
+    table = pd.DataFrame({"t_s": [0.0, 1.5, 1.51, 2.0]})
+    assert list(Counted(1, 1510 * MS).select(table)["t_s"]) == [1.51, 2.0]
+    assert WHOLE.select(table) is table

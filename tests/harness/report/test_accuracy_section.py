@@ -6,7 +6,7 @@ import pandas as pd
 from finished_runs import make_agents_run
 
 from trunkline.harness.record.targets import Target
-from trunkline.harness.report.pages.accuracy_section import draw_run
+from trunkline.harness.report.pages.accuracy_section import draw_run, draw_runs, split_line
 from trunkline.harness.scenario.settings import Stop
 
 
@@ -39,3 +39,24 @@ def test_the_target_has_a_line_of_its_own_colour_in_the_chart_and_in_the_legend(
     assert "stroke-fault" not in drawn
     assert drawn.count('class="line dashed stroke-ink"') == 2
     assert '<path d="M1 6h16" class="line dashed stroke-ink">' in drawn
+
+
+def test_evaluations_in_the_warm_up_have_another_background_or_a_thin_line():
+    evaluated = pd.DataFrame({"t_s": [1.0, 2.0, 3.0], "of": "average", "loss": 1.0})
+    evaluated = evaluated.assign(accuracy_percent=[60.0, 70.0, 80.0])
+    drawn = str(draw_run(evaluated, Target(Stop(rounds=3), None), "virtual", warm_up_s=1.5))
+    assert drawn.count('class="fill-warm-up"') == 3  # and in the legend
+    assert "warm-up" not in str(draw_run(evaluated, Target(Stop(rounds=3), None), "virtual"))
+    tables, classes = {"a": evaluated, "b": evaluated}, {"a": "stroke-blue", "b": "stroke-orange"}
+    both = str(draw_runs(tables, classes, {"a": 2.5, "b": 0.0}))
+    assert both.count('class="line thin stroke-blue"') == 1
+    assert 'class="line thin stroke-orange"' not in both
+    assert "warm-up</li>" in both
+    assert "warm-up" not in str(draw_runs(tables, classes))
+
+
+def test_a_line_is_split_at_its_last_point_in_the_warm_up():
+    points = [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]
+    assert [*split_line(points, 0.0)] == [(points, "")]
+    assert [*split_line(points, 1.5)] == [(points[:2], " thin"), (points[1:], "")]
+    assert [*split_line(points, 9.0)] == [(points, " thin")]

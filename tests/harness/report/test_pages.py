@@ -26,7 +26,13 @@ from three_sites import LOG, SCENARIO, SITES, TOPOLOGY, added, altered, history
 from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.event_writing import to_line
-from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
+from trunkline.agents.events.round_events import (
+    ComputeFinished,
+    ComputeStarted,
+    Ready,
+    WorkerFinished,
+)
+from trunkline.agents.events.run_events import Stopping
 from trunkline.agents.events.task_events import Contributed, Sent
 from trunkline.harness.checks.verdict import Check, Verdict
 from trunkline.harness.record.history import History
@@ -573,9 +579,62 @@ def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
 
 
 def test_the_chart_of_a_run_with_a_warm_up_says_where_it_ends() -> None:
-    words = "The violet background until 1.51 s is the warm-up"
-    assert words in str(draw_gantt(history(), SITES, "virtual", 1.51))
+    shown = str(draw_gantt(history(), SITES, "virtual", 1.51))
+    assert "The warm-up ended at 1.51 s." in shown
+    assert f"{charts.WARM_UP}</li>" in shown
     assert "warm-up" not in str(draw_gantt(history(), SITES, "virtual"))
+
+
+def test_the_caption_says_what_thin_lines_below_rows_show_if_there_are_any() -> None:
+    words = "The thin line below a row shows help with tasks of other sites."
+    assert words in str(draw_gantt(history(), SITES, "virtual"))
+    left = WorkerFinished(4 * 10**9, "kyiv", 1)
+    done = History.of([ComputeStarted(0, "kyiv", 0), left, *history().all(Stopping)])
+    words = "The thin line below a row shows that all rounds of the site are done."
+    shown = str(draw_gantt(done, SITES, "virtual"))
+    assert words in shown
+    assert "upper half" not in shown
+    alone = History.of([ComputeStarted(0, "kyiv", 0), ComputeFinished(10**9, "kyiv", 0)])
+    assert "thin line" not in str(draw_gantt(alone, SITES, "virtual"))
+
+
+def test_links_that_carried_nothing_have_no_chart_over_time() -> None:
+    found = compute_loads(History.of([]), TOPOLOGY, 10)
+    assert overlay_section.draw_strip(found, [0] * len(found.links), "virtual", "") is None
+
+
+def test_a_narrow_window_shows_the_values_of_the_environment() -> None:
+    """Their names may be sentences: these need several lines there."""
+    _, narrow = frame.STYLE.split("@media (max-width: 40rem)", 1)
+    assert '[aria-label="environment"] th { white-space: normal; }' in narrow
+
+
+WARM = ("seed: 1", "seed: 1\nwarm_up: {time: 1.6 s}")
+"""The second of three tasks began at 1.51 s."""
+
+
+def test_the_page_of_a_run_marks_its_warm_up_and_leaves_it_out_of_sentences(tmp_path: Path) -> None:
+    made = page(tmp_path, LOG.read_text(), SCENARIO.read_text().replace(*WARM))
+    assert "warm-up of 1.6 s" in made.text("p")
+    assert "0 of 1 tasks were completed. The numbers leave out the 2 tasks" in made.text(
+        "figcaption"
+    )
+    assert "In numbers: 3 tasks, 2 of the warm-up" in made.texts["summary"]
+    classes = [found.get("class") for found in made.all("path")]
+    assert classes.count("fill-warm-up") == 6  # task times and ratios, sites, links, accuracy, loss
+
+
+def test_runs_with_a_warm_up_have_thin_lines_in_it_and_distributions_without_it(
+    tmp_path: Path,
+) -> None:
+    made = compared(tmp_path, WARM)
+    lines = [found["class"] for found in made.all("path") if "line" in (found.get("class") or "")]
+    plain = [line for line in lines if line in ("line stroke-blue", "line stroke-orange")]
+    assert "line thin stroke-orange" in lines
+    assert "line thin stroke-blue" not in lines
+    assert made.text("figcaption").count("Tasks of the warm-up are left out.") == 1
+    assert made.texts["li"].count(charts.WARM_UP) == 1
+    assert plain.count("line stroke-blue") > plain.count("line stroke-orange")
 
 
 def compared(folder: Path, *changes: tuple[str, str]) -> Page:
@@ -770,7 +829,7 @@ def test_means_stand_above_the_cells_and_these_above_the_first_trial_of_each(
     words = ["1.50 ± 0.10", "no trial passed", "no task time", "no trial has ended"]
     assert made.texts["tspan"] == [*words, "2 (1 trial)"] * 2
     assert "mean task time (s)" in made.texts["text"]
-    assert made.texts["td"][:4] == [*rows[0][1:3], *rows[1][1:3]]
+    assert made.texts["td"][:4] == ["3", "1.50 ±\N{NO-BREAK SPACE}0.10", *rows[1][1:3]]
     assert "The same in all: bound, s: 7; sent, MB: 1." in made.text("p")
     assert "1: CREW" in made.texts["a"]
     assert f"fail: {NASTY}" in made.text("li")
@@ -792,7 +851,12 @@ def test_a_comparison_says_what_it_compares_and_by_which_command(tmp_path: Path)
     assert "3 sites, 6 directed links" in made.text("p")
     assert "seed" not in made.text("p")
     assert SCENARIO.read_text() in made.texts["pre"]
-    assert "this is when the last task begins" in made.text("p")
+    note = "this is when the last task begins"
+    assert note not in made.text("p")
+    by_tasks = SCENARIO.read_text().replace("time: 4.4 s}", "tasks: 3}")
+    (tmp_path / "resolved.yaml").write_text(by_tasks)
+    outputs.compare([tmp_path], tmp_path / "tasks.html", cells, ["[]"])
+    assert note in Page((tmp_path / "tasks.html").read_text()).text("p")
     assert f'<span title="{long}">{long[:39]}…</span>' in text
 
 

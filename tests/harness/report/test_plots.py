@@ -13,13 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from three_sites import SITES, TOPOLOGY, added, altered, history, without
 
 from trunkline.harness.record.history import History
 from trunkline.harness.record.targets import NO_TARGET, Target
-from trunkline.harness.report import activity, plots
+from trunkline.harness.report import activity, plots, task_plots
 from trunkline.harness.report.faults import fault_bands, fault_layout
 from trunkline.harness.report.parts.accuracy_part import AccuracyRow, tabulate_accuracy
 from trunkline.harness.report.tables.forecasts import Forecast
@@ -81,7 +82,7 @@ def test_the_gantt_chart_has_another_background_in_the_warm_up() -> None:
     assert max(patch.get_extents().x1 for patch in axes.patches) == pytest.approx(
         axes.transData.transform((1.51, 0))[0]
     )
-    assert "warm-up" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels(figure)[-1] == "warm-up, not in the numbers"
 
 
 def test_help_with_a_task_that_a_site_is_no_member_of_is_a_line_of_its_own() -> None:
@@ -117,7 +118,7 @@ def test_agents_that_exit_late_do_not_take_the_time_axis() -> None:
 
 
 def test_task_times_stand_beside_estimate_and_bound() -> None:
-    figure = plots.draw_task_times(tasks())
+    figure = task_plots.draw_task_times(tasks())
     upper, lower = figure.axes
     assert upper.get_ylabel() == "task time (s)"
     assert lower.get_xlabel() == "number of the task, in order of start"
@@ -129,29 +130,47 @@ def test_task_times_stand_beside_estimate_and_bound() -> None:
         "until abandoned": [2.0],
     }
     assert labels(figure) == list(lines)
-    predicted = plots.draw_task_times(tasks(), took="predicted")
+    predicted = task_plots.draw_task_times(tasks(), took="predicted")
     assert labels(predicted)[2] == "predicted"
     assert predicted.axes[1].get_title(loc="left").startswith("predicted /")
     assert list(lower.lines[-1].get_ydata()) == pytest.approx([1.27 / 1.1, 0.78 / 1.1])
     assert lower.get_title(loc="left") == ("measured / expected: median 0.932, 0 of 2 within ±15 %")
 
 
+def test_the_title_of_task_times_leaves_out_the_warm_up_which_has_another_background() -> None:
+    found = tasks().assign(warm_up=[True, False, False])
+    figure = task_plots.draw_task_times(found)
+    upper, lower = figure.axes
+    assert lower.get_title(loc="left") == "measured / expected: median 0.709, 0 of 1 within ±15 %"
+    assert labels(figure)[-1] == "warm-up, not in the numbers"
+    for axes in (upper, lower):
+        (band,) = (
+            patch for patch in axes.patches if patch.get_facecolor() == to_rgba(plots.VIOLET)
+        )
+        assert band.get_extents().transformed(axes.transData.inverted()).intervalx == (
+            pytest.approx([-0.5, 0.5])
+        )
+    all_cold = task_plots.draw_task_times(found.assign(warm_up=True))
+    assert all_cold.axes[1].get_title(loc="left") == "measured / expected: no task counts"
+    assert "warm-up, not in the numbers" not in labels(task_plots.draw_task_times(tasks()))
+
+
 def test_tasks_of_programs_have_no_panel_of_ratios_and_no_estimate_in_the_legend() -> None:
     found = tasks().assign(estimate_s=np.nan, latency_s=np.nan)
-    figure = plots.draw_task_times(found, FAULTY.faults[:1])
+    figure = task_plots.draw_task_times(found, FAULTY.faults[:1])
     strip, times = figure.axes
     assert texts(strip) == [" 0 "]
     assert times.get_xlabel() == "number of the task, in order of start"
     assert "expected" not in labels(figure)
-    assert len(plots.draw_task_times(found).axes) == 1
+    assert len(task_plots.draw_task_times(found).axes) == 1
 
 
 def test_the_mark_of_an_abandoned_task_is_a_cross_also_among_many() -> None:
     many = pd.concat([tasks()] * 60, ignore_index=True)
-    upper = plots.draw_task_times(many, width_in=3.4).axes[0]
+    upper = task_plots.draw_task_times(many, width_in=3.4).axes[0]
     sizes = {line.get_label(): line.get_markersize() for line in upper.lines}
-    assert sizes["until abandoned"] == plots.LEAST_CROSS
-    assert sizes["measured"] < plots.LEAST_CROSS
+    assert sizes["until abandoned"] == task_plots.LEAST_CROSS
+    assert sizes["measured"] < task_plots.LEAST_CROSS
 
 
 def test_a_number_that_is_not_0_is_not_written_as_0() -> None:
@@ -162,9 +181,9 @@ def test_a_number_that_is_not_0_is_not_written_as_0() -> None:
 
 def test_tasks_far_slower_than_expected_have_a_logarithmic_ratio() -> None:
     slow = TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(0.1, 0.1, 0.0)))
-    ratios = plots.draw_task_times(slow).axes[1]
+    ratios = task_plots.draw_task_times(slow).axes[1]
     assert (ratios.get_yscale(), ratios.get_ylabel()) == ("log", "ratio\n(log. axis)")
-    assert plots.draw_task_times(tasks()).axes[1].get_yscale() == "linear"
+    assert task_plots.draw_task_times(tasks()).axes[1].get_yscale() == "linear"
 
 
 def test_a_mesh_is_a_matrix_of_goodput_and_payload() -> None:
@@ -284,7 +303,7 @@ def test_the_legend_of_the_gantt_chart_has_what_marks_faults() -> None:
 
 
 def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
-    strip, upper, lower = plots.draw_task_times(tasks(), FAULTY.faults[:1]).axes
+    strip, upper, lower = task_plots.draw_task_times(tasks(), FAULTY.faults[:1]).axes
     assert (texts(strip), patches(strip)) == ([" 0 "], [(-0.5, 2.5, -0.42, None)])
     assert [label.get_text() for label in strip.get_yticklabels()] == ["fault"]
     assert [band[:2] for band in patches(upper)] == [(-0.5, 0.5), (0.5, 1.5), (1.5, 2.5)]
@@ -297,7 +316,7 @@ def test_tasks_and_evaluations_during_a_fault_have_its_band() -> None:
 
 def test_the_first_band_behind_tasks_is_explained_in_the_legend() -> None:
     for faults, explained in ((FAULTY.faults[:1], 1), ((), 0)):
-        (legend,) = plots.draw_task_times(tasks(), faults).legends
+        (legend,) = task_plots.draw_task_times(tasks(), faults).legends
         labels = [text.get_text() for text in legend.get_texts()]
         assert labels.count("during a fault") == explained
 
@@ -414,7 +433,7 @@ def test_the_same_run_gives_the_same_bytes(kind: Any, begin: bytes) -> None:
 def test_a_run_in_which_nothing_happened_can_be_drawn() -> None:
     empty = History.of([])
     table = TaskRow.frame(tabulate_tasks(empty, lambda started: Forecast(1.0, 1.0, 0.0)))
-    for figure in (plots.draw_gantt(empty, SITES), plots.draw_task_times(table)):
+    for figure in (plots.draw_gantt(empty, SITES), task_plots.draw_task_times(table)):
         assert plots.render(figure, "png")
 
 
@@ -423,7 +442,7 @@ def test_figures_for_one_column_have_its_width() -> None:
     links = LinkRow.frame(tabulate_links(history(), TOPOLOGY))
     for figure in (
         plots.draw_gantt(FAULTY, SITES, width_in=3.4),
-        plots.draw_task_times(table, FAULTY.faults, width_in=3.4),
+        task_plots.draw_task_times(table, FAULTY.faults, width_in=3.4),
         plots.draw_links(links, SITES, width_in=3.4),
         plots.draw_accuracy(
             AccuracyRow.frame(tabulate_accuracy(history())), NO_TARGET, "virtual", width_in=3.4

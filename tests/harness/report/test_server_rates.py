@@ -8,6 +8,7 @@ import pytest
 from two_servers import SERVERS, TOPOLOGY, history, make_log
 
 from trunkline.harness.record.history import History
+from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.updates import servers_section, update_plots
 from trunkline.harness.report.updates.server_rates import (
     ServerRow,
@@ -111,6 +112,12 @@ def test_the_page_and_the_figure_show_both_directions() -> None:
     assert str(figure).count('class="line stroke-blue"') == 2
     assert str(figure).count('class="line stroke-orange"') == 2
     assert [str(numbers).count(server) for server in SERVERS] == [1, 1]
+    warm = Counted(1, 200 * 10**6)
+    marked, later = servers_section.write_section(table, "virtual", warm)
+    assert str(marked).count('class="fill-warm-up"') == 3  # and in the legend
+    assert str(later) != str(numbers)
+    assert servers_section.write_section(table, "virtual", Counted(1, 10**12))[1] is None
+    assert len(update_plots.draw_servers(table, "virtual", (), 0.2).axes[0].patches) == 3
     (axes,) = update_plots.draw_servers(table, "virtual", ()).axes
     assert axes.get_ylabel() == "Mbit/s per server"
     assert len(axes.patches) == 2

@@ -9,8 +9,9 @@ import pytest
 from three_sites import added, history
 
 from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
+from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.pages import charts, frame
-from trunkline.harness.report.pages.tasks_section import draw_times
+from trunkline.harness.report.pages.tasks_section import draw_times, list_tasks, summarize
 from trunkline.harness.report.tables.forecasts import Forecast
 from trunkline.harness.report.tables.task_tables import TaskRow, tabulate_tasks
 
@@ -21,8 +22,10 @@ FAULTS = history(
 ).faults
 
 
-def tasks() -> pd.DataFrame:
-    return TaskRow.frame(tabulate_tasks(history(), lambda started: Forecast(1.0, 0.5, 0.1)))
+def tasks(cold: int = 0) -> pd.DataFrame:
+    """The tasks; the first `cold` ones are of the warm-up."""
+    counted, forecast = Counted(cold), Forecast(1.0, 0.5, 0.1)
+    return TaskRow.frame(tabulate_tasks(history(), lambda started: forecast, counted=counted))
 
 
 def find_texts(figure: str) -> list[str]:
@@ -106,3 +109,27 @@ def test_the_label_of_an_axis_leaves_room_for_what_stands_above_the_chart() -> N
     frame = charts.Frame(charts.Scale(0, 1, 64, 900), charts.Scale(0, 1, 250, 46))
     made = str(frame.draw_axes("", "task time (s)", above=22.0))
     assert 'y="14" class="label">task time (s)' in made
+
+
+def test_the_sentence_leaves_out_the_warm_up_which_the_chart_and_the_table_mark() -> None:
+    """Of the two completed tasks, with 1.27 and 0.78 s of 1.1 s, the first is cold."""
+    assert summarize(tasks(), "measured").endswith("; 0 of 2 completed tasks within ±15\xa0%.")
+    assert summarize(tasks(1), "measured") == (
+        "Measured over expected (estimate plus latency): median 0.709; 0 of 1 completed tasks "
+        "within ±15\xa0%. The numbers leave out the warm-up's task."
+    )
+    assert summarize(tasks(2), "measured") == (
+        "0 of 1 tasks were completed. The numbers leave out the 2 tasks of the warm-up."
+    )
+    assert summarize(tasks(3), "measured") == (
+        "No task counts: the run ended in its warm-up, in which 3 began."
+    )
+    figure = str(draw_times(tasks(1), "measured"))
+    bands = re.findall(r'd="M64 ([\d.]+)h([\d.]+)v[\d.]+[^"]*" class="fill-warm-up"', figure)
+    third = (charts.WIDTH - 8 - 64) / 3
+    assert [float(width) for _, width in bands] == pytest.approx([third, third], abs=0.01)
+    assert figure.count(charts.WARM_UP) == 1
+    (table,) = list_tasks(tasks(1))
+    assert re.findall(r">(yes|)</td></tr>", str(table)) == ["yes", "", ""]
+    assert str(table).count(">warm-up<") == 1
+    assert "warm-up" not in f"{draw_times(tasks(), 'measured')}{list_tasks(tasks())}"

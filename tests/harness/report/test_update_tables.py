@@ -6,6 +6,7 @@ from three_sites import without
 from two_servers import SERVERS, Line, history, make_log
 from two_servers import _Run as Run
 
+from trunkline.harness.record.warm_up import Counted
 from trunkline.harness.report.updates import update_plots, updates_section
 from trunkline.harness.report.updates.update_tables import (
     UpdateRow,
@@ -75,3 +76,10 @@ def test_the_page_and_the_figure_show_three_distributions() -> None:
     assert updates_section.write_section(updates([])) == []
     labels = [axes.get_xlabel() for axes in update_plots.draw_updates(table).axes]
     assert labels == ["gap between updates (s)", "time of a pull (s)", "staleness (updates)"]
+
+
+def test_distributions_of_updates_leave_out_the_warm_up():
+    table = updates([0.0, 0.1, 0.2, 0.3]).assign(t_s=[0.0, 0.1, 0.3, 0.6])
+    words, _ = updates_section.write_section(table, Counted(1, 10**8))
+    assert str(words).startswith("<p>3 updates of workers.")
+    assert str(words).endswith(" Left out: 1 update of the warm-up.</p>")

@@ -164,3 +164,15 @@ def test_the_model_is_named_in_the_legend_if_variants_have_different_ones() -> N
     page = str(accuracy_section.draw_curves(curves))
     assert "a (server)" in page and "b (average)" in page
     assert "Evaluated: server, the servers" in page
+
+
+def test_curves_have_another_background_until_the_last_warm_up_has_ended() -> None:
+    curves = accuracy_curves.make_curves(TABLES, warm_ups_s={"fast": 1.5, "slow": 2.5})
+    assert [curve.warm_up_s for curve in curves] == [1.5, 2.5, 0.0, 0.0]
+    page = str(accuracy_section.draw_curves(curves))
+    assert page.count('class="fill-warm-up"') == 2
+    assert "until the end of the last warm-up</li>" in page
+    (axes,) = accuracy_curves.draw(curves).axes
+    assert axes.patches[-1].get_x() + axes.patches[-1].get_width() == 2.5
+    plain = accuracy_curves.make_curves(TABLES)
+    assert "warm-up" not in str(accuracy_section.draw_curves(plain))

@@ -275,6 +275,14 @@ def test_a_ratio_that_no_cell_has_is_left_out(trials):
     assert "ratio of task times" not in heads
 
 
+def test_ratios_of_1_in_all_rows_are_left_out(trials):
+    cells = summarize(trials.assign(rounds=7.0), KEYS)
+    heads, _ = comparison_tables.format_cells(cells, KEYS)
+    assert "ratio of rounds" not in heads
+    assert {"rounds per worker", "ratio of task times"} < {*heads}
+    assert "ratio of rounds" in comparison_tables.format_cells(summarize(trials, KEYS), KEYS)[0]
+
+
 def test_the_time_to_the_best_accuracy_is_of_the_trials_that_converged():
     def converged(plan, number, after_s):
         found = {"best_accuracy_percent": 80.0, "converged_s": after_s}
@@ -438,6 +446,17 @@ def test_marks_of_a_figure_have_room_below_the_end_of_the_axis(trials):
     axes = comparison_plots.draw(alike, cells, KEYS[:1], "task_s", "task time (s)").axes[0]
     highest = max(alike["task_s"].max(), axes.dataLim.ymax)
     assert axes.get_ylim() == (0, pytest.approx(1.1 * highest, rel=0.02))
+
+
+def test_a_marker_at_0_has_room_above_the_axis_and_a_short_interval_shows_beside_it(trials):
+    rho = [0.0, 0.0, 0.5, 0.501, 0.7, 0.8, 0.6, 0.6]
+    some = trials.assign(rho=rho)
+    axes = comparison_plots.draw(some, summarize(some, KEYS), KEYS, "rho", "rho").axes[0]
+    low, high = axes.get_ylim()
+    assert low == pytest.approx(-comparison_plots.NEAR_ZERO * high)
+    bars = [container for container in axes.containers if container.has_yerr]
+    caps = [cap.get_markersize() for bar in bars for cap in bar.lines[1]]
+    assert min(caps) > bars[0].lines[0].get_markersize() + 3
 
 
 def test_a_logarithmic_axis_of_a_figure_says_so(trials):

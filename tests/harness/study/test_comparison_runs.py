@@ -590,7 +590,7 @@ def test_the_command_lists_runs_and_reports(scenario, started, capsys, monkeypat
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()] == [
         ["plan", "trials"], ["crew", "2"], ["opr", "2"], ["the", "same"],
-        ["ratios", "are"], ["results", "comparisons/three"], ["figures", "comparisons/three/plots"],
+        ["results", "comparisons/three"], ["figures", "comparisons/three/plots"],
     ]  # fmt: skip
     plots = [file.stem for file in (tmp_path / "comparisons/three/plots").glob("*.pdf")]
     assert out.endswith(f"(PDF, PNG, SVG of {', '.join(sorted(plots))})\n")

@@ -270,8 +270,8 @@ class Needs:
         decide = ", so delays decide more than rates" if self.propagation_s > self.bytes_s else ""
         of_all = " of all tasks, the warm-up included" if self.warm_up else ""
         text = (
-            f"A completed task took {self.duration_s:.3f} s on average{of_all}; at the links' rates its "
-            f"bytes, with headers, need {self.bytes_s:.3f} s, and propagation takes "
+            f"A completed task took {self.duration_s:.3f} s on average{of_all}; at the links' "
+            f"rates its bytes, with headers, need {self.bytes_s:.3f} s, and propagation takes "
             f"{self.propagation_s:.3f} s{decide}."
         )
         if self.limit is None:

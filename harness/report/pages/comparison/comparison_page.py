@@ -140,14 +140,15 @@ def write_page(
         *_write_origin(cells, each),
         differences.write_warning(runs, givens, varied),
     ]
-    with_curves = bool(cells and cells.curves)
+    has_curves = cells is not None and cells.curves
+    accuracy = [] if has_curves else [run_charts.draw_accuracy(drawn, classes)]
     parts += [
         Section(
             "runs", _name_table(cells, len(runs)), _write_runs(runs, givens, files, cells is None)
         ),
         Section("times", "Task times", [run_charts.draw_times(drawn, classes)]),
         Section("progress", "Progress", [run_charts.draw_progress(drawn, classes)]),
-        Section("accuracy", "Accuracy", [] if with_curves else [run_charts.draw_accuracy(drawn, classes)]),
+        Section("accuracy", "Accuracy", accuracy),
         Section(
             "differences", "What differs", write_section(found, labels) if len(found) > 1 else []
         ),
@@ -224,7 +225,9 @@ def _write_cells(cells: Cells, each: Sequence[RunData]) -> list[Child]:
         words += f". Ratios are taken trial by trial; 1 is {cells.reference}"
     words += "."
     first = cells.heads.index("trials")
-    rows = [[*map(_cut_name, row[:first]), *map(_break_interval, row[first:])] for row in cells.rows]
+    rows = [
+        [*map(_cut_name, row[:first]), *map(_break_interval, row[first:])] for row in cells.rows
+    ]
     shown = _tabulate(cells.heads, rows, "cells", first, range(first, len(cells.heads)))
     shown.append(tag("p", words))
     by_tasks = any(data.scenario.stop.tasks is not None for data in each)

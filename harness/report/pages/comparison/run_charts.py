@@ -72,7 +72,8 @@ def draw_progress(runs: Mapping[str, RunData], classes: Mapping[str, str]) -> Ht
         begin_s = runs[name].counted.begin_s
         at_begin = (begin_s, float(np.searchsorted(found, begin_s, "right")))
         points = [(0.0, 0.0), *_thin(found, np.arange(1.0, len(found) + 1))]
-        for some, class_ in accuracy_section.split_line(sorted([*points, at_begin]), begin_s):
+        points = sorted([*points, at_begin]) if begin_s else points
+        for some, class_ in accuracy_section.split_line(points, begin_s):
             shown = ((x(t), y(n)) for t, n in some)
             lines.append(charts.draw_line(shown, f"line{class_} {classes[name]}", steps=True))
     picture = charts.draw_picture(
@@ -112,9 +113,7 @@ def _list_ends_s(data: RunData) -> pd.Series[float]:
     return tasks[tasks["outcome"] == "completed"]["end_s"].dropna()
 
 
-def _make_legend(
-    names: Iterable[str], classes: Mapping[str, str], warm_up: bool = False
-) -> Html:
+def _make_legend(names: Iterable[str], classes: Mapping[str, str], warm_up: bool = False) -> Html:
     entries = [(f"line {classes[name]}", name) for name in names]
     entries += [(accuracy_section.THIN, charts.WARM_UP)] * warm_up
     return charts.make_legend(entries, "line")

@@ -364,7 +364,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     lost_s = [json.loads(line)["lost_s"] for line in capsys.readouterr().out.splitlines()]
     assert len(lost_s) > 1 and lost_s == sorted(lost_s, reverse=True)
     assert main.main(["explain", str(runs.home / "cold_start")]) == 0
-    assert capsys.readouterr().out.count("comparisons leave out the first ") == 1
+    assert capsys.readouterr().out.count("comparisons leave out the first N tasks.") == 1
     assert main.main(["explain", str(folder), "--task", "0"]) == 0
     said = capsys.readouterr().out
     (found,) = explain_tasks(data.scenario, data.history, data.tables["tasks"], [0])

@@ -84,6 +84,12 @@ def test_the_link_that_needs_most_time_of_most_plans_is_named_with_its_rate() ->
     )
 
 
+def test_the_mean_of_all_tasks_says_that_it_has_the_warm_up() -> None:
+    said = find_needs("warm_up={tasks: 1}").describe()
+    assert " s on average of all tasks, the warm-up included; at the links' rates" in said
+    assert " s on average; at the links' rates its bytes" in find_needs().describe()
+
+
 def test_background_traffic_leaves_a_link_less() -> None:
     found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
     assert found.describe().endswith(
