@@ -69,10 +69,12 @@ def write_sites(data: RunData) -> list[Child]:
     workers, shown = data.tables["workers"], choose_sites(data)
     workers = workers.assign(all_rounds=workers["rounds"] + workers["rounds_alone"])
     rows = _write_rows(data, workers[workers["site"].isin(shown)])
+    words = "These numbers are of the whole run, the warm-up included."
+    of_whole: list[Child] = [tag("p", words)] if data.scenario.warm_up.unit else []
     if len(shown) == len(workers):
-        return [rows]
+        return [*of_whole, rows]
     file = tag("p", f"All {len(workers)} sites are in ", tag("code", "tables/workers.csv"), ".")
-    return [_write_quantiles(workers), *explain_choice(data), rows, file]
+    return [*of_whole, _write_quantiles(workers), *explain_choice(data), rows, file]
 
 
 def _write_quantiles(workers: pd.DataFrame) -> Child:

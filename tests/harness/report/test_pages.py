@@ -619,6 +619,7 @@ def test_the_page_of_a_run_marks_its_warm_up_and_leaves_it_out_of_sentences(tmp_
     assert "0 of 1 tasks were completed. The numbers leave out the 2 tasks" in made.text(
         "figcaption"
     )
+    assert "These numbers are of the whole run, the warm-up included." in made.texts["p"]
     assert "In numbers: 3 tasks, 2 of the warm-up" in made.texts["summary"]
     classes = [found.get("class") for found in made.all("path")]
     assert classes.count("fill-warm-up") == 6  # task times and ratios, sites, links, accuracy, loss
