@@ -32,6 +32,7 @@ from trunkline.agents.events.connection_events import (
     LinkLost,
     WorkerLost,
 )
+from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.fault_events import LinkChanged
 from trunkline.agents.events.round_events import WorkerFinished
 from trunkline.agents.events.task_events import TaskJoined
@@ -147,6 +148,8 @@ class FaultSearch:
         lost_ns = None if last is None else last.t_ns
         since_ns = (span[0] if lost_ns is None else lost_ns) - self.detection_ns
         touching = self._list_touching(loss, sites, self._find_centre(span[1]))
+        if isinstance(loss, SiteLost) and self._has_left(loss.site, span[1]):
+            touching |= {CONTROLLER, BACKUP}
         if lost_ns is not None:
             # Of several, the one that was there for most of the silence.
             kinds = [ENDS] * (last is not None and not _was_silent(last)) + [(*STOPS, *CUTS)]
@@ -154,6 +157,13 @@ class FaultSearch:
             if (then := next((each for each in found if each is not None), None)) is not None:
                 return then
         return self.find(touching, HARMS, since_ns, span[1], enough)
+
+    def find_behind_silence(self, site: str, lost_ns: int) -> int | None:
+        """The harm by which a site lost the controller at a time: on the way, or at an end."""
+        hops = self._list_hops(site, self._find_centre(lost_ns))
+        touching, since_ns = {site, CONTROLLER, BACKUP, *hops}, lost_ns - self.detection_ns
+        then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, _times_out, since_ns)
+        return self.find(touching, HARMS, since_ns, lost_ns, _times_out) if then is None else then
 
     def find_begin_ns(self, fault: int | None, span: Interval) -> int:
         """When a fault began in a span of time; the start of the span if not in it."""

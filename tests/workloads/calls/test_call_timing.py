@@ -41,6 +41,8 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(100, 1, bias=F
 print("the model is ready", flush=True)
 model(torch.ones(2, 100)).sum().backward()
 dist.all_reduce(torch.ones(3), async_op=True)  # Gloo waits for it when Python ends
+if rank == 0:
+    sys.stdin.read()  # Gloo may abort if its peer ends before it
 """
 
 
@@ -57,7 +59,12 @@ def run(folder: Path, program: str, reports: Path, **variables: str) -> subproce
     }
     command = [sys.executable, str(folder / "program.py")]
     return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -84,7 +91,8 @@ def test_all_calls_are_timed_also_those_that_ddp_makes_in_cpp(tmp_path: Path) ->
     programs = [
         run(tmp_path, PROGRAM, file, RANK=str(rank), **place) for rank, file in enumerate(files)
     ]
-    assert [finish(each)[0] for each in programs] == [0, 0]
+    ends = [finish(each) for each in reversed(programs)]  # rank 0 ends when its input does
+    assert [code for code, _, _ in ends] == [0, 0], ends
     for rank, file in enumerate(files):
         said = read(file)
         begun = [each for each in said if each["event"] == "call_started"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ class Absence:
     since_ns: int
     until_ns: int | None
     missed: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted; for ever, if the site was not found again."""
+        return math.inf if self.until_ns is None else (self.until_ns - self.since_ns) / 1e9
 
 
 def list_absences(history: History) -> Iterator[Absence]:

@@ -33,7 +33,7 @@ from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.costs.due_times import DueTimes, get_time, list_latest
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
-from trunkline.harness.report.explanations.waits import LATE, TICKED, Stretch, Wait
+from trunkline.harness.report.explanations.waits import HEARD, LATE, TICKED, Stretch, Wait
 
 LEAST_NS = 500_000
 """A shorter stretch is a part of the next one."""
@@ -122,14 +122,14 @@ class Turns:
         elif left[1] > left[0] and len(wait.postponed) > 1:
             found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
-            found.append(self._charge_reason(wait, left, is_turn))
+            found.append(self._charge_reason(task, wait, left))
         return tuple(found)
 
     def find_lost(self, task: Task, wait: Wait) -> dict[int, float]:
         """How late the site was that the controller waited for, by the fault of the wait."""
         if wait.fault is None or wait.cause is not None or len(wait.names) != 1:
             return {}
-        due_ns = self._find_due_site_ns(wait, wait.fault, self._is_turn(task))
+        due_ns = self._find_due_site_ns(task, wait, wait.fault)
         return {wait.fault: max(0, wait.span[1] - due_ns) / 1e9}
 
     def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
@@ -189,7 +189,7 @@ class Turns:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
             if before.reason and end_ns - begin_ns >= LEAST_NS:
-                yield self._charge_reason(before, (begin_ns, end_ns), self._is_turn(task))
+                yield self._charge_reason(task, before, (begin_ns, end_ns))
                 end_ns = begin_ns
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn
@@ -211,8 +211,8 @@ class Turns:
         awaited, left = yield from self._list_earlier(task, span)
         yield from self._list_before(awaited, left, costs_of)
 
-    def _charge_reason(self, wait: Wait, span: Interval, is_turn: bool) -> Stretch:
-        """A stretch in which the controller waited for the reason of a wait.
+    def _charge_reason(self, task: Task, wait: Wait, span: Interval) -> Stretch:
+        """A stretch in which the controller waited for the reason of the wait before a task.
 
         The fault behind it took nothing of the time before it began, or before what was due anyway.
         """
@@ -221,8 +221,8 @@ class Turns:
             return stretch
         due_ns = max(
             self.faults.find_begin_ns(fault, span),
-            self._find_due_site_ns(wait, fault, is_turn),
-            self._find_due_ns(span[0]) if is_turn else span[0],
+            self._find_due_site_ns(task, wait, fault),
+            self._find_due_ns(span[0]) if self._is_turn(task) else span[0],
         )
         return replace(stretch, late_s=max(0, span[1] - due_ns) / 1e9)
 
@@ -291,17 +291,34 @@ class Turns:
         is_much = late_s > LATE * stretch.seconds
         return replace(stretch, fault=fault, late_s=late_s) if is_much else None
 
-    def _find_due_site_ns(self, wait: Wait, fault: int, is_turn: bool) -> int:
+    def _find_due_site_ns(self, task: Task, wait: Wait, fault: int) -> int:
         """When the site that the controller waited for was due without a fault.
 
-        That is the start of the wait if its reason is not about one site. Before a turn, and before
-        a pull, it is the end of the site's push.
+        The controller heard of the last member after the usual delay of its message anyway. If the
+        reason is not about one site, it is the start of the wait. Before a turn of others, and
+        before a pull, the site's push was due to end; otherwise it was due to be ready.
         """
+        last = wait.heard[0] if wait.reason.startswith(HEARD) else wait.last
+        heard_ns = wait.span[0] + self._find_delay_ns(last)
+        if wait.reason.startswith(HEARD):
+            return heard_ns
         if wait.cause is not None or len(wait.names) != 1:
             return wait.span[0]
+        site = wait.names[0]
         begun_ns = self.faults.find_begin_ns(fault, (0, wait.span[1]))
-        pushed = is_turn or wait.push is not None
-        return self.due.find_ns(wait.names[0], begun_ns, pushed, wait.span[1])
+        joins = any({*task.started.group, site} <= group for group in self._groups)
+        pushed = wait.push is not None or (self._is_turn(task) and not joins)
+        return max(heard_ns, self.due.find_ns(site, begun_ns, pushed, wait.span[1]))
+
+    def _find_delay_ns(self, site: str) -> int:
+        """How long a message of a site to the controller takes on links as in the scenario."""
+        way = site, self.faults.controller_site
+        return round(self.faults.topology.path_delay_ms(*way) * 1e6)
+
+    @cached_property
+    def _groups(self) -> Collection[frozenset[str]]:
+        """All groups of tasks."""
+        return {frozenset(task.started.group) for task in self.history.tasks}
 
     def find_turn_before(self, task: Task) -> Task | None:
         """The latest push to the same servers that began before this one."""
@@ -318,9 +335,9 @@ class Turns:
     def _find_due_ns(self, t_ns: int) -> int:
         """When the turn after the one of that time was due: that ended, and spacing had passed."""
         before = [each for each in self.pushes if each.started.t_ns <= t_ns]
-        if not before:
-            return t_ns
-        return self._find_own_due_ns(max(before, key=lambda each: each.started.t_ns))
+        last = max(before, key=lambda each: each.started.t_ns, default=None)
+        due_ns = None if last is None else self.find_turn_due_ns(last)
+        return t_ns if due_ns is None else due_ns
 
     def _find_own_due_ns(self, last: Task) -> int:
         """When the turn after this task's was due."""

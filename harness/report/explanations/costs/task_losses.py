@@ -108,7 +108,8 @@ def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
     faults_s = sum(found.costs_s.values())
     yield FAULTS, faults_s
     if found.is_abandoned and found.failures[0].fault is None:
-        yield ABANDONED, found.duration_s - faults_s
+        longer_s = sum(cost.longer_s + cost.given_up_s for cost in found.costs.values())
+        yield ABANDONED, found.duration_s - longer_s
     for part in () if found.is_abandoned else found.parts:
         if part.fault is None and part.cause not in EXPECTED:
             yield part.cause if part.cause in TEXTS else OTHERS, part.seconds

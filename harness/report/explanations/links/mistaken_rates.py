@@ -56,7 +56,7 @@ def find_mistaken(history: History, topology: Topology) -> list[Mistaken]:
     if not history.all(PlansUpdated):
         return []
     rates_mbps, conditions = topology.overlay.rates_mbps(), Conditions.of(history, topology)
-    known: dict[Directed, bool] = {}
+    known_ns: dict[Directed, int] = {}
     found: dict[Directed, Mistaken] = {}
     done: list[Mistaken] = []
     for update in history.all(PlansUpdated):
@@ -64,14 +64,14 @@ def find_mistaken(history: History, topology: Topology) -> list[Mistaken]:
             link = src, dst
             rate_mbps = rates_mbps[link]
             if believed_mbps >= MUCH * rate_mbps:
-                known[link] = True
+                known_ns[link] = update.t_ns
                 if link in found:
                     done.append(replace(found.pop(link), until_ns=update.t_ns))
             elif link in found:
                 least_mbps = min(believed_mbps, found[link].believed_mbps)
                 found[link] = replace(found[link], believed_mbps=least_mbps)
-            elif known.get(link) and not _is_disturbed(conditions, link, update.t_ns):
-                fault = _find_fault(history, link, update.t_ns)
+            elif link in known_ns and not _is_disturbed(conditions, link, update.t_ns):
+                fault = _find_fault(history, link, known_ns[link], update.t_ns)
                 if fault is not None:
                     number, times = fault.started.fault, (update.t_ns, history.end_ns)
                     found[link] = Mistaken(link, number, believed_mbps, rate_mbps, *times)
@@ -98,8 +98,8 @@ def describe_mistaken(
                 f"{count_of(len(own[MOST:]), 'other link')} for less than half of its rate"
             )
         yield (
-            f"When fault {number} was over, plans still followed rates measured during it: they "
-            f"took {'; '.join(names)}."
+            f"When fault {number} was over, plans still followed rates measured during it or just "
+            f"after it: they took {'; '.join(names)}."
         )
     if found:
         yield from _compare_plans(found, history, expected_s)
@@ -148,12 +148,17 @@ def _is_disturbed(conditions: Conditions, link: Directed, t_ns: int) -> bool:
     return any(spell.is_cut or spell.link != topology.link(*hop) for hop, spell in spells)
 
 
-def _find_fault(history: History, link: Directed, t_ns: int) -> Disturbance | None:
-    """The latest fault before a time that acted on the link, its way back, or one of its sites."""
+def _find_fault(history: History, link: Directed, known_ns: int, t_ns: int) -> Disturbance | None:
+    """The latest fault on a link, its way back, or one of its sites, before a time.
+
+    It acted after plans had known the link's rate: one that was over then is behind nothing.
+    """
     names = {*link, " -> ".join(link), " -> ".join(link[::-1])}
     before = [
         each
         for each in history.faults
-        if each.started.t_ns < t_ns and names.intersection(each.started.targets)
+        if each.started.t_ns < t_ns
+        and (each.end_ns is None or each.end_ns > known_ns)
+        and names.intersection(each.started.targets)
     ]
     return max(before, key=lambda each: each.started.t_ns, default=None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from trunkline.agents.events.causes import SiteLost
 from trunkline.agents.events.connection_events import BackupTookOver, ControllerLost
 from trunkline.agents.events.event import BACKUP, CONTROLLER
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
@@ -40,6 +39,9 @@ GROUPS = ", but it may have changed which sites were in which task"
 
 TOLD_SHARE = 0.1
 """Where a site lost time is told if it was this share of what the run is longer by."""
+
+LEAST_ABSENCE_S = 0.1
+"""A shorter absence in which a site missed no task is not told."""
 
 NAMED = 6
 """The most tasks that a sentence names."""
@@ -329,12 +331,13 @@ def _describe_rest(*clauses: str) -> str:
 
 def _list_absences(absences: Sequence[Absence]) -> Iterator[str]:
     """The sites that counted as lost because of a fault, and how many tasks they missed."""
-    for each in absences[:NAMED]:
+    told = [each for each in absences if each.missed or each.seconds >= LEAST_ABSENCE_S]
+    for each in told[:NAMED]:
         until = "on" if each.until_ns is None else f"to {each.until_ns / 1e9:.3f} s"
         tasks = f", and missed {count_of(each.missed, 'task')}" * (each.missed > 0)
         yield f"{each.site} counted as lost from {each.since_ns / 1e9:.3f} s {until}{tasks}"
-    if len(absences) > NAMED:
-        yield f"so did {count_of(len(absences) - NAMED, 'other site')}"
+    if len(told) > NAMED:
+        yield f"so did {count_of(len(told) - NAMED, 'other site')}"
 
 
 def _list_alone(fault: Disturbance, history: History, search: FaultSearch | None) -> Iterator[str]:
@@ -364,8 +367,7 @@ def _is_behind(
     last_ns = max(lost_ns, default=None)
     if search is None or last_ns is None:
         return _find_alone(fault, alone, history)
-    behind = search.find_behind(SiteLost(alone.site), (), (last_ns, last_ns))
-    return fault.started.fault == behind
+    return fault.started.fault == search.find_behind_silence(alone.site, last_ns)
 
 
 def _find_alone(fault: Disturbance, alone: RoundAlone, history: History) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trunkline.agents.events.causes import NoRepair, SiteLost
@@ -18,11 +20,12 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.task_losses import describe_losses
+from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.told.explanation_text import summarize
 from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.waits import Stretch, Wait
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -58,6 +61,22 @@ def explain_events(*events: Event) -> tuple[Explanation, History]:
 
 
 LOST = WorkerLost(2900 * MS, "controller", "bern", "bern was silent for 1.5 s")
+
+
+def test_a_wait_that_a_fault_took_is_no_time_of_an_abandoned_task_without_a_fault() -> None:
+    """The task ran for 2 s without a fault behind its end, after a fault had taken 0.4 s."""
+    found, history = explain_events(
+        STARTED,
+        TaskHalted(1100 * MS, "controller", 7, SiteLost("kyiv"), ("bern", "oslo")),
+        TaskAbandoned(3000 * MS, "controller", 7, SiteLost("kyiv")),
+    )
+    wait = Wait("bern", 0.0, 0.1, 0.4, "late", (), (0, 0), ("bern", 0), fault=3)
+    wait = replace(wait, stretches=(Stretch(0.4, "late", None, 3, 0.4),))
+    late = replace(found, wait=wait, lost_s=2.4)
+    by_cause = {cause: s for cause, s in Losses.of([late]).by_cause_s.items() if abs(s) > 1e-9}
+    assert by_cause == {"faults": pytest.approx(0.4), "abandoned tasks": pytest.approx(2.0)}
+    (said,) = describe_losses([late], history)
+    assert " lost 2.400 s in all: 2.000 s to abandoned tasks without a fault behind it, " in said
 
 
 def test_the_wait_for_a_member_that_another_fault_cut_off_is_that_faults_part() -> None:

@@ -449,7 +449,7 @@ def test_a_group_that_waits_for_a_lost_site_names_the_fault(runs):
         assert wait.fault == 0
         assert wait.decide_s > 0.2
         assert "n2" in wait.reason
-        assert "(fault 0: outage n1 n2" in describe_wait(number, wait, data.history)
+        assert "Fault 0 (outage n1 n2" in describe_wait(number, wait, data.history)
     usual = [each.wait for each in explain_all(runs["rate"]).values()]
     assert all(wait.reason == "" and wait.decide_s < 0.02 for wait in usual)
 
@@ -472,8 +472,8 @@ def test_a_group_that_waits_for_a_late_message_names_the_delay(runs):
     assert (wait.fault, wait.heard[0]) == (0, "n3")
     assert wait.decide_s == pytest.approx(0.5, abs=0.02)
     said = describe_wait(3, wait, data.history)
-    assert "heard of n3 late: the delay of n3 -> n1 was 500 ms in place of 10 ms" in said
-    assert "(fault 0: setlink n1 n3" in said
+    assert "heard of n3, because the delay of n3 -> n1 was 500 ms in place of 10 ms" in said
+    assert "Fault 0 (setlink n1 n3 both delay=500ms) took 0.490 s of this" in said
 
 
 def test_what_a_new_plan_takes_longer_is_charged_to_the_repair(runs):

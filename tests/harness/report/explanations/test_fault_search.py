@@ -272,3 +272,23 @@ def test_a_site_that_no_longer_heard_the_controller_and_left_it_is_told_so() -> 
     )
     other = "fr is lost, as the controller, at de, no longer heard it"
     assert describe(500, reset) == describe(1940, "was silent for 2 s") == other
+
+
+def test_a_site_that_left_because_the_controller_was_stopped_is_the_pauses_loss() -> None:
+    """The pause is over when the controller hears of it, and another fault cut the site before."""
+    found = search(
+        fault(0, "isolate it", *both("it", "de"), at_ms=300, end_ms=700),
+        [
+            WorkerLost(600 * MS, "controller", "it", "it was silent for 0.25 s"),
+            ControllerLost(610 * MS, "it", "controller was silent for 0.25 s"),
+        ],
+        fault(1, "pause controller", "controller", at_ms=2000, end_ms=2500),
+        [
+            ControllerLost(2400 * MS, "it", "controller was silent for 0.25 s"),
+            WorkerLost(2501 * MS, "controller", "it", "it closed the connection"),
+        ],
+    )
+    assert found.find_behind(SiteLost("it"), (), (2501 * MS, 2600 * MS)) == 1
+    assert found.find_behind_silence("it", 2400 * MS) == 1
+    assert found.find_behind_silence("it", 610 * MS) == 0
+    assert found.find_behind_silence("it", 1500 * MS) is None

@@ -67,6 +67,7 @@ def test_a_link_is_mistaken_from_the_end_of_the_fault_until_plans_know_better() 
     [
         (update(2, 39.0), update(6, 4.0), update(9, 39.0)),  # known at once
         (update(2, 39.0), update(9, 25.0)),  # more than half
+        (update(2, 39.0), update(6, 4.0), update(9, 39.0), update(11, 4.0)),  # known meanwhile
         (update(2, 4.0), update(9, 4.0)),  # never known, so no fault's
         (update(2, 39.0), update(6, 4.0), update(9, 4.0), update(9.5, 39.0)),  # too short
     ],
@@ -88,8 +89,9 @@ def test_plans_are_compared_with_those_before_the_fault() -> None:
     found = [Mistaken(("a", "b"), 0, 4.0, 40.0, 9 * S, history.end_ns)]
     first, second = describe_mistaken(found, history, [0.5, 0.5, 0.8, 0.8, math.nan])
     assert first == (
-        "When fault 0 was over, plans still followed rates measured during it: they took a -> b "
-        "for as little as 4 of its 40 Mbit/s, and for less than half until the run ended."
+        "When fault 0 was over, plans still followed rates measured during it or just after it: "
+        "they took a -> b for as little as 4 of its 40 Mbit/s, and for less than half until the "
+        "run ended."
     )
     assert second == (
         "Tasks that began from 9.000 to 20.000 s were expected to take 0.800 s (the median), and "
