@@ -111,6 +111,18 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Unheard:
+    """A site was ready at a time, before the last member, but the controller had not heard of it.
+
+    `fault` is the number of the fault behind that; None as long as none is known.
+    """
+
+    site: str
+    ready_ns: int
+    fault: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """How the group of a task came together.
 
@@ -139,6 +151,7 @@ class Wait:
         push: the push after whose end the last member waited for this task, a pull; else None.
         released: how often the policy let sites that were ready go on without a task since the
             first member was ready.
+        unheard: the sites outside the group of which the controller should have heard before.
     """
 
     last: str
@@ -162,6 +175,7 @@ class Wait:
     postponed: tuple[Postponed, ...] = ()
     push: int | None = None
     released: Mapping[str, int] = field(default_factory=dict)
+    unheard: tuple[Unheard, ...] = ()
 
     @property
     def costs_s(self) -> dict[int, float]:
@@ -234,6 +248,7 @@ class _Known:
         postponed: the groups of which a site was a member, as long as it waits for a task.
         left: the task that each site left last.
         released: who went on without a task.
+        heard: of whom each controller has heard since they were ready.
     """
 
     ready: dict[str, Waiting] = field(default_factory=dict)
@@ -247,6 +262,7 @@ class _Known:
     postponed: dict[str, list[GroupPostponed]] = field(default_factory=dict)
     left: dict[str, TaskFinished | TaskDropped] = field(default_factory=dict)
     released: list[SiteReleased] = field(default_factory=list)
+    heard: set[str] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
         """Take in the next event."""
@@ -265,6 +281,7 @@ class _Known:
             case TaskCompleted(task=number) if number in self.pushes:
                 for site in (each for each in self.pushes[number] if each not in event.without):
                     self.ready[site] = Waiting(site, event.t_ns, number)
+                    self.heard.add(site)
                     self.computed.pop(site, None)
             case Contributed() if event.site not in self.passive.get(event.task, ()):
                 # it waits no more, such as before a pull
@@ -272,6 +289,8 @@ class _Known:
                 self.postponed.pop(event.site, None)
             case PolicyTold():
                 self.told[event.site] = event
+                if event.told == "ready":
+                    self.heard.add(str(event.values["site"]))
             case SiteReleased():
                 self.released.append(event)
                 self.ready.pop(event.worker, None)
@@ -283,6 +302,7 @@ class _Known:
         """A site is ready."""
         site = waiting.site
         self.ready[site] = waiting
+        self.heard.discard(site)
         self.computed.pop(site, None)
         self.postponed.pop(site, None)
         if site in self.began:
@@ -309,11 +329,18 @@ class _Known:
                 wait,
                 postponed=tuple(_list_postponed(event.group, waited)),
                 released=_count_released(wait, self.released),
+                unheard=tuple(self._list_unheard(event.group, wait.span[0])),
             )
             wait = _add_stop(wait, here, self.computed, stops)
         for site in event.group:
             self.postponed.pop(site, None)
         return wait
+
+    def _list_unheard(self, group: Collection[str], last_ns: int) -> Iterator[Unheard]:
+        """The sites that were ready before the last member, and of which nobody had heard."""
+        for site, waiting in self.ready.items():
+            if site not in group and site not in self.heard and waiting.t_ns < last_ns:
+                yield Unheard(site, waiting.t_ns)
 
 
 def find_waits(history: History) -> dict[int, Wait]:

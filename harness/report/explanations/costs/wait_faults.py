@@ -11,12 +11,28 @@ from trunkline.harness.report.explanations.late_messages import find_late_word, 
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import HEARD, LATE, Wait
 
+UNHEARD_NS = 200_000_000
+"""A site that was ready for a shorter time may just have had its message on the way."""
+
 LEAST_S = 0.001
 """A shorter time in which the controller did not hear of a site is not explained."""
 
 
 def add_fault(run: Run, task: Task, wait: Wait) -> Wait:
-    """The wait with the fault behind its reason, or with a late or lost message as its reason."""
+    """The wait with the fault behind its reason, or with a late or lost message as its reason.
+
+    Of the sites that the controller should have heard of, it has those that a fault silenced.
+    """
+    silenced = (
+        replace(each, fault=run.faults.find_behind_silence(each.site, wait.span[1]))
+        for each in wait.unheard
+        if wait.push is None and wait.span[1] - each.ready_ns >= UNHEARD_NS
+    )
+    unheard = tuple(each for each in silenced if each.fault is not None)
+    return _add_reason(run, task, replace(wait, unheard=unheard))
+
+
+def _add_reason(run: Run, task: Task, wait: Wait) -> Wait:
     if wait.reason:
         waited_ms = wait.decide_s * 1e3
 

@@ -346,6 +346,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         yield _describe_released(wait.released)
     if wait.held is not None:
         yield _describe_stop(last, wait.held, history)
+    for each in wait.unheard:
+        since = f"{each.site} had been ready since {each.ready_ns / 1e9:.3f} s"
+        why = _name_fault(each.fault, history)
+        yield f"{since}, but the controller had not heard of it{why}."
     took = f"{wait.decide_s:.3f}"
     what = f"{last} was ready" if wait.push is None else f"task {wait.push} had ended"
     when = f"as soon as {what}" if took == "0.000" else f"{took} s after {what}"

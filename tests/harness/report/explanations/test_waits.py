@@ -334,3 +334,34 @@ def test_a_member_that_need_not_be_ready_may_be_of_a_postponed_group() -> None:
     wait = find_waits(History.of(events))[0]
     assert (wait.last, wait.cause) == ("a", cause)
     assert wait.reason.startswith("The controller postponed the group of p and x")
+
+
+def test_a_site_that_was_ready_but_unheard_has_the_fault_that_silenced_it() -> None:
+    """It was ready before the last member; of another one, the controller had heard."""
+    ms = 10**6
+    plan = Plan(("a", "b"), ("a", "b"), 0, ()).to_json()
+    weights = {"a": 1.0, "b": 1.0}
+    start = TaskStarted(900 * ms, "controller", 0, "", "", ("a", "b"), weights, 1.0, 0, 0, plan)
+    ready = [("c", 300), ("d", 320), ("a", 400), ("b", 850)]
+    events: list[Event] = [Ready(t_ms * ms, site, 1) for site, t_ms in ready]
+    told = ((310, "c"), (410, "a"), (860, "b"))
+    events += [
+        PolicyTold(t_ms * ms, "controller", "ready", {"site": site, "iteration": 1})
+        for t_ms, site in told
+    ]
+    ways = "d -> a", "a -> d"
+    cut = FaultStarted(200 * ms, "runner", 3, "outage", "outage a d", ways)
+    history = History.of(sorted([*events, cut, start], key=lambda event: event.t_ns))
+    (task,) = history.tasks
+    wait = find_waits(history)[0]
+    assert [(each.site, each.ready_ns) for each in wait.unheard] == [("d", 320 * ms)]
+    links = tuple(Link(x, y, 10.0, 10.0) for x in "abcd" for y in "abcd" if x != y)
+    run = Run(history, Topology("mesh", tuple(map(Site, "abcd")), links), 1500, "a", timeout_ns=ms)
+    charged = add_fault(run, task, wait)
+    assert [each.fault for each in charged.unheard] == [3]
+    said = describe_wait(0, charged, history)
+    assert (
+        " d had been ready since 0.320 s, but the controller had not heard of it (fault 3: " in said
+    )
+    soon = replace(wait, span=(wait.span[0], 500 * ms))
+    assert add_fault(run, task, soon).unheard == ()
