@@ -24,24 +24,11 @@ from trunkline.agents.events.task_events import (
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.stops import Standstill, list_stops
-
-_REASONS = {
-    "ready": "The controller waited until {site} was ready",
-    "left": "The controller waited until {site} had done its rounds",
-    "lost": "The controller waited until {site} counted as lost",
-    "joined": "The controller waited until {site} could be reached again",
-    "ended": "The controller waited until task {task} had ended",
-    "tick": "The controller waited for the time that the policy had set",
-}
-"""What a policy heard before it decided that a task may begin, as sentences."""
-
-HEARD = "The controller heard of"
-"""The beginning of the reason that a message to the controller was late or lost."""
-
-TICKED = _REASONS["tick"]
-
-AGAIN = ", to try it again after failover.timeout"
-"""What the controller does with a group that it postponed."""
+from trunkline.harness.report.explanations.wait_reasons import (
+    Postponed,
+    find_reason,
+    list_postponed,
+)
 
 LATE = 0.25
 """A fault is the reason that a task began late if it took this share of the time."""
@@ -87,15 +74,6 @@ class Stretch:
     task: int | None = None
     fault: int | None = None
     late_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """A group of some members was postponed at a time: the reason as a sentence, and its cause."""
-
-    t_ns: int
-    reason: str
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +305,7 @@ class _Known:
             wait = _make_wait(event, here, self.computed, why, self.left)
             wait = replace(
                 wait,
-                postponed=tuple(_list_postponed(event.group, waited)),
+                postponed=tuple(list_postponed(event.group, waited)),
                 released=_count_released(wait, self.released),
                 unheard=tuple(self._list_unheard(event.group, wait.span[0])),
             )
@@ -376,7 +354,7 @@ def _make_wait(
         (last.t_ns - first_ns) / 1e9,
         None if own is None else own.seconds,
         (started.t_ns - last.t_ns) / 1e9,
-        *_find_reason(started.group, why),
+        *find_reason(started.group, why),
         (last.t_ns, started.t_ns),
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
@@ -438,27 +416,3 @@ def _find_heard(ready: Mapping[str, Waiting], why: Event | None) -> tuple[str, i
         return None
     site = str(why.values["site"])
     return site, ready[site].t_ns
-
-
-def _list_postponed(
-    group: Collection[str], events: Collection[GroupPostponed]
-) -> Iterator[Postponed]:
-    """When and why the members of a group had been postponed."""
-    for event in events:
-        same = set(event.group) == set(group)
-        who = "group" if same else f"group of {' and '.join(event.group)}"
-        said = f"The controller postponed the {who}{AGAIN}: {event.cause}"
-        yield Postponed(event.t_ns, said, event.cause)
-
-
-def _find_reason(group: Collection[str], why: Event | None) -> tuple[str, tuple[str, ...]]:
-    """Why the task did not begin when the controller heard of its last member, and about whom."""
-    match why:
-        case GroupPostponed(cause=cause):
-            (postponed,) = _list_postponed(group, [why])
-            return postponed.reason, tuple(sorted(cause.names))
-        case PolicyTold(told=told, values=values) if told in _REASONS:
-            if told != "ready" or values["site"] not in group:
-                names = (values["site"],) if "site" in values else ()
-                return _REASONS[told].format(**values), names
-    return "", ()

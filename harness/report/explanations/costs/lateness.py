@@ -25,7 +25,8 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.stops import Standstill
-from trunkline.harness.report.explanations.waits import TICKED, Wait
+from trunkline.harness.report.explanations.wait_reasons import TICKED
+from trunkline.harness.report.explanations.waits import Wait
 
 Late = Mapping[int, float]
 """By how many seconds each fault made something late, by their numbers."""

@@ -33,7 +33,8 @@ from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.costs.due_times import DueTimes, get_time, list_latest
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
-from trunkline.harness.report.explanations.waits import HEARD, LATE, TICKED, Stretch, Wait
+from trunkline.harness.report.explanations.wait_reasons import HEARD, TICKED
+from trunkline.harness.report.explanations.waits import LATE, Stretch, Wait
 
 LEAST_NS = 500_000
 """A shorter stretch is a part of the next one."""

@@ -10,7 +10,8 @@ from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
-from trunkline.harness.report.explanations.waits import TICKED, Stretch, Wait
+from trunkline.harness.report.explanations.wait_reasons import TICKED
+from trunkline.harness.report.explanations.waits import Stretch, Wait
 
 TOLD_S = 0.0005
 """A cause that took less from all tasks is none."""

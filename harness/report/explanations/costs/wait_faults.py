@@ -9,7 +9,8 @@ from trunkline.agents.events.connection_events import WorkerFound, WorkerLost
 from trunkline.harness.record.history import Task
 from trunkline.harness.report.explanations.late_messages import find_late_word, find_silence
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.waits import HEARD, LATE, Wait
+from trunkline.harness.report.explanations.wait_reasons import HEARD
+from trunkline.harness.report.explanations.waits import LATE, Wait
 
 UNHEARD_NS = 200_000_000
 """A site that was ready for a shorter time may just have had its message on the way."""

@@ -14,7 +14,8 @@ from trunkline.harness.report.explanations.abandonment import Failure, Missing
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
-from trunkline.harness.report.explanations.waits import AGAIN, HEARD, Held, Stretch, Wait
+from trunkline.harness.report.explanations.wait_reasons import AGAIN, HEARD
+from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
 
 SHOWN_SHARE = 0.005
