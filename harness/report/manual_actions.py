@@ -42,7 +42,7 @@ def list_actions(history: History) -> tuple[str, ...]:
     Times are those of the prompt and of the timeline, if their clock has begun.
     """
     begin_ns = find_timeline_start_ns(history) or 0
-    deeds, end_ns = [*_list_deeds(history)], _find_end_ns(history)
+    deeds, end_ns = [*_list_deeds(history)], find_end_ns(history)
     deeds += [] if end_ns is None else [(end_ns, "run ended")]
     return tuple(f"{text} at {_format_s(t_ns - begin_ns)}" for t_ns, text in deeds)
 
@@ -63,16 +63,20 @@ def describe_run(history: History) -> str:
     return f"{describe_end(history)}{hand}" if history.events else ""
 
 
+def list_typed(history: History) -> list[FaultStarted]:
+    """The faults that a user has typed, without the heal before an end by hand."""
+    return [fault for fault in history.all(FaultStarted) if fault.asked and not fault.at_end]
+
+
 def _list_deeds(history: History) -> Iterator[tuple[int, str]]:
-    """Every action but the end. The session heals before an end by hand: that heal is left out."""
-    faults = [fault for fault in history.all(FaultStarted) if fault.asked and not fault.at_end]
-    deeds = [(fault.t_ns, fault.text) for fault in faults]
+    """Every action but the end."""
+    deeds = [(fault.t_ns, fault.text) for fault in list_typed(history)]
     deeds += [(command.t_ns, command.line) for command in history.all(CommandTyped)]
     for t_ns, text in sorted(deeds):
         yield t_ns, textwrap.shorten(text, LETTERS, placeholder="…")
 
 
-def _find_end_ns(history: History) -> int | None:
+def find_end_ns(history: History) -> int | None:
     """When a user ended the run; None if no user did."""
     asked = (event.t_ns for event in history.all(Stopping) if event.cause == Asked())
     finished = history.all(RunFinished)

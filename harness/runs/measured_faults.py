@@ -15,12 +15,11 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
     Outcome,
     describe_step,
     ends_by_time,
-    find_end_s,
     list_entries,
     list_steps,
-    list_typed,
     number_steps,
 )
+from trunkline.harness.report.manual_actions import find_end_ns, list_typed
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.runs import runner
 from trunkline.harness.scenario.settings import Scenario
@@ -38,7 +37,7 @@ def measure(run_dir: Path, data: RunData, on_run: Callable[[str], None]) -> Meas
     entries = list_entries(data.scenario, data.history)
     steps = list_steps(entries)
     counts = [sum(map(len, steps[:place])) for place in range(len(steps) + 1)]
-    by_hand = list_typed(data.history) or find_end_s(data.history) is not None
+    by_hand = list_typed(data.history) or find_end_ns(data.history) is not None
     again = counts if by_hand else counts[:-1]
     plain = _prepare(data)
     outcomes = []
@@ -70,7 +69,7 @@ def _prepare(data: RunData) -> Scenario:
     """The run's scenario without figures; it ends when a user ended the run, if one did."""
     scenario = data.scenario
     plain = replace(scenario, outputs=replace(scenario.outputs, plots=False))
-    if (end_s := find_end_s(data.history)) is None:
+    if (end_ns := find_end_ns(data.history)) is None:
         return plain
-    time_s = end_s - (scenario.warm_up.time_s or 0.0)
+    time_s = end_ns / 1e9 - (scenario.warm_up.time_s or 0.0)
     return replace(plain, stop=replace(plain.stop, time_s=time_s))

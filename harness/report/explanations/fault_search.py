@@ -9,7 +9,7 @@ more than TCP's shortest timer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -150,20 +150,34 @@ class FaultSearch:
         touching = self._list_touching(loss, sites, self._find_centre(span[1]))
         if isinstance(loss, SiteLost) and self._has_left(loss.site, span[1]):
             touching |= {CONTROLLER, BACKUP}
-        if lost_ns is not None:
-            # Of several, the one that was there for most of the silence.
-            kinds = [ENDS] * (last is not None and not _was_silent(last)) + [(*STOPS, *CUTS)]
-            found = (self.find(touching, k, lost_ns, lost_ns, enough, since_ns) for k in kinds)
-            if (then := next((each for each in found if each is not None), None)) is not None:
-                return then
-        return self.find(touching, HARMS, since_ns, span[1], enough)
+        kinds: list[Collection[str]] = [] if last is None else [(*STOPS, *CUTS)]
+        if last is not None and not _was_silent(last):
+            kinds = [ENDS, *kinds]
+        return self._find_first(touching, kinds, lost_ns or 0, (since_ns, span[1]), enough)
 
     def find_behind_silence(self, site: str, lost_ns: int) -> int | None:
         """The harm by which a site lost the controller at a time: on the way, or at an end."""
-        hops = self._list_hops(site, self._find_centre(lost_ns))
-        touching, since_ns = {site, CONTROLLER, BACKUP, *hops}, lost_ns - self.detection_ns
-        then = self.find(touching, (*STOPS, *CUTS), lost_ns, lost_ns, _times_out, since_ns)
-        return self.find(touching, HARMS, since_ns, lost_ns, _times_out) if then is None else then
+        touching = {site, CONTROLLER, BACKUP, *self._list_hops(site, self._find_centre(lost_ns))}
+        span = lost_ns - self.detection_ns, lost_ns
+        return self._find_first(touching, [(*STOPS, *CUTS)], lost_ns, span, _times_out)
+
+    def _find_first(
+        self,
+        names: set[str],
+        kinds: Iterable[Collection[str]],
+        lost_ns: int,
+        span: Interval,
+        enough: Enough,
+    ) -> int | None:
+        """The fault of the first of these kinds that acted at a loss, or any harm in the span.
+
+        Of several, the one that was there for most of the silence since the start of the span.
+        """
+        for verbs in kinds:
+            then = self.find(names, verbs, lost_ns, lost_ns, enough, span[0])
+            if then is not None:
+                return then
+        return self.find(names, HARMS, *span, enough)
 
     def find_begin_ns(self, fault: int | None, span: Interval) -> int:
         """When a fault began in a span of time; the start of the span if not in it."""

@@ -12,7 +12,7 @@ from trunkline.harness.record.lives import Interval
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.fault_search import CHANGES, CUTS
 from trunkline.harness.report.explanations.links.link_loads import BUSY
-from trunkline.harness.report.explanations.links.tcp_limits import SHORTEST_TIMER_S
+from trunkline.harness.report.explanations.links.tcp_limits import REMEMBERED_S, SHORTEST_TIMER_S
 from trunkline.harness.report.explanations.time_parts import (
     MISTAKEN,
     Part,
@@ -22,9 +22,6 @@ from trunkline.harness.report.explanations.time_parts import (
 
 if TYPE_CHECKING:
     from trunkline.harness.report.explanations.task_time import Run
-
-LONGEST_NS = 30 * 10**9
-"""A cut is over for TCP after so long, at most."""
 
 LEAST_S = 0.001
 """A message that is later by less is not late."""
@@ -91,7 +88,8 @@ def _find_cut_word(run: Run, way: Directed, step: PathStep) -> Part | None:
     """
     found = []
     for hop in (*run.list_hops(way), *run.list_hops(way[::-1])):
-        spells = run.conditions.within(hop, step.start_ns - LONGEST_NS, step.end_ns)
+        since_ns = step.start_ns - round(REMEMBERED_S * 1e9)
+        spells = run.conditions.within(hop, since_ns, step.end_ns)
         cuts = [(start, end) for spell, start, end in spells if spell.is_cut]
         found += [(end, hop, start) for start, end in cuts if 2 * end - start > step.start_ns]
     if not found:

@@ -26,6 +26,7 @@ from trunkline.harness.report.calls.calls_in_faults import HARMLESS
 from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
 from trunkline.harness.report.explanations.costs.site_times import SiteTimes
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
+from trunkline.harness.report.manual_actions import list_typed
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
 
@@ -40,6 +41,9 @@ SAME_NS = 1_000_000
 
 LEAST_S = 0.0005
 """A run that is longer by less is as long."""
+
+UNDOING = (Heal, Mend, Resume, Restart)
+"""The faults that end others."""
 
 Step = tuple[Entry, ...]
 """Faults that are left out together, in order of time."""
@@ -213,11 +217,6 @@ def list_entries(scenario: Scenario, history: History) -> tuple[Entry, ...]:
     return tuple(sorted((*scenario.timeline, *typed), key=lambda entry: entry.at_s))
 
 
-def list_typed(history: History) -> list[FaultStarted]:
-    """The faults that a user has typed, without the heal before an end by hand."""
-    return [event for event in history.all(FaultStarted) if event.asked and not event.at_end]
-
-
 def list_problems(scenario: Scenario, history: History) -> Iterator[str]:
     """Why the costs of a run's faults cannot be measured."""
     if scenario.runs_programs:
@@ -237,7 +236,7 @@ def list_steps(entries: Sequence[Entry]) -> list[Step]:
     """The faults that are left out together: one each, or those up to one that undoes others."""
     steps: list[Step] = []
     for entry in entries:
-        if isinstance(entry.fault, Heal | Mend | Resume | Restart):
+        if isinstance(entry.fault, UNDOING):
             is_open = [any(_lasts(each) for each in step) for step in steps]
             first = is_open.index(True) if True in is_open else max(0, len(steps) - 1)
             steps[first:] = [(*(each for step in steps[first:] for each in step), entry)]
@@ -249,8 +248,7 @@ def list_steps(entries: Sequence[Entry]) -> list[Step]:
 
 def _lasts(entry: Entry) -> bool:
     """Whether a fault lasts until another one undoes it."""
-    undoes = isinstance(entry.fault, Heal | Mend | Resume | Restart)
-    return not undoes and getattr(entry.fault, "for_s", None) is None
+    return not isinstance(entry.fault, UNDOING) and getattr(entry.fault, "for_s", None) is None
 
 
 def number_steps(steps: Sequence[Step], history: History) -> tuple[tuple[int, ...], ...]:
@@ -283,9 +281,3 @@ def describe_step(step: Step) -> str:
 def ends_by_time(history: History) -> bool:
     """Whether a run ended by its time, or by hand, however much it had done by then."""
     return any(isinstance(event.cause, TimeUp | Asked) for event in history.all(Stopping))
-
-
-def find_end_s(history: History) -> float | None:
-    """When a user ended the run, in seconds since its start; None if no user did."""
-    asked = (event.t_ns for event in history.all(Stopping) if isinstance(event.cause, Asked))
-    return next((t_ns / 1e9 for t_ns in asked), None)

@@ -119,11 +119,11 @@ def _describe_mistaken(data: RunData) -> Iterator[str]:
 
 def _describe_gaps(data: RunData, search: FaultSearch) -> Iterator[str]:
     """By how much the time grew that the policy sets between turns, after the first fault."""
-    faults, waits = list_faults(data.history), find_waits(data.history)
+    faults = list_faults(data.history)
     if not faults:
         return
     first = min(faults, key=lambda each: each.started.t_ns).started
-    gaps = Turns(data.history, search, waits, {}).gaps
+    gaps = Turns(data.history, search, find_waits(data.history), {}).gaps
     before = [gap_ns for t_ns, gap_ns in gaps if t_ns < first.t_ns]
     after = [gap_ns for t_ns, gap_ns in gaps if t_ns >= first.t_ns]
     if before and after and max(after) >= GREW * (usual_ns := median(before)):
