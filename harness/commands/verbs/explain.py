@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         totals = {"run": run_summary.to_json(found, data)} if is_whole else {}
         for each in chosen:
-            print(json.dumps(_to_json(each.explained) | totals))
+            print(json.dumps(_to_json(each.explained, data.measured) | totals))
         return 0
     console = terminal.make_console()
     if data.history.interrupted:
@@ -113,7 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     for number, each in enumerate(chosen):
         if number or is_whole:
             console.print()
-        for printed in explanation_text.describe(each.explained, data.history, not is_whole):
+        told = each.explained, data.history, not is_whole, data.measured
+        for printed in explanation_text.describe(*told):
             _print(console, printed)
         if alike := each.describe_alike():
             _print(console, alike)
@@ -231,7 +232,15 @@ def _list_ranges(numbers: list[int]) -> str:
     return join_words(words, "or")
 
 
-def _to_json(found: Explanation) -> dict[str, Any]:
+def _list_measured(number: int, measured: Measured | None) -> list[dict[str, Any] | None] | None:
+    """The task of a number in the run without faults, with the first one, and so on."""
+    if measured is None:
+        return None
+    tasks = (each.tasks.get(number) for each in measured.outcomes)
+    return [None if task is None else asdict(task) for task in tasks]
+
+
+def _to_json(found: Explanation, measured: Measured | None) -> dict[str, Any]:
     return {
         "task": found.task.number,
         "outcome": found.task.outcome,
@@ -246,5 +255,7 @@ def _to_json(found: Explanation) -> dict[str, Any]:
         "path": [asdict(step) for step in found.steps],
         "wait": None if found.wait is None else asdict(found.wait),
         "failures": [asdict(each) for each in found.failures],
-        "faults_s": found.costs_s,
+        "faults_s": found.taken_s,
+        "faults_before_s": found.before_s,
+        "measured": _list_measured(found.task.number, measured),
     }

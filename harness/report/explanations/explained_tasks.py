@@ -8,17 +8,11 @@ from functools import cached_property
 
 import pandas as pd
 
-from trunkline.agents.events.round_events import Ready
 from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.harness.background.flows import list_flows
-from trunkline.harness.checks.rules import make_compute_s
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.record.stops import list_stops
-from trunkline.harness.report.explanations.costs.due_times import DueTimes
 from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
-from trunkline.harness.report.explanations.costs.lateness import Late, Sources, find_lateness
-from trunkline.harness.report.explanations.costs.stretches import Turns, set_late
 from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.explanation import (
@@ -27,8 +21,9 @@ from trunkline.harness.report.explanations.explanation import (
     measure_lost_s,
 )
 from trunkline.harness.report.explanations.lost_reports import Overlay, restore
+from trunkline.harness.report.explanations.stretches import Turns
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.waits import Wait, find_waits
+from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 
@@ -48,7 +43,7 @@ def explain_tasks(
     """
     expected_s = list_expected(tasks)
     detours = find_detours(scenario, history, expected_s)
-    waits = find_exact_waits(scenario, history)
+    waits = find_waits(history)
     return _explain(scenario, history, expected_s, waits, numbers, detours)
 
 
@@ -56,7 +51,7 @@ def explain_latest(
     scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
-    expected_s, waits = list_expected(tasks), find_exact_waits(scenario, history)
+    expected_s, waits = list_expected(tasks), find_waits(history)
     detours = find_detours(scenario, history, expected_s)
     usual_s = {number: detour.usual_s for number, detour in detours.items()}
     lost_s = {
@@ -69,28 +64,6 @@ def explain_latest(
     worst = sorted(lost_s, key=lambda number: -lost_s[number])[:count]
     found = _explain(scenario, history, expected_s, waits, worst, detours)
     return sorted(found, key=lambda each: worst.index(each.task.number))
-
-
-def find_exact_waits(scenario: Scenario, history: History) -> dict[int, Wait]:
-    """The waits of tasks, of which a pause took no more than what the last member was late.
-
-    A member that computed when it was paused was due when it had computed for its time. Others
-    would have waited until then, or for the last but one. A site that no other one waited for was
-    late itself.
-    """
-    due, found = DueTimes(history, {}, make_compute_s(scenario)), find_waits(history)
-    iterations = {(event.site, event.t_ns): event.iteration for event in history.all(Ready)}
-    for number, wait in found.items():
-        iteration = iterations.get((wait.last, wait.span[0]))
-        if wait.held is None or wait.compute_s is None or iteration is None:
-            continue
-        if wait.held.stop.do != "pause" or not wait.held.computing or wait.computed_first:
-            continue
-        late_s = max(0.0, wait.compute_s - due.compute_s(wait.last, iteration))
-        others_s = [seconds for site, seconds in wait.waited_s.items() if site != wait.last]
-        held = replace(wait.held, lost_s=min([late_s, *sorted(others_s)[:1]]))
-        found[number] = replace(wait, held=held)
-    return found
 
 
 @dataclass(frozen=True)
@@ -130,8 +103,7 @@ class _Tasks:
 
     @cached_property
     def _turns(self) -> Turns:
-        compute_s = make_compute_s(self.scenario)
-        return Turns(self.history, self._run.faults, self._waits, self.planned_s, compute_s)
+        return Turns(self.history, self._run.faults, self._waits, self._list_taken_s)
 
     @cached_property
     def _waits(self) -> Mapping[int, Wait]:
@@ -151,69 +123,40 @@ class _Tasks:
     def _explain_alone(self, number: int) -> Explanation:
         """A task without what held its group up in earlier tasks."""
         if number not in self._alone:
-            task = self.ended[number]
+            task, wait = self.ended[number], self._waits.get(number)
+            if wait is not None and not self.history.faults:
+                wait = add_fault(self._run, task, wait)
             self._alone[number] = explain(
                 self._run,
                 task,
                 self.planned_s[number],
-                self.waits.get(number),
+                wait,
                 self.detours.get(number),
                 self._measure_background_s(task),
             )
         return self._alone[number]
 
-    def _list_longer_s(self, number: int) -> dict[int, float]:
-        """By how much faults made a task longer; nothing is asked of one that was as expected."""
+    def _list_taken_s(self, number: int) -> dict[int, float]:
+        """What faults took of a task; nothing is asked of one that was as expected."""
         if number not in self.ended or not self.history.faults:
             return {}
         task = self.ended[number]
         late_s = (task.duration_s or 0.0) - self.planned_s[number]
         if late_s < LEAST_LATE_S and number not in self.detours and not task.all(TaskAbandoned):
             return {}
-        return {fault: each.longer_s for fault, each in self._explain_alone(number).costs.items()}
-
-    def _list_begun_s(self, number: int) -> dict[int, float]:
-        """What faults cost the start of a task: how late a lost site was, or a part of the wait."""
-        if number not in self.ended or not self._waits[number].reason:
-            return {}
-        wait = self._waits[number]
-        if lost_s := self._turns.find_lost(self.ended[number], wait):
-            return lost_s
-        stretches = self._turns.divide(self.ended[number], wait, self._list_longer_s)
-        return replace(wait, stretches=stretches).costs_s
-
-    @cached_property
-    def _late(self) -> Mapping[int, Late]:
-        """What each fault took of the waits of all tasks, also of those that are not explained."""
-        if not self.history.faults:
-            return {}
-        sources = Sources(
-            list_stops(self.history),
-            self._turns.find_turn_before,
-            self._turns.find_turn_due_ns,
-            self._turns.due.compute_s,
-            self._list_longer_s,
-            self._list_begun_s,
-        )
-        return find_lateness(self.history, self.waits, sources)
+        return self._explain_alone(number).taken_s
 
     def explain(self, number: int) -> Explanation:
         """A task with what held its group up, and its last member, in earlier tasks."""
         found = self._explain_alone(number)
         if (wait := found.wait) is None:
             return found
-        after = wait.after if wait.was_for_task else None
-        if self.history.faults and after is not None and after in self.ended:
-            left_ns = wait.span[0] - round((wait.wait_s - wait.after_s) * 1e9)
-            begun = {e.started.fault for e in self.history.faults if e.started.t_ns < left_ns}
-            before = self._explain_alone(after)
-            late_s = (left_ns - before.task.started.t_ns) / 1e9 - self.planned_s[after]
-            costs_s = {n: min(s, late_s) for n, s in before.costs_s.items() if n in begun}
-            wait = wait.add_earlier(costs_s if late_s > 0 else {})
-        stretches = self._turns.divide(found.task, wait, self._list_longer_s)
-        if (late := self._late.get(number)) is not None:
-            stretches = set_late(stretches, late)
-        return replace(found, wait=replace(wait, stretches=stretches))
+        before_s = {} if wait.after is None else self._list_taken_s(wait.after)
+        fault = max(before_s, key=lambda each: before_s[each], default=None)
+        if fault is not None and before_s[fault] >= max(LATE * wait.wait_s, LEAST_LATE_S):
+            wait = replace(wait, behind=(fault, before_s[fault]))
+        wait = replace(wait, stretches=self._turns.divide(found.task, wait))
+        return replace(found, wait=wait)
 
 
 def _explain(

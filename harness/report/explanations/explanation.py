@@ -23,7 +23,6 @@ from trunkline.harness.report.explanations.abandonment import (
 from trunkline.harness.report.explanations.costs.faster_bytes import (
     describe_faster,
 )
-from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.critical_path import PathStep, find_critical_path
 from trunkline.harness.report.explanations.detours import Detour
 from trunkline.harness.report.explanations.links.link_loads import Shared
@@ -43,39 +42,13 @@ SLOW = 0.5
 """A task is slow if it took longer than expected by more than this share."""
 
 DISTURBED = 0.1
-"""A fault that cost a task more than this share of its expected time is worth a word."""
+"""A fault that took more than this share of a task's expected time is worth a word."""
 
 LEAST_WAIT_S = 0.1
 """A shorter wait before a task is not worth a word."""
 
 EXPECTED = (*PLANNED, "before the fault")
 """The causes that are no reason why a task was late."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The cost of a fault for a task: it began later, took longer, and was given up later."""
-
-    later_s: float = 0.0
-    longer_s: float = 0.0
-    given_up_s: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """The sum."""
-        return self.later_s + self.longer_s + self.given_up_s
-
-    def __add__(self, other: Cost) -> Cost:
-        given_up_s = self.given_up_s + other.given_up_s
-        return Cost(self.later_s + other.later_s, self.longer_s + other.longer_s, given_up_s)
-
-    def scale(self, share: float) -> Cost:
-        """A share of it."""
-        return Cost(self.later_s * share, self.longer_s * share, self.given_up_s * share)
-
-    def scale_longer(self, share: float) -> Cost:
-        """It with a share of what the task took longer."""
-        return replace(self, longer_s=self.longer_s * share)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,8 +62,8 @@ class Explanation:
         wait: how its group came together; None for tasks without members that are ready.
         failures: why it was abandoned, or why some members got no result.
         lost_s: by how much it took longer than expected, or until a member gave up, how long others
-            waited for a last member that a fault had stopped, and how long they waited after their
-            group was complete; of an abandoned task it is all of its time.
+            waited for a last member while a fault stopped that, and how long they waited after
+            their group was complete; of an abandoned task it is all of its time.
         shared: the links of its path on which its contributions and its results met.
         stays: the members that were in it for long after it had been abandoned.
         detour: what its plan did without, if `expected_s` is that of a plan with all of it.
@@ -124,60 +97,52 @@ class Explanation:
         return bool(self.task.all(TaskAbandoned))
 
     @property
-    def costs(self) -> dict[int, Cost]:
-        """The cost of each fault for the task, by the number of the fault.
+    def taken_s(self) -> dict[int, float]:
+        """How much of its critical path each fault took, in seconds, by the number of the fault.
 
         An abandoned task lost all of its time to the fault behind its end, but for the parts of
-        other faults. One that members gave up after its end lost the time until they did. Of what
-        a completed task took, all faults together cost it no more than it took longer than
-        expected, and with the wait before it no more than it lost: it may make up for some of it.
+        other faults. One that members gave up after its end lost the time until they did.
         """
-        found = self._took
-        late_s = self.late_s if self._has_expected else self.duration_s
-        share = _limit(late_s, (each.longer_s for each in found.values()))
-        found = {fault: each.scale_longer(share) for fault, each in found.items()}
-        share = _limit(self.lost_s, (each.seconds for each in found.values()))
-        return {fault: each.scale(share) for fault, each in found.items()}
-
-    @property
-    def costs_s(self) -> dict[int, float]:
-        """The time that each fault cost the task, in seconds, by the number of the fault."""
-        return {fault: each.seconds for fault, each in self.costs.items()}
-
-    @property
-    def made_up_s(self) -> float:
-        """How much of what faults took the task made up for, in seconds."""
-        return sum(each.seconds for each in self._took.values()) - sum(self.costs_s.values())
-
-    @property
-    def _has_expected(self) -> bool:
-        """Whether some of its time was expected."""
-        return not (self.is_abandoned or math.isnan(self.expected_s))
-
-    @property
-    def _took(self) -> dict[int, Cost]:
-        """The time that each fault took, even if the task made up for it."""
-        found: defaultdict[int, Cost] = defaultdict(Cost)
+        found: defaultdict[int, float] = defaultdict(float)
         for part in self.parts:
             if part.fault is not None:
-                found[part.fault] += Cost(longer_s=part.seconds)
+                found[part.fault] += part.seconds
         for failure in self.failures:
             if self.is_abandoned and failure.fault is not None:
-                ended_s = self.duration_s - sum(each.seconds for each in found.values())
-                found[failure.fault] += Cost(longer_s=ended_s)
+                found[failure.fault] += self.duration_s - sum(found.values())
             for fault, seconds in failure.late.took_s:
-                found[fault] += Cost(given_up_s=seconds)
-        if self.wait is not None:
-            for fault, seconds in self.wait.costs_s.items():
-                found[fault] += Cost(later_s=seconds)
-            if self.wait.held is not None and self.wait.held.stop.fault is not None:
-                found[self.wait.held.stop.fault] += Cost(later_s=self.wait.held.lost_s)
+                found[fault] += seconds
         return dict(found)
 
     @property
+    def before_s(self) -> dict[int, float]:
+        """How long its group waited for something that a fault was behind, in seconds.
+
+        For what the controller waited for, and for the last member while a fault stopped it.
+        """
+        if self.wait is None:
+            return {}
+        found = self.wait.behind_s
+        held = self.wait.held
+        if held is not None and held.stop.fault is not None:
+            found[held.stop.fault] = found.get(held.stop.fault, 0.0) + held.lost_s
+        return found
+
+    @property
+    def faults(self) -> frozenset[int]:
+        """The faults that took some of its time, or were behind a wait before it."""
+        ended = (each.fault for each in self.failures if each.fault is not None)
+        return frozenset((*self.taken_s, *self.before_s, *ended))
+
+    def began_late(self, fault: int) -> bool:
+        """Whether it began late because of a fault: for a good part of a wait worth a word."""
+        is_long = self.wait is not None and self.wait.lost_s >= LEAST_WAIT_S
+        return is_long and self.wait is not None and fault in self.wait.faults
+
+    @property
     def is_disturbed(self) -> bool:
-        """Whether faults cost it a considerable share of its expected time."""
-        return sum(self.costs_s.values()) > DISTURBED * self.expected_s
+        """Whether faults took a considerable share of its expected time."""
+        return sum(self.taken_s.values()) > DISTURBED * self.expected_s
 
     @property
     def groups(self) -> list[tuple[Part, ...]]:
@@ -225,7 +190,7 @@ class Explanation:
     def is_notable(self) -> bool:
         """Whether it was slow, failed for a member, or lost time or began late for a fault."""
         waited_s = 0.0 if self.wait is None else self.wait.lost_s
-        began_late = self.wait is not None and self.wait.is_late
+        began_late = any(map(self.began_late, self.before_s))
         has_waited = waited_s > SLOW * max(self.expected_s, 0.0) and waited_s >= LEAST_WAIT_S
         return any((self.is_slow, self.failures, began_late, has_waited, self.is_disturbed))
 
@@ -240,7 +205,8 @@ def explain(
 ) -> Explanation:
     """Explain one task, which must have ended; `expected_s` is what its plan was to take.
 
-    Of that, `background_s` is for background traffic.
+    `wait` has the fault behind its reason. Of the expected time, `background_s` is for
+    background traffic.
     """
     whole, task = task, task.until_end
     assert task.duration_s is not None
@@ -259,7 +225,6 @@ def explain(
     elif detour is not None:
         expected_s = detour.usual_s
         parts = _charge_detour(run, task, parts, detour)
-    wait = None if wait is None else add_fault(run, task, wait)
     made = Explanation(
         whole,
         task.duration_s,
@@ -316,7 +281,7 @@ def _choose_main(found: Explanation) -> Part | None:
     """Of a slow task the cause that took longest and was not expected, else the longest part.
 
     All that the same fault caused counts as one cause. Of a task that was not slow it is a fault
-    that cost it a considerable share of its time.
+    that took a considerable share of its time.
     """
     by_cause: defaultdict[str | int, float] = defaultdict(float)
     for part in found.parts:
@@ -327,12 +292,6 @@ def _choose_main(found: Explanation) -> Part | None:
         cause = max(by_cause, key=lambda each: by_cause[each])
         return next(part for part in found.parts if _name_cause(part) == cause)
     return next(iter(found.parts), None)
-
-
-def _limit(most_s: float, parts_s: Iterable[float]) -> float:
-    """The share of these times that is left if all of them take no more than that."""
-    sum_s = sum(parts_s)
-    return min(1.0, max(0.0, most_s) / sum_s) if sum_s else 1.0
 
 
 def _name_cause(part: Part) -> str | int:

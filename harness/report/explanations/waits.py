@@ -31,10 +31,10 @@ from trunkline.harness.report.explanations.wait_reasons import (
 )
 
 LATE = 0.25
-"""A fault is the reason that a task began late if it took this share of the time."""
+"""A fault is the reason that a task began late if it was behind this share of the time."""
 
 LEAST_S = 0.05
-"""A fault that took less of the task before is not named, if no other member waited."""
+"""Of a shorter wait it is not told who went on without a task meanwhile."""
 
 WAITED = 0.1
 """A stop of the last member counts if others waited for at least this share of it."""
@@ -47,8 +47,7 @@ class Held:
     Attributes:
         stop: the fault's effect.
         seconds: how long it lasted before the member was ready, while that computed or was awaited.
-        lost_s: by how much it delayed the task at most: no longer than others waited. In a group of
-            one, no member did.
+        lost_s: how long others waited meanwhile. In a group of one, no member did.
         computing: whether the member had begun to compute its contribution.
     """
 
@@ -65,15 +64,13 @@ class Stretch:
     Attributes:
         reason: what it waited for, as a sentence; empty for the message of the last member.
         task: the task whose end it waited for, as members of both can be in one at a time only.
-        fault: the number of the fault behind it; None without one.
-        late_s: how much of it the fault took: not what was before it, or due anyway.
+        fault: the number of the fault behind the reason; None without one.
     """
 
     seconds: float
     reason: str
     task: int | None = None
     fault: int | None = None
-    late_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +114,13 @@ class Wait:
         heard: the member of which the controller heard last, and when that one was ready, in ns.
         after: the task that the last member was in before it computed, if that task ended for it
             when the first member waited already; else None.
-        after_s: how long the first member had waited then.
         computed_first: whether the last member had computed before that task ended for it: it only
             helped others in it.
         waited_s: how long each member that was ready had waited for the last one.
-        behind: the fault that cost the task `after` much of this time, and how much; None without.
+        behind: the fault that took most of the task `after`, and how much, if that was a good part
+            of the wait; None without one.
         held: the stop that made the last member late; None without one.
-        stretches: the parts of `decide_s`; empty as long as they are not known.
+        stretches: the parts of `decide_s`; as long as they are not known, there are none.
         awaited: the task whose end was the reason; None if it was something else.
         postponed: when the group was postponed, or that of some members, and why.
         push: the push after whose end the last member waited for this task, a pull; else None.
@@ -142,7 +139,6 @@ class Wait:
     heard: tuple[str, int]
     fault: int | None = None
     after: int | None = None
-    after_s: float = 0.0
     computed_first: bool = False
     waited_s: Mapping[str, float] = field(default_factory=dict)
     behind: tuple[int, float] | None = None
@@ -156,44 +152,27 @@ class Wait:
     unheard: tuple[Unheard, ...] = ()
 
     @property
-    def costs_s(self) -> dict[int, float]:
-        """By how much faults made the controller start the task later, in seconds."""
-        if not self.stretches:
-            return {} if self.fault is None else {self.fault: self.decide_s}
-        found: dict[int, float] = {}
-        for each in self.stretches:
-            if each.fault is not None:
-                found[each.fault] = found.get(each.fault, 0.0) + each.late_s
-        return found
-
-    @property
     def lost_s(self) -> float:
         """The loss before the task: a fault held its last member up, or the controller."""
         return self.decide_s + (self.held.lost_s if self.held else 0.0)
 
     @property
-    def is_late(self) -> bool:
-        """Whether the task began late because of a fault."""
-        held_up = sum(self.costs_s.values()) > LATE * self.decide_s
-        return held_up or (self.held is not None and self.held.lost_s > 0)
+    def behind_s(self) -> dict[int, float]:
+        """How long the controller waited for something that a fault was behind, by its number."""
+        found: dict[int, float] = {}
+        for each in self.stretches or (Stretch(self.decide_s, self.reason, None, self.fault),):
+            if each.fault is not None:
+                found[each.fault] = found.get(each.fault, 0.0) + each.seconds
+        return found
 
     @property
-    def was_for_task(self) -> bool:
-        """Whether the others waited much of the time because the last member was in a task."""
-        return self.after is not None and self.after_s >= LATE * self.wait_s
-
-    def add_earlier(self, costs_s: Mapping[int, float]) -> Wait:
-        """The wait with the fault behind the task `after`, by what faults cost that task.
-
-        That must be a good part of the wait, and others must have waited for a good part of it.
-        """
-        number = max(costs_s, key=lambda number: costs_s[number], default=None)
-        if number is None or not self.was_for_task or self.held is not None:
-            return self
-        is_much = LATE * self.wait_s <= costs_s[number] <= self.after_s / WAITED
-        if len(self.waited_s) == 1:  # nobody waited, but the member itself was late
-            is_much = costs_s[number] >= LEAST_S
-        return replace(self, behind=(number, costs_s[number])) if is_much else self
+    def faults(self) -> frozenset[int]:
+        """The faults because of which the task began late: they took a good part of a wait."""
+        much = [n for n, seconds in self.behind_s.items() if seconds >= LATE * self.decide_s]
+        held = self.held
+        if held is not None and held.stop.fault is not None and held.lost_s:
+            much.append(held.stop.fault)
+        return frozenset(much)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +338,6 @@ def _make_wait(
         _find_heard(ready, why) or (last.site, last.t_ns),
         after=after,
         waited_s={site: (last.t_ns - each.t_ns) / 1e9 for site, each in ready.items()},
-        after_s=0.0 if after is None else (left_ns - first_ns) / 1e9,
         computed_first=own is not None and own.end_ns < left_ns,
         cause=why.cause if isinstance(why, GroupPostponed) else None,
         awaited=ended,
@@ -380,7 +358,7 @@ def _add_stop(
     member was ready at its usual time: a simulated computation ends at a fixed time, and a stop
     that is over by then changes nothing.
     """
-    begin_ns = first_ns = min(each.t_ns for each in ready.values())
+    begin_ns = first_ns = ready_ns = min(each.t_ns for each in ready.values())
     if (own := computed.get(wait.last)) is not None:
         begin_ns, first_ns = own.start_ns, min(own.first_ns, first_ns)
     span = first_ns, wait.span[0]
@@ -388,7 +366,7 @@ def _add_stop(
     longest = max(own_stops, key=lambda stop: stop.overlap_s(span), default=None)
     if longest is None or not (seconds := longest.overlap_s(span)):
         return wait
-    lost_s = min(seconds, wait.wait_s)
+    lost_s = longest.overlap_s((ready_ns, wait.span[0]))
     is_noticed = len(ready) == 1 or lost_s >= WAITED * seconds
     if seconds < LATE * (span[1] - span[0]) / 1e9 or not is_noticed:
         return wait

@@ -72,19 +72,3 @@ def find_absences(history: History, search: FaultSearch) -> dict[int, list[Absen
         if (fault := search.find_behind(SiteLost(absence.site), (), span)) is not None:
             found[fault].append(absence)
     return dict(found)
-
-
-def forms_groups(history: History) -> bool:
-    """Whether a policy chooses who is in a task: groups differ by more than lost sites."""
-    lost: set[tuple[str, str]] = set()
-    groups: set[frozenset[str]] = set()
-    for event in history.events:
-        match event:
-            case WorkerLost():
-                lost.add((event.site, event.worker))
-            case WorkerFound():
-                lost.discard((event.site, event.worker))
-            case TaskStarted():
-                away = {worker for site, worker in lost if site == event.site}
-                groups.add(frozenset({*event.group} | away))
-    return len(groups) > 1

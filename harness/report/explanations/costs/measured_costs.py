@@ -8,7 +8,8 @@ run with the first alone would be another one, in which it lasts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -21,9 +22,8 @@ from trunkline.harness.faults import fault_syntax
 from trunkline.harness.faults.fault_types import Churn, Heal, Mend, Restart, Resume
 from trunkline.harness.faults.fault_writing import write
 from trunkline.harness.faults.timeline import Entry
-from trunkline.harness.record.history import History
+from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.calls.calls_in_faults import HARMLESS
-from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
 from trunkline.harness.report.explanations.costs.site_times import SiteTimes
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 from trunkline.harness.report.manual_actions import list_typed
@@ -50,6 +50,35 @@ Step = tuple[Entry, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    """How a task went in a run: when it began, how long it took, in seconds, and how it ended.
+
+    Attributes:
+        group: its members; the task of the same number may have others in another run.
+        turn: of a task with a server, how many tasks of the same members came before; else None.
+    """
+
+    start_s: float
+    duration_s: float
+    outcome: str
+    group: tuple[str, ...]
+    turn: int | None = None
+
+
+def list_runs(tasks: Iterable[Task]) -> dict[int, TaskRun]:
+    """How the tasks of a run went that have ended, by their numbers."""
+    turns, found = Counter[frozenset[str]](), dict[int, TaskRun]()
+    for task in tasks:
+        started, members = task.started, frozenset(task.started.group)
+        turn = turns[members] if started.passive else None
+        turns[members] += 1
+        if task.end_ns is not None:
+            times = started.t_ns / 1e9, (task.end_ns - started.t_ns) / 1e9
+            found[task.number] = TaskRun(*times, task.outcome, tuple(started.group), turn)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run with the first `entries` faults went.
 
@@ -58,6 +87,7 @@ class Outcome:
         completed: how many tasks were completed.
         times: the mean times of a site.
         verdict: of the run.
+        tasks: each task by its number.
     """
 
     entries: int
@@ -65,6 +95,7 @@ class Outcome:
     completed: int
     times: SiteTimes
     verdict: str
+    tasks: Mapping[int, TaskRun]
 
     @classmethod
     def of(cls, entries: int, data: RunData) -> Outcome:
@@ -80,7 +111,32 @@ class Outcome:
             sum(task.outcome == "completed" for task in tasks),
             replace(times, slowest=None),
             data.verdict.outcome,
+            list_runs(tasks),
         )
+
+    def find(self, number: int, own: TaskRun) -> tuple[int, TaskRun] | None:
+        """The task of a number, or of one with a server the one at the same turn; None without."""
+        if own.turn is not None:
+            members = {*own.group}
+            same = (
+                (other, task)
+                for other, task in self.tasks.items()
+                if task.turn == own.turn and {*task.group} == members
+            )
+            return next(same, None)
+        return (number, self.tasks[number]) if number in self.tasks else None
+
+
+@dataclass(frozen=True, slots=True)
+class SiteCost:
+    """How much longer a mean site was in tasks, waited for a group, and computed, in seconds."""
+
+    in_tasks_s: float = 0.0
+    waiting_s: float = 0.0
+    computing_s: float = 0.0
+
+
+NOTHING = SiteCost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +207,40 @@ class Measured:
     def list_rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each outcome: its cells are those of `TITLES`."""
         costs = ["", *("" if p.seconds is None else f"{p.seconds:+.3f}" for p in self.parts)]
-        for which, cost, each in zip(("no fault", *self.steps), costs, self.outcomes, strict=True):
+        for which, cost, each in zip(self._list_names(), costs, self.outcomes, strict=True):
             doubt = f" (verdict: {each.verdict})" if each.verdict != "pass" else ""
             times = each.times.sync_s, each.times.compute_s, each.times.wait_s
-            also = "also " if each.entries and which != ALL else ""
             ended = f"{each.ended_s:.3f}", cost
-            yield f"{also}{which}{doubt}", *ended, str(each.completed), *(f"{s:.3f}" for s in times)
+            yield f"{which}{doubt}", *ended, str(each.completed), *(f"{s:.3f}" for s in times)
+
+    def list_task_rows(self, number: int) -> list[tuple[str, ...]]:
+        """A row for each outcome on one task: its cells are those of `TASK_TITLES`.
+
+        Faults at the end that changed nothing of it have no row.
+        """
+        own = self.outcomes[-1].tasks[number]
+        rows: list[tuple[str, ...]] = []
+        for which, each in zip(self._list_names(), self.outcomes, strict=True):
+            found = each.find(number, own)
+            if found is None:
+                rows.append((which, "", "", "", "no such task ended"))
+                continue
+            other, task = found
+            ended_s = task.start_s + task.duration_s
+            times = (f"{s:.3f}" for s in (task.start_s, task.duration_s, ended_s))
+            how = task.outcome + f" (task {other})" * (other != number)
+            if {*task.group} != {*own.group}:
+                how = f"a task of {name_group(task.group)}"
+            rows.append((which, *times, how))
+        while len(rows) > 2 and rows[-1][1:] == rows[-2][1:]:
+            rows.pop()
+        return rows
+
+    def _list_names(self) -> Iterator[str]:
+        """The faults of each outcome, in words."""
+        yield "no fault"
+        for step in self.steps:
+            yield step if step == ALL else f"also {step}"
 
     def summarize(self) -> dict[str, Any]:
         """What faults cost, as values: of all, of each, and the outcomes of the runs."""
@@ -164,7 +248,10 @@ class Measured:
             "whole": asdict(self.whole),
             "parts": [asdict(each) for each in self.parts],
             "steps": [*self.steps],
-            "outcomes": [asdict(each) for each in self.outcomes],
+            "outcomes": [
+                {name: value for name, value in asdict(each).items() if name != "tasks"}
+                for each in self.outcomes
+            ],
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -177,13 +264,31 @@ class Measured:
         return cls(
             tuple(found["steps"]),
             tuple(
-                Outcome(**{**each, "times": SiteTimes(**each["times"])})
+                Outcome(**{**each, "times": SiteTimes(**each["times"]), "tasks": _read(each)})
                 for each in found["outcomes"]
             ),
             tuple(tuple(each) for each in found["numbers"]),
             found["by_time"],
             found["real"],
         )
+
+
+NAMED = 6
+"""The most members of a task that a table names."""
+
+
+def name_group(group: Sequence[str]) -> str:
+    """The members of a task; of many, the first ones."""
+    names = [*group]
+    if len(names) > NAMED:
+        names[NAMED - 1 :] = [count_of(len(names) - NAMED + 1, "other site")]
+    return ", ".join(names)
+
+
+def _read(outcome: Mapping[str, Any]) -> dict[int, TaskRun]:
+    """The tasks of an outcome as `to_json` wrote them."""
+    tasks = outcome["tasks"].items()
+    return {int(number): TaskRun(**{**t, "group": tuple(t["group"])}) for number, t in tasks}
 
 
 TITLES = (
@@ -196,6 +301,9 @@ TITLES = (
     "waiting (s)",
 )
 """The columns of `Measured.list_rows`; the last three are means of the sites."""
+
+TASK_TITLES = "with", "began (s)", "took (s)", "ended (s)", "how"
+"""The columns of `Measured.list_task_rows`."""
 
 ALL = "all faults"
 """The step of a run with too many faults to measure each."""

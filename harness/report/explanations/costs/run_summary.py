@@ -12,15 +12,12 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
     Longer,
     list_problems,
 )
-from trunkline.harness.report.explanations.costs.member_costs import SiteCost, cost_sites
 from trunkline.harness.report.explanations.costs.site_times import (
     Needs,
     SiteTimes,
     Straggler,
     is_fast,
-    list_at_work,
 )
-from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explained_tasks import list_expected
 from trunkline.harness.report.explanations.explanation import Explanation
@@ -30,12 +27,13 @@ from trunkline.harness.report.explanations.links.mistaken_rates import (
     describe_mistaken,
     find_mistaken,
 )
+from trunkline.harness.report.explanations.stretches import Turns
 from trunkline.harness.report.explanations.told.choice import list_worst
 from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
     list_faults,
     name_worst,
-    sum_costs,
+    sum_taken,
 )
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
@@ -51,26 +49,19 @@ IN_ADDITION = (
 """What measured costs are, of several faults."""
 
 
-def summarize_run(
-    found: Sequence[Explanation], data: RunData, faults: SiteCost | None = None
-) -> Iterator[str]:
-    """The cost of faults, the worst fault, where time went, and the losses of tasks.
+def summarize_run(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
+    """What faults cost the run, the worst fault, where time went, and the losses of tasks.
 
-    `found` are the tasks that lost most time, the worst first; `faults` are what these cost a site,
-    if it is known. Without faults that cost something, the first sentences are on the network and
-    on computing.
+    `found` are the tasks that lost most time, the worst first. Without faults that did something,
+    the first sentences are on the network and on computing.
     """
-    faults = faults or _cost_sites(found, data)
-    worst = [
-        *name_worst(found, data.history, _list_longer(data)),
-        list_lost(list_worst(found)),
-    ]
+    worst = [*name_worst(found, data.history, _list_longer(data)), list_lost(list_worst(found))]
     if data.measured is not None:
         yield data.measured.describe_end()
-    if faults.seconds:
+    if is_disturbed := any(each.faults for each in found):
         yield " ".join(worst)
-    yield from _describe_times(data, faults)
-    if not faults.seconds:
+    yield from _describe_times(data)
+    if not is_disturbed:
         yield " ".join(worst)
     yield from describe_losses(found, data.history)
     yield from _describe_unmeasured(data)
@@ -102,11 +93,6 @@ def _describe_unmeasured(data: RunData) -> Iterator[str]:
         )
 
 
-def _cost_sites(found: Sequence[Explanation], data: RunData) -> SiteCost:
-    """What faults cost a site that did rounds; a server does none."""
-    return cost_sites(found, {*list_at_work(data.tables["workers"])})
-
-
 def _find_mistaken(data: RunData) -> list[Mistaken]:
     """The links that plans took for much slower than they were, after faults."""
     return find_mistaken(data.history, data.scenario.topology)
@@ -123,14 +109,13 @@ def _describe_gaps(data: RunData, search: FaultSearch) -> Iterator[str]:
     if not faults:
         return
     first = min(faults, key=lambda each: each.started.t_ns).started
-    gaps = Turns(data.history, search, find_waits(data.history), {}).gaps
+    gaps = Turns(data.history, search, find_waits(data.history), lambda _: {}).gaps
     before = [gap_ns for t_ns, gap_ns in gaps if t_ns < first.t_ns]
     after = [gap_ns for t_ns, gap_ns in gaps if t_ns >= first.t_ns]
     if before and after and max(after) >= GREW * (usual_ns := median(before)):
         yield (
             f"The time that the policy set between turns was {usual_ns / 1e9:.3f} s before fault "
-            f"{first.fault} (the median), and up to {max(after) / 1e9:.3f} s after it. No fault is "
-            "charged with that."
+            f"{first.fault} (the median), and up to {max(after) / 1e9:.3f} s after it."
         )
 
 
@@ -142,23 +127,23 @@ def _search_faults(data: RunData) -> FaultSearch:
     return FaultSearch(data.history, *where, detection_ns, scenario.failover.backup or "")
 
 
-def _describe_times(data: RunData, faults: SiteCost) -> Iterator[str]:
+def _describe_times(data: RunData) -> Iterator[str]:
     """Whether the network or computing took more time, and what tasks need of the network."""
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    straggler = _find_straggler(data, times, faults)
+    straggler = _find_straggler(data, times)
     without = None if data.measured is None else data.measured.outcomes[0].times
-    told = [] if times is None else [times.describe(faults, straggler, without)]
+    told = [] if times is None else [times.describe(straggler, without)]
     told += [] if needs is None else [needs.describe()]
     if told:
         yield " ".join(told)
 
 
-def _find_straggler(data: RunData, times: SiteTimes | None, faults: SiteCost) -> Straggler | None:
-    """The site for which others waited, by all that they waited without faults.
+def _find_straggler(data: RunData, times: SiteTimes | None) -> Straggler | None:
+    """The site for which others waited for much of the time that they waited.
 
     Where a group needs some sites only, the last of them may be a fast one that came next.
     """
-    waited_s = 0.0 if times is None else (times.wait_s - faults.waiting_s) * times.sites
+    waited_s = 0.0 if times is None else times.wait_s * times.sites
     found = Straggler.of(data.history, waited_s)
     if found is None or is_fast(data.tables["workers"], found.site):
         return None
@@ -176,9 +161,9 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
 
     Shares of a site's time add up to 1, and the causes to `lost_s`.
     """
-    losses, of_site = Losses.of(found), _cost_sites(found, data)
+    losses, taken_s = Losses.of(found), sum_taken(found)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
-    costs_s, straggler = sum_costs(found), _find_straggler(data, times, of_site)
+    straggler = _find_straggler(data, times)
     faults = (each.started.fault for each in list_faults(data.history))
     limiting = None
     if needs is not None and (limit := needs.limit) is not None:
@@ -194,9 +179,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     return {
         "lost_s": losses.lost_s,
         "causes_s": losses.by_cause_s,
-        "faults_s": {number: costs_s.get(number, 0.0) for number in faults},
-        "faults_per_site_s": of_site.seconds,
-        "faults_of_site_s": asdict(of_site),
+        "faults_s": {number: taken_s.get(number, 0.0) for number in faults},
         "measured": None if data.measured is None else data.measured.summarize(),
         "shares": None if times is None else times.shares,
         "limiting": limiting,

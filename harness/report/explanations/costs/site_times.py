@@ -18,8 +18,6 @@ from trunkline.harness.config.units import count_of
 from trunkline.harness.network.interface import payload_share
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.report.explanations.costs.hop_needs import count_on_hops, need_s
-from trunkline.harness.report.explanations.costs.member_costs import NOTHING, SiteCost
-from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.settings import Scenario
@@ -70,27 +68,19 @@ class SiteTimes:
         parts_s = {"computing": self.compute_s, "waiting": self.wait_s, "in_tasks": self.sync_s}
         return {what: seconds / whole_s for what, seconds in parts_s.items()}
 
-    def describe(
-        self,
-        faults: SiteCost = NOTHING,
-        straggler: Straggler | None = None,
-        without: SiteTimes | None = None,
-    ) -> str:
+    def describe(self, straggler: Straggler | None = None, without: SiteTimes | None = None) -> str:
         """Sentences that say whether the network or computing took more time, and why.
 
-        They name the site for which others waited, and say what `faults` took by the log, or what
-        the times were `without` them, if that was measured.
+        They name the site for which others waited, and the times `without` faults, if those were
+        measured.
         """
         share = {what: f"{100 * each:.0f} %" for what, each in self.shares.items()}
         first, second = "the network", "computing"
         if is_computing := self.sync_s < self.compute_s:
             first, second = second, first
-        own_s = self.sync_s - faults.in_tasks_s, self.compute_s - faults.computing_s
-        if without is not None:
-            own_s = without.sync_s, without.compute_s
-        if (without or faults.seconds >= TOLD_S) and is_computing != (own_s[0] < own_s[1]):
+        if without is not None and is_computing != (without.sync_s < without.compute_s):
             first = f"because of faults, {first}"
-        lost = faults.describe() if without is None else without.describe_without()
+        lost = "" if without is None else without.describe_without()
         who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         waits_for = "" if straggler is None else straggler.describe()
         if straggler is None and self.slowest is not None and self.shares["waiting"] >= WAITED:
@@ -153,7 +143,7 @@ class Straggler:
     def of(cls, history: History, waited_s: float = 0.0) -> Straggler | None:
         """The straggler of a run; None if they waited for no one for half of the time.
 
-        In all, sites waited for a group for `waited_s`, also for other reasons but faults.
+        In all, sites waited for a group for `waited_s`, also for other reasons.
         """
         waits = [w for w in find_waits(history).values() if len(w.waited_s) > 1 and w.push is None]
         by_site_s: defaultdict[str, float] = defaultdict(float)
@@ -282,14 +272,18 @@ class Needs:
                 f"one of {self.even} links needs most time for its bytes, {self.limit.mean_s:.3f} "
                 "s on average."
             )
-        which = f"In {self.limit.plans} of {self.plans} plans"
-        if self.limit.plans == self.plans:
+        first, *others = sorted(self._limits, key=lambda limit: -limit.plans)
+        which = f"In {first.plans} of {self.plans} plans"
+        if first.plans == self.plans:
             which = "In all plans"
-        text = f"{text} {which}, {self.limit.describe(in_full=True)}"
-        if self.second is not None:
-            return f"{text}; in {self.second.plans}, {self.second.describe(in_full=False)}."
-        rarely = "; no link decides more of the time" if 2 * self.limit.plans < self.plans else ""
-        return f"{text}{rarely}."
+        text = f"{text} {which}, {first.describe(in_full=True)}"
+        return (
+            "; ".join([text, *(f"in {o.plans}, {o.describe(in_full=False)}" for o in others)]) + "."
+        )
+
+    @property
+    def _limits(self) -> list[Limit]:
+        return [limit for limit in (self.limit, self.second) if limit is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from trunkline.agents.wire.agent_settings import TASKS_PER_CONTROLLER
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import EXPECTED, Explanation
-from trunkline.harness.report.explanations.wait_reasons import TICKED
+from trunkline.harness.report.explanations.wait_reasons import HEARD, TICKED
 from trunkline.harness.report.explanations.waits import Stretch, Wait
 
 TOLD_S = 0.0005
@@ -18,10 +18,11 @@ TOLD_S = 0.0005
 
 FAULTS, OTHERS, OWN = "faults", "other causes", "own bytes"
 STARTS, TASKS, SPACING, WAITS = "starts", "waits for tasks", "spacing", "other waits"
+STOPPED, UNHEARD = "stopped members", "late messages"
 ABANDONED = "abandoned tasks"
 
 TEXTS = {
-    FAULTS: "faults",
+    FAULTS: "faults on their critical paths",
     "other tasks": "other tasks on the same links",
     "cold start": "cold connections",
     "queueing": "queues and TCP's control of its rate",
@@ -29,6 +30,8 @@ TEXTS = {
     "loss": "lost packets",
     "unexplained": "waits that the log does not explain",
     STARTS: "messages from the last member to the controller",
+    UNHEARD: "late messages to the controller",
+    STOPPED: "waits for a last member while it was stopped",
     TASKS: "waits of complete groups until another task had ended",
     SPACING: "waits of complete groups for the time that the policy had set",
     WAITS: "waits of complete groups for other sites",
@@ -106,11 +109,10 @@ def _has_overlap(history: History) -> bool:
 
 def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
     """The time that one task lost, by cause, but for the time of its own bytes."""
-    faults_s = sum(found.costs_s.values())
-    yield FAULTS, faults_s
+    taken_s = sum(found.taken_s.values())
+    yield FAULTS, taken_s
     if found.is_abandoned and found.failures[0].fault is None:
-        longer_s = sum(cost.longer_s + cost.given_up_s for cost in found.costs.values())
-        yield ABANDONED, found.duration_s - longer_s
+        yield ABANDONED, found.duration_s - taken_s
     for part in () if found.is_abandoned else found.parts:
         if part.fault is None and part.cause not in EXPECTED:
             yield part.cause if part.cause in TEXTS else OTHERS, part.seconds
@@ -120,12 +122,15 @@ def _divide(found: Explanation) -> Iterator[tuple[str, float]]:
 
 
 def _divide_wait(wait: Wait) -> Iterator[tuple[str, float]]:
-    """What faults did not take of the time in which the controller did not start the task."""
-    stretches = wait.stretches or (Stretch(wait.decide_s, wait.reason),)
-    for each in stretches:
+    """The time in which others waited for a stopped member, or the controller for something."""
+    if wait.held is not None:
+        yield STOPPED, wait.held.lost_s
+    for each in wait.stretches or (Stretch(wait.decide_s, wait.reason),):
         kind = WAITS if each.reason else STARTS
-        if " until task " in each.reason:
+        if each.reason.startswith(HEARD):
+            kind = UNHEARD
+        elif " until task " in each.reason:
             kind = TASKS
         elif each.reason == TICKED:
             kind = SPACING
-        yield kind, each.seconds - each.late_s
+        yield kind, each.seconds

@@ -11,6 +11,11 @@ from rich.table import Table
 from trunkline.harness.config.units import count_of, join_words, short_size
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.abandonment import Failure, Missing
+from trunkline.harness.report.explanations.costs.measured_costs import (
+    TASK_TITLES,
+    Measured,
+    name_group,
+)
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
@@ -75,9 +80,6 @@ TOLD = 3
 MOST_STRETCHES = 5
 """The most parts of the wait before a task that a summary tells."""
 
-NAMED = 6
-"""The most members of a task that a summary names."""
-
 TOLD_SHARE = 0.1
 """A cause is told if it took this share of the time by which the task was late, or more."""
 
@@ -95,12 +97,12 @@ def _describe(part: Part) -> str:
     said = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
     if part.beside is None:
         return said
-    return f"{said}; without fault {part.beside}, this would have held the task up as long"
+    return f"needed anyway, beside fault {part.beside}: {said}"
 
 
 def _name_where(part: Part) -> str:
     """The place of a part; of a rest, also what acted meanwhile."""
-    beside = f", another way, which without fault {part.beside} would have taken as long"
+    beside = f", needed anyway beside fault {part.beside}"
     acting = f" ({part.text})" * (part.cause == "unexplained")
     return part.where + acting + beside * (part.beside is not None)
 
@@ -150,8 +152,6 @@ def _summarize(found: Explanation, history: History) -> Iterator[str]:
                     why = describe_part(part, history)
                     verb = "passed" if part.cause == "abandonment" else "were lost before, as"
                     yield f"Of its time, {part.seconds:.3f} s {verb} {why}."
-    if found.main is not None and found.made_up_s >= LEAST_S and not found.is_abandoned:
-        yield _describe_made_up(found)
 
 
 def _name_detour(found: Explanation) -> str:
@@ -164,12 +164,10 @@ def _name_detour(found: Explanation) -> str:
 
 def _begin(found: Explanation) -> str:
     """The task's number, its members, and when it ran."""
-    group, start_s = found.task.started.group, found.task.started.t_ns / 1e9
-    names = [*group]
-    if len(names) > NAMED:
-        names[NAMED - 1 :] = [count_of(len(names) - NAMED + 1, "other site")]
+    started = found.task.started
+    start_s = started.t_ns / 1e9
     times = f"{start_s:.3f} to {start_s + found.duration_s:.3f} s"
-    return f"Task {found.task.number} ({', '.join(names)}; {times})"
+    return f"Task {found.task.number} ({name_group(started.group)}; {times})"
 
 
 def _describe_late(found: Explanation, history: History) -> Iterator[str]:
@@ -196,21 +194,6 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
     other_s = sum(_sum_s(group) for group in untold if group[0].fault is None)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
-
-
-def _describe_made_up(found: Explanation) -> str:
-    """The time that faults took of a task, and how much of it the task made up for."""
-    cost_s, number = sum(found.costs_s.values()), len(found.costs_s)
-    who = f"fault {next(iter(found.costs_s))}" if number == 1 else "faults"
-    waited = any(each.later_s >= LEAST_S for each in found.costs.values())
-    before = " and of the wait before it" if waited else ""
-    took_s, made_up_s = cost_s + found.made_up_s, found.made_up_s
-    if number == 1 and not waited:
-        return f"The task made up for {made_up_s:.3f} s of that, so {who} cost it {cost_s:.3f} s."
-    return (
-        f"In all, {who} took {took_s:.3f} s of the task{before}. It made up for {made_up_s:.3f} s "
-        f"of that, so {who} cost it {cost_s:.3f} s."
-    )
 
 
 def _describe_own(found: Explanation, least_s: float) -> str:
@@ -291,16 +274,27 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
     return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
 
 
-def describe(found: Explanation, history: History, path: bool) -> Iterator[str | Table]:
-    """The summary, the parts of the time, what came before, and the critical path if wanted."""
+def describe(
+    found: Explanation, history: History, path: bool, measured: Measured | None = None
+) -> Iterator[str | Table]:
+    """The summary, what came before, and the parts of the time; the critical path if wanted.
+
+    If it was `measured`, how the task went without some of the run's faults.
+    """
     yield from list_paragraphs(found, history)
     if found.parts:
-        table = Table("took (s)", "share", "cause", box=None, padding=(0, 2, 0, 0))
-        for row in list_parts(found, history):
-            table.add_row(*row)
-        yield table
+        yield _make_table(("took (s)", "share", "cause"), list_parts(found, history))
+    if measured is not None:
+        yield _make_table(TASK_TITLES, measured.list_task_rows(found.task.number))
     if path and found.steps:
         yield _list_steps(found)
+
+
+def _make_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    table = Table(*titles, box=None, padding=(0, 2, 0, 0))
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def list_paragraphs(found: Explanation, history: History) -> Iterator[str]:
@@ -326,7 +320,7 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.behind is not None:
         fault, seconds = wait.behind
-        earlier[0] += f", which lost {seconds:.3f} s to {_refer(fault, history)}"
+        earlier[0] += f", of which {_refer(fault, history)} took {seconds:.3f} s"
     if wait.compute_s is not None:
         earlier.append(f"computed for {wait.compute_s:.3f} s")
     if wait.computed_first:
@@ -355,45 +349,36 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     what = f"{last} was ready" if wait.push is None else f"task {wait.push} had ended"
     when = f"as soon as {what}" if took == "0.000" else f"{took} s after {what}"
     yield f"The controller started the task {when}."
-    is_charged = any(
-        each.fault not in (None, wait.fault) or 0 < each.late_s < each.seconds - LEAST_S
-        for each in wait.stretches
-    )
-    if len(wait.stretches) > 1 or is_charged:
-        if words := [*_list_reasons(wait.stretches)]:
-            yield f"It waited {join_words(words)}."
-        yield from _describe_taken(wait, history)
+    if len(wait.stretches) > 1:
+        yield f"It waited {join_words([*_list_reasons(wait.stretches, history)])}."
     elif wait.reason:
-        yield f"{wait.reason}{_name_fault(wait.fault, history)}."
+        behind = wait.stretches[0].fault if wait.stretches else wait.fault
+        yield f"{wait.reason}{_name_fault(behind, history)}."
 
 
-def _list_reasons(stretches: Iterable[Stretch]) -> Iterator[str]:
-    """What the controller waited for before a task, in order; of much, the longest parts."""
-    took_s = defaultdict[str, float](float)
+def _list_reasons(stretches: Iterable[Stretch], history: History) -> Iterator[str]:
+    """What the controller waited for before a task, in order; of much, the longest parts.
+
+    The text of a fault is told once.
+    """
+    took_s = defaultdict[tuple[str, int | None], float](float)
     for each in stretches:
-        took_s[each.reason or "for the message of the last member"] += each.seconds
+        took_s[each.reason or "for the message of the last member", each.fault] += each.seconds
     longest = sorted(took_s.items(), key=lambda item: -item[1])
-    shown = {reason for reason, s in longest[:MOST_STRETCHES] if s >= LEAST_S}
-    for reason in (each for each in took_s if each in shown):
+    shown = {key for key, s in longest[:MOST_STRETCHES] if s >= LEAST_S}
+    named: set[int | None] = {None}
+    for reason, fault in (key for key in took_s if key in shown):
         what = reason.removeprefix("The controller waited ").replace(AGAIN, "")
         if what.startswith(HEARD):
             what = what.replace("The", "until the", 1).replace(" late: ", ", because ", 1)
-        yield f"{took_s[reason]:.3f} s {what.replace('The controller', 'after it had', 1)}"
-    left = [s for reason, s in took_s.items() if reason not in shown and s >= LEAST_S]
+        what = what.replace("The controller", "after it had", 1)
+        again = f" (fault {fault})" * (fault is not None)
+        behind = again if fault in named else _name_fault(fault, history)
+        named.add(fault)
+        yield f"{took_s[reason, fault]:.3f} s {what}{behind}"
+    left = [s for key, s in took_s.items() if key not in shown and s >= LEAST_S]
     if left:
         yield f"{sum(left):.3f} s for {count_of(len(left), 'other reason')}"
-
-
-def _describe_taken(wait: Wait, history: History) -> Iterator[str]:
-    """What faults took of the time before a task, in a sentence."""
-    costs = sorted(((s, fault) for fault, s in wait.costs_s.items() if s >= LEAST_S), reverse=True)
-    if not costs:
-        return
-    (first_s, first), *others = costs
-    amount = "all" if wait.decide_s - first_s < LEAST_S else f"{first_s:.3f} s"
-    words = [f"{_name_subject(first, history)} took {amount}"]
-    words += [f"{_refer(fault, history)} {seconds:.3f} s" for seconds, fault in others]
-    yield f"{join_words(words)} of this."
 
 
 def _refer(number: int, history: History) -> str:
@@ -426,11 +411,12 @@ def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str,
 
 
 def _list_steps(found: Explanation) -> Table:
-    table = Table("from (s)", "to (s)", "took (s)", "critical path", box=None, padding=(0, 2, 0, 0))
-    for step in found.steps:
-        times = f"{step.start_ns / 1e9:.3f}", f"{step.end_ns / 1e9:.3f}", f"{step.duration_s:.3f}"
-        table.add_row(*times, _describe_step(step))
-    return table
+    rows = (
+        (*(f"{s:.3f}" for s in (step.start_ns / 1e9, step.end_ns / 1e9, step.duration_s)), text)
+        for step in found.steps
+        for text in (_describe_step(step),)
+    )
+    return _make_table(("from (s)", "to (s)", "took (s)", "critical path"), rows)
 
 
 def _describe_step(step: PathStep) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.harness.config.units import count_of
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.measured_costs import TITLES, Measured
+from trunkline.harness.report.explanations.costs.measured_costs import TASK_TITLES, TITLES, Measured
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.told.choice import Chosen, choose
 from trunkline.harness.report.explanations.told.explanation_text import (
@@ -43,7 +43,7 @@ def explain_lost_time(
         " explains any task.",
     )
     shown = choose(found, SHOWN) if is_slow else []
-    explained = (tag("div", *_explain(each, history), class_="slow") for each in shown)
+    explained = (tag("div", *_explain(each, history, measured), class_="slow") for each in shown)
     return [
         *(tag("p", keep_together(each)) for each in run),
         tag("ul", costs) if costs else None,
@@ -59,7 +59,7 @@ def _tabulate(measured: Measured) -> Html:
     return fold(what, make_table(TITLES, rows, "outcomes", columns), file="trunkline explain")
 
 
-def _explain(chosen: Chosen, history: History) -> Iterator[Html]:
+def _explain(chosen: Chosen, history: History, measured: Measured | None) -> Iterator[Html]:
     found = chosen.explained
     first, *rest = [*list_paragraphs(found, history), *filter(None, [chosen.describe_alike()])]
     yield tag("p", keep_together(first))
@@ -72,3 +72,9 @@ def _explain(chosen: Chosen, history: History) -> Iterator[Html]:
             table,
             file="trunkline explain",
         )
+    if measured is not None:
+        table = make_table(
+            TASK_TITLES, measured.list_task_rows(found.task.number), "outcomes", (1, 2, 3)
+        )
+        what = f"Task {found.task.number} without some of the faults"
+        yield fold(what, table, file="trunkline explain")

@@ -1,4 +1,4 @@
-"""The cost of each fault for the tasks of a run, in sentences (pure)."""
+"""What each fault did to the tasks of a run, in sentences (pure)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from trunkline.harness.report.calls.calls_in_faults import HARMLESS, MOST_FAULTS
 from trunkline.harness.report.explanations.costs.lost_sites import (
     Absence,
     find_absences,
-    forms_groups,
 )
 from trunkline.harness.report.explanations.costs.measured_costs import Longer
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
@@ -26,7 +25,7 @@ from trunkline.harness.report.faults.fault_layout import LETTERS, describe_span,
 from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 
 LEAST_S = 0.005
-"""A task that lost less to a fault is not named."""
+"""A task of which a fault took less is not named."""
 
 LEAST_LONGER_S = 0.05
 """A run that is longer by less is no longer."""
@@ -34,8 +33,8 @@ LEAST_LONGER_S = 0.05
 NO_LONGER = "made the run no longer"
 """What is said of a fault that cost the run nothing."""
 
-GROUPS = ", but it may have changed which sites were in which task"
-"""What a fault may do beside the tasks' times where groups of sites form as they come."""
+NO_TASK = "It delayed no task, as far as the log tells."
+"""What is said of a fault that was behind nothing."""
 
 TOLD_SHARE = 0.1
 """Where a site lost time is told if it was this share of what the run is longer by."""
@@ -53,47 +52,49 @@ def describe_fault_costs(
     longer: Sequence[Longer] = (),
     search: FaultSearch | None = None,
 ) -> Iterator[str]:
-    """A sentence on each fault, the worst first; of many, on the first ones.
+    """What each fault did, the worst first; of many, what the first ones did.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
     `longer` says by how much faults made the run longer, if that was measured. Then the worst fault
-    is the one that made it longest, else the one that cost tasks most. `search` finds the faults
-    behind losses.
+    is the one that made it longest, else the one that was behind most of what tasks lost. `search`
+    finds the faults behind losses.
     """
     of_fault = {fault: each for each in longer for fault in each.faults}
-    cost_s = sum_costs(found)
+    lost_s = sum_lost(found)
 
     def rank(fault: Disturbance) -> tuple[float, float]:
         number = fault.started.fault
         own = of_fault.get(number)
-        return -(0.0 if own is None else own.size), -cost_s.get(number, 0.0)
+        return -(0.0 if own is None else own.size), -lost_s.get(number, 0.0)
 
     faults = sorted(list_faults(history), key=rank)
     ordered = sorted(found, key=lambda each: each.task.started.t_ns)
     begin_ns = find_timeline_start_ns(history)
     told: set[Longer] = set()
     absences = {} if search is None else find_absences(history, search)
-    varies = not longer and forms_groups(history)
     for fault in faults[:MOST_FAULTS]:
-        run = ""
-        if (own := of_fault.get(fault.started.fault)) is not None:
-            run = _describe_measured(own, fault.started.fault, own in told)
+        number = fault.started.fault
+        acted = [f"{_name_faults((number,), history)} acted {describe_span(fault, begin_ns)}"]
+        if (own := of_fault.get(number)) is not None:
+            acted += _describe_measured(own, number, own in told)
             told.add(own)
-        yield "".join(
-            (
-                _describe(fault, ordered, begin_ns, run, varies),
-                _describe_stays(fault, ordered),
-                _describe_takeover(fault, history),
-                _describe_rest(
-                    *_list_absences(absences.get(fault.started.fault, ())),
-                    *_list_alone(fault, history, search),
-                ),
-                _describe_undone(fault, history),
-            )
+        sentences = (
+            f"{join_words(acted)}.",
+            _describe_taken(ordered, number),
+            _describe_abandoned(ordered, number),
+            _describe_late(ordered, number),
+            _name_members(ordered, number),
+            *_describe_stays(fault, ordered),
+            _describe_takeover(fault, history),
+            _describe_rest(
+                *_list_absences(absences.get(number, ())), *_list_alone(fault, history, search)
+            ),
+            _describe_undone(fault, history),
         )
-    if left := {each.started.fault for each in faults[MOST_FAULTS:]}:
-        left_s = sum(cost_s.get(number, 0.0) for number in left)
-        yield f"{count_of(len(left), 'other fault')} cost tasks {left_s:.3f} s in all."
+        yield " ".join(filter(None, sentences))
+    if left := faults[MOST_FAULTS:]:
+        left_s = sum(lost_s.get(each.started.fault, 0.0) for each in left)
+        yield f"{count_of(len(left), 'other fault')} were behind {left_s:.3f} s of tasks in all."
 
 
 def list_faults(history: History) -> list[Disturbance]:
@@ -101,11 +102,20 @@ def list_faults(history: History) -> list[Disturbance]:
     return [each for each in history.faults if each.started.verb not in HARMLESS]
 
 
-def sum_costs(found: Iterable[Explanation]) -> dict[int, float]:
-    """The cost of each fault for these tasks, in seconds, by the number of the fault."""
+def sum_taken(found: Iterable[Explanation]) -> dict[int, float]:
+    """How much of the critical paths of these tasks each fault took, in seconds, by its number."""
     total_s: Counter[int] = Counter()
     for each in found:
-        total_s.update(each.costs_s)
+        total_s.update(each.taken_s)
+    return dict(total_s)
+
+
+def sum_lost(found: Iterable[Explanation]) -> dict[int, float]:
+    """The same with the waits before these tasks that the fault was behind."""
+    found = [*found]
+    total_s = Counter(sum_taken(found))
+    for each in found:
+        total_s.update(each.before_s)
     return dict(total_s)
 
 
@@ -114,7 +124,7 @@ def name_worst(
     history: History,
     longer: Sequence[Longer] = (),
 ) -> Iterator[str]:
-    """The fault that made the run longest, if that was measured; else that of the costliest."""
+    """The fault that made the run longest, if that was measured; else the one behind most waits."""
     worst = max(longer, key=lambda each: each.size, default=None)
     if worst is not None and worst.faults and len(longer) > 1 and worst.size >= LEAST_LONGER_S:
         which = _name_faults(worst.faults, history)
@@ -122,18 +132,13 @@ def name_worst(
         if worst.seconds is not None:
             how = f"delayed the run most, by {worst.seconds:.3f} s"
         yield f"{which} {how}."
-        costs_s = {n: s for n, s in sum_costs(found).items() if n in worst.faults and s >= TOLD_S}
-        if len(costs_s) > 1:
-            yield f"Of these, fault {max(costs_s, key=lambda n: costs_s[n])} cost tasks most."
         return
-    cost_s = {number: s for number, s in sum_costs(found).items() if s >= TOLD_S}
-    if len(cost_s) > 1:
-        most = max(cost_s, key=lambda number: cost_s[number])
-        share = f"{100 * cost_s[most] / sum(cost_s.values()):.0f} % of the cost of all faults"
-        yield f"{_name_faults((most,), history)} cost tasks most: {share}."
-    elif cost_s and (number := len(list_faults(history))) > 1:
-        only = _name_faults([*cost_s], history).replace("Fault", "fault", 1)
-        yield f"Of {number} faults, only {only} cost tasks time."
+    lost_s = {number: s for number, s in sum_lost(found).items() if s >= TOLD_S}
+    if lost_s and (number := len(list_faults(history))) > 1:
+        most = max(lost_s, key=lambda number: lost_s[number])
+        share = f"{lost_s[most]:.3f} s of the {sum(lost_s.values()):.3f} s"
+        name = _name_faults((most,), history)
+        yield f"Of {number} faults, {_lower(name)} delayed tasks most: {share} that faults did."
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:
@@ -142,6 +147,11 @@ def _list_numbers(numbers: Sequence[int]) -> str:
     if len(words) > NAMED:
         words[NAMED - 1 :] = [f"{len(words) - NAMED + 1} others"]
     return join_words(words)
+
+
+def _lower(text: str) -> str:
+    """A text that goes on within a sentence."""
+    return text[0].lower() + text[1:]
 
 
 def _number_faults(numbers: Sequence[int]) -> str:
@@ -159,45 +169,63 @@ def _name_faults(numbers: Sequence[int], history: History) -> str:
     return f"Fault {numbers[0]} ({shorten(text, LETTERS)})"
 
 
-def _describe(
-    fault: Disturbance,
-    found: Sequence[Explanation],
-    begin_ns: int | None,
-    run: str,
-    varies: bool,
-) -> str:
-    number, span = fault.started.fault, describe_span(fault, begin_ns)
-    name = f"Fault {number} ({shorten(fault.started.text, LETTERS)})"
-    costs_s = {each: each.costs_s[number] for each in found if number in each.costs_s}
-    told = [each for each in costs_s if costs_s[each] >= LEAST_S or _has_failed(each, number)]
-    left = _name_members(found, number)
-    if not told:
-        nothing = f"made no task longer or later, as far as the log tells{GROUPS * varies}"
-        lead = f"{run}, {'and' if run == NO_LONGER else 'but'} " if run else ""
-        return f"{name}, {span}, {lead}{nothing}.{left}"
-    if len(told) == 1:  # its cost is the sum
-        words = [f"task {told[0].task.number}{_describe_effects(told[0], number, True)}"]
-    else:
-        words = [*_list_effects_of(told, number)]
-    cost = f"cost tasks {sum(costs_s.values()):.3f} s"
-    return f"{name}, {span}, {f'{run}, and ' * bool(run)}{cost}: {'; '.join(words)}.{left}"
+def _describe_taken(found: Sequence[Explanation], fault: int) -> str:
+    """A sentence on what a fault took of tasks that it did not end; of many, on the first ones."""
+    taken_s = {
+        each: each.taken_s[fault]
+        for each in found
+        if each.taken_s.get(fault, 0.0) >= LEAST_S
+        and not (each.is_abandoned and _has_failed(each, fault))
+        and not _is_given_up(each, fault)
+    }
+    ordered = sorted(taken_s, key=lambda each: -taken_s[each])
+    words = [
+        f"{taken_s[each]:.3f} s of task {each.task.number}{_describe_repair(each, fault)}"
+        for each in ordered
+    ]
+    if left := ordered[NAMED - 1 :] if len(ordered) > NAMED else []:
+        left_s = sum(taken_s[each] for each in left)
+        words[NAMED - 1 :] = [f"{left_s:.3f} s of {count_of(len(left), 'other task')}"]
+    if not words and not any(fault in each.faults for each in found):
+        return NO_TASK
+    return f"It took {join_words(words)}." if words else ""
+
+
+def _describe_repair(found: Explanation, fault: int) -> str:
+    """What the fault did to a task beside delaying it, in brackets."""
+    if not any(part.cause == "repair" for part in found.parts if part.fault == fault):
+        return ""
+    return f" ({'halted and repaired' if found.task.all(TaskHalted) else 'rearranged'})"
+
+
+def _describe_abandoned(found: Iterable[Explanation], fault: int) -> str:
+    """A sentence on the tasks that were abandoned because of a fault; of many, on the first."""
+    numbers = [e.task.number for e in found if e.is_abandoned and _has_failed(e, fault)]
+    were = "were" if len(numbers) > 1 else "was"
+    return f"{_list_tasks(numbers).capitalize()} {were} abandoned." if numbers else ""
+
+
+def _describe_late(found: Iterable[Explanation], fault: int) -> str:
+    """A sentence on the tasks that began late because of a fault; of many, on the first."""
+    numbers = [each.task.number for each in found if each.began_late(fault)]
+    return f"{_list_tasks(numbers).capitalize()} began later." if numbers else ""
 
 
 def _describe_undone(fault: Disturbance, history: History) -> str:
     """That the run's end undid a fault."""
     stopped = history.all(Stopping)
     is_undone = fault.end_ns is not None and stopped and fault.end_ns >= history.stop_ns
-    return " The run ended while it lasted." if is_undone else ""
+    return "The run ended while it lasted." if is_undone else ""
 
 
-def _describe_measured(longer: Longer, fault: int, is_told: bool) -> str:
-    """By how much a fault made the run longer, or with which others, unless those have told it."""
+def _describe_measured(longer: Longer, fault: int, is_told: bool) -> list[str]:
+    """What a fault cost the run, perhaps with others, unless that is told of those."""
     others = [each for each in longer.faults if each != fault]
     which = f"fault{'s' * (len(others) > 1)} {_list_numbers(others)}"
     if is_told:
-        return f"was measured together with {which} (see there)"
-    together = f"together with {which}, " if others else ""
-    return together + " and ".join(_list_measured(longer))
+        return [f"was measured together with {which} (see there)"]
+    first, *rest = _list_measured(longer)
+    return [f"together with {which}, {first}" if others else first, *rest]
 
 
 def _list_measured(longer: Longer) -> Iterator[str]:
@@ -224,75 +252,44 @@ def _describe_site(longer: Longer) -> str:
     }
     least_s = max(TOLD_S, TOLD_SHARE * abs(longer.seconds or 0.0))
     words = [f"{s:+.3f} s {what}" for what, s in parts.items() if abs(s) >= least_s]
-    return f" (a site {join_words(words)})" if words else ""
-
-
-def _list_effects_of(found: Sequence[Explanation], fault: int) -> Iterator[str]:
-    """The effects of a fault on tasks, the costliest first; a few with several one by one."""
-    by_how: defaultdict[str, list[Explanation]] = defaultdict(list)
-    for each in found:
-        by_how[_describe_effects(each, fault, False)].append(each)
-    groups: list[tuple[str, list[Explanation]]] = []
-    for how, some in by_how.items():
-        timed = [(_describe_effects(each, fault, True), [each]) for each in some]
-        groups += timed if len(some) <= NAMED and timed[0][0] != how else [(how, some)]
-    groups.sort(key=lambda group: -max(each.costs_s[fault] for each in group[1]))
-    for how, some in groups:
-        yield f"{_name(some, fault)}{how.replace(' was ', ' were ') if len(some) > 1 else how}"
+    return f" (a mean site: {', '.join(words)})" if words else ""
 
 
 def _has_failed(found: Explanation, fault: int) -> bool:
     return any(failure.fault == fault for failure in found.failures)
 
 
+def _is_given_up(found: Explanation, fault: int) -> bool:
+    """Whether the fault took nothing of a task but the time until members gave it up."""
+    return all(part.fault != fault for part in found.parts)
+
+
 def _name_members(found: Iterable[Explanation], fault: int) -> str:
     """A sentence on the members that gave up tasks because of the fault; of many, on the first."""
-    tasks: defaultdict[str, list[int]] = defaultdict(list)
+    words: dict[str, list[str]] = defaultdict(list)
     for each in found:
         for failure in each.failures:
-            if failure.fault == fault:
+            late_s = dict(failure.late.took_s).get(fault, 0.0)
+            if failure.fault == fault and failure.members:
+                after = f" ({late_s:.3f} s after its end for the others)" * (late_s >= LEAST_S)
                 for member in failure.members:
-                    tasks[member].append(each.task.number)
-    alike: defaultdict[str, list[str]] = defaultdict(list)
-    for member, numbers in [*tasks.items()][:NAMED]:
-        alike[_list_tasks(numbers)].append(member)
-    words = [f"{join_words(members)} gave up {what}" for what, members in alike.items()]
-    if (left := len(tasks) - NAMED) > 0:
-        words.append(f"{count_of(left, 'other site')} gave up tasks")
-    return f" {', '.join(words)}." if words else ""
+                    words[member].append(f"task {each.task.number}{after}")
+    told = [f"{who} gave up {_shorten(tasks)}" for who, tasks in [*words.items()][:NAMED]]
+    if (left := len(words) - NAMED) > 0:
+        told.append(f"{count_of(left, 'other site')} gave up tasks")
+    return f"{join_words(told)}." if told else ""
+
+
+def _shorten(words: Sequence[str]) -> str:
+    """Words as a list; of many, the first ones."""
+    return join_words([*words[: NAMED - 1], "others"] if len(words) > NAMED else words)
 
 
 def _list_tasks(numbers: Sequence[int]) -> str:
     return f"task{'s' * (len(numbers) > 1)} {_list_numbers(numbers)}"
 
 
-def _describe_effects(found: Explanation, fault: int, with_times: bool) -> str:
-    """The effects of a fault on a task, to follow its name; each of several may have its time."""
-    if found.is_abandoned:
-        ended = _has_failed(found, fault)
-        delayed = f", which another fault ended, {_describe_delay(found, fault)}"
-        return " was abandoned" if ended else delayed
-    told = _list_effects(found, fault)
-    words = [how + f" ({took_s:.3f} s)" * (with_times and len(told) > 1) for how, took_s in told]
-    return f" {join_words(words)}"
-
-
-def _list_effects(found: Explanation, fault: int) -> list[tuple[str, float]]:
-    """How a fault delayed a task, by how many seconds; what took no time is told only if alone."""
-    cost = found.costs[fault]
-    longer = "took longer"
-    if any(part.cause == "repair" for part in found.parts if part.fault == fault):
-        longer = "was halted and repaired" if found.task.all(TaskHalted) else "was rearranged"
-    effects = [
-        ("began later", cost.later_s),
-        (longer, cost.longer_s),
-        ("ended later where it was given up", cost.given_up_s),
-    ]
-    told = [effect for effect in effects if effect[1] >= TOLD_S]
-    return told or [max(effects, key=lambda effect: effect[1])]
-
-
-def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> str:
+def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> Iterator[str]:
     """A sentence on each site that the fault kept in an abandoned task; of many on the longest."""
     stays = [
         (stay, each.task.number)
@@ -301,11 +298,11 @@ def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> str:
         if stay.fault == fault.started.fault
     ]
     stays.sort(key=lambda told: -told[0].seconds)
-    return "".join(
-        f" {stay.site} was held in task {task} for {stay.seconds:.3f} s, "
-        f"{stay.beyond_s:.3f} s of it after the task had been abandoned."
-        for stay, task in stays[:NAMED]
-    )
+    for stay, task in stays[:NAMED]:
+        yield (
+            f"{stay.site} was held in task {task} for {stay.seconds:.3f} s, {stay.beyond_s:.3f} s "
+            "of it after the task had been abandoned."
+        )
 
 
 def _describe_takeover(fault: Disturbance, history: History) -> str:
@@ -315,7 +312,7 @@ def _describe_takeover(fault: Disturbance, history: History) -> str:
     ended = took is None or (until_ns is not None and until_ns < took)
     if CONTROLLER not in fault.started.targets or took is None or ended:
         return ""
-    said = f" The backup took over {(took - since_ns) / 1e9:.3f} s after the fault began"
+    said = f"The backup took over {(took - since_ns) / 1e9:.3f} s after the fault began"
     starts = (task.started for task in history.tasks if task.started.site == BACKUP)
     first = next((started for started in starts if started.t_ns >= took), None)
     if first is None:
@@ -326,7 +323,7 @@ def _describe_takeover(fault: Disturbance, history: History) -> str:
 
 def _describe_rest(*clauses: str) -> str:
     """A sentence on what else came of a fault."""
-    return f" Because of it, {'; '.join(clauses)}." if clauses else ""
+    return f"Because of it, {'; '.join(clauses)}." if clauses else ""
 
 
 def _list_absences(absences: Sequence[Absence]) -> Iterator[str]:
@@ -390,23 +387,3 @@ def _find_alone(fault: Disturbance, alone: RoundAlone, history: History) -> bool
 def _touches(fault: Disturbance, site: str) -> bool:
     touched = {end for target in fault.started.targets for end in target.split(" -> ")}
     return site in touched or CONTROLLER in touched
-
-
-def _name(tasks: Sequence[Explanation], fault: int) -> str:
-    """The tasks with what the fault cost each, the costliest first; of many the others together."""
-    ordered = sorted(tasks, key=lambda each: -each.costs_s[fault])
-    costs = [(str(each.task.number), each.costs_s[fault]) for each in ordered]
-    if left := costs[NAMED - 1 :] if len(costs) > NAMED else []:
-        costs[NAMED - 1 :] = [(f"{len(left)} others", sum(cost_s for _, cost_s in left))]
-    words = [f"{which} ({cost_s:.3f} s)" for which, cost_s in costs]
-    head = "task" if len(words) == 1 else "tasks"
-    return f"{head} {join_words(words)}"
-
-
-def _describe_delay(found: Explanation, fault: int) -> str:
-    """How a fault delayed an abandoned task that another one ended."""
-    kept = {part.cause == "abandonment" for part in found.parts if part.fault == fault}
-    words = ["began later"] * (found.costs[fault].later_s >= TOLD_S)
-    words += ["ran more slowly until then"] * (False in kept)
-    words += ["was given up later"] * (True in kept)
-    return join_words(words)

@@ -2,26 +2,15 @@
 
 A policy may let pushes to a server follow each other in turns. A wait for a turn is divided: the
 pushes that ran meanwhile, and the time between them, by what the controller waited for before each.
-A push that a fault made longer than it was due held up the next ones for the fault.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise, zip_longest
-from operator import itemgetter
 
 from trunkline.agents.events.task_events import (
     TaskDropped,
@@ -31,30 +20,28 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.lives import Interval
-from trunkline.harness.report.explanations.costs.due_times import DueTimes, get_time, list_latest
 from trunkline.harness.report.explanations.fault_search import NOTICED_TIMEOUTS, FaultSearch
-from trunkline.harness.report.explanations.wait_reasons import HEARD, TICKED
+from trunkline.harness.report.explanations.wait_reasons import TICKED
 from trunkline.harness.report.explanations.waits import LATE, Stretch, Wait
 
 LEAST_NS = 500_000
 """A shorter stretch is a part of the next one."""
 
-CostsOf = Callable[[int], Mapping[int, float]]
-"""By how much faults made a task longer, in seconds, by their numbers."""
+TakenOf = Callable[[int], Mapping[int, float]]
+"""How much of a task's time faults took, in seconds, by their numbers."""
 
 
 @dataclass(frozen=True)
 class Turns:
     """The pushes of a run that follow each other, and what the controller waited for before each.
 
-    `planned_s` is what each task's plan was to take. `waits` have the faults behind their reasons.
+    `waits` have the faults behind their reasons. `taken_of` tells what faults took of a task.
     """
 
     history: History
     faults: FaultSearch
     waits: Mapping[int, Wait]
-    planned_s: Mapping[int, float]
-    compute_s: Callable[[str, int], float] | None = None
+    taken_of: TakenOf
 
     @cached_property
     def pushes(self) -> tuple[Task, ...]:
@@ -80,11 +67,6 @@ class Turns:
         return bool(task.started.passive) and wait is not None and wait.push is None
 
     @cached_property
-    def due(self) -> DueTimes:
-        """When sites were due to be ready."""
-        return DueTimes(self.history, self.planned_s, self.compute_s)
-
-    @cached_property
     def _begun(self) -> Mapping[int, Task]:
         """The push that began at a time."""
         return {task.started.t_ns: task for task in self.pushes}
@@ -98,40 +80,33 @@ class Turns:
         return None if wait.awaited is None else self._tasks.get(wait.awaited)
 
     @cached_property
-    def most(self) -> int:
+    def _most(self) -> int:
         """How many of them ran at once, at most."""
         spans = [self._find_span(task) for task in self.pushes]
         turns = sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans])
         return max(accumulate(change for _, change in turns), default=0)
 
-    def divide(self, task: Task, wait: Wait, costs_of: CostsOf) -> tuple[Stretch, ...]:
+    def divide(self, task: Task, wait: Wait) -> tuple[Stretch, ...]:
         """The stretches of the wait before a task; they add up to `decide_s`."""
         is_turn = bool(wait.reason) and wait.cause is None and self._is_turn(task)
-        found = [*self._list_turns(task, wait, costs_of)] if is_turn else []
+        found = [*self._list_turns(task, wait)] if is_turn else []
         since_ns = wait.span[0] + round(sum(each.seconds for each in found) * 1e9)
         left = since_ns, wait.span[1]
         if is_turn and wait.reason == TICKED:
             # the time that the policy had set began with the turn before
-            turn = self.find_turn_before(task)
+            turn = self._find_turn_before(task)
             if turn is not None and turn.started.t_ns - left[0] >= LEAST_NS:
                 before = left[0], turn.started.t_ns
-                found += reversed([*self._list_until(turn, before, costs_of)])
+                found += reversed([*self._list_until(turn, before)])
                 left = before[1], left[1]
         awaited = self._find_awaited(wait)
         if left[1] > left[0] and wait.fault is None and awaited is not None:
-            found += reversed([*self._list_before(awaited, left, costs_of)])
+            found += reversed([*self._list_before(awaited, left)])
         elif left[1] > left[0] and len(wait.postponed) > 1:
             found += self._list_postponed(wait, left)
         elif left[1] > left[0]:
-            found.append(self._charge_reason(task, wait, left))
+            found.append(_describe_reason(wait, left))
         return tuple(found)
-
-    def find_lost(self, task: Task, wait: Wait) -> dict[int, float]:
-        """How late the site was that the controller waited for, by the fault of the wait."""
-        if wait.fault is None or wait.cause is not None or len(wait.names) != 1:
-            return {}
-        due_ns = self._find_due_site_ns(task, wait, wait.fault)
-        return {wait.fault: max(0, wait.span[1] - due_ns) / 1e9}
 
     def _list_postponed(self, wait: Wait, span: Interval) -> Iterator[Stretch]:
         """The parts of a wait for each time at which members were postponed.
@@ -145,25 +120,19 @@ class Turns:
             until_ns = span[1] if after is None else min(each.t_ns + timeout_ns, after.t_ns)
             until_ns = min(max(until_ns, since_ns), span[1])
             if until_ns > since_ns:
-                own = since_ns, until_ns
                 when = each.t_ns, each.t_ns
                 fault = self.faults.find_behind(each.cause, each.cause.names, when)
-                seconds = (until_ns - since_ns) / 1e9
-                late_ns = until_ns - self.faults.find_begin_ns(fault, own)
-                late_s = 0.0 if fault is None else late_ns / 1e9
-                yield Stretch(seconds, each.reason, None, fault, late_s)
+                yield Stretch((until_ns - since_ns) / 1e9, each.reason, None, fault)
             since_ns = until_ns
 
-    def _list_before(
-        self, awaited: Task | None, span: Interval, costs_of: CostsOf
-    ) -> Iterator[Stretch]:
+    def _list_before(self, awaited: Task | None, span: Interval) -> Iterator[Stretch]:
         """The task that the controller waited for, and what came before; the last part first."""
         while awaited is not None and span[1] > span[0]:
             begin_ns = min(span[1], max(span[0], awaited.started.t_ns))
             if begin_ns < span[0] + LEAST_NS:
                 begin_ns = span[0]
             if span[1] > begin_ns:
-                yield self._charge(awaited, (begin_ns, span[1]), costs_of(awaited.number))
+                yield self._describe_task(awaited, (begin_ns, span[1]))
             span = span[0], begin_ns
             awaited, span = yield from self._list_earlier(awaited, span)
 
@@ -185,12 +154,12 @@ class Turns:
             if awaited is not None and awaited.started.t_ns < end_ns:
                 return awaited, (since_ns, end_ns)
             begin_ns = before.span[0]
-            turn = self.find_turn_before(task) if before.reason == TICKED else None
+            turn = self._find_turn_before(task) if before.reason == TICKED else None
             if turn is not None:
                 begin_ns = max(begin_ns, turn.started.t_ns)
             begin_ns = min(end_ns, max(since_ns, begin_ns))
             if before.reason and end_ns - begin_ns >= LEAST_NS:
-                yield self._charge_reason(task, before, (begin_ns, end_ns))
+                yield _describe_reason(before, (begin_ns, end_ns))
                 end_ns = begin_ns
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn
@@ -207,25 +176,10 @@ class Turns:
             return earlier, (since_ns, end_ns)
         return None, span
 
-    def _list_until(self, task: Task, span: Interval, costs_of: CostsOf) -> Iterator[Stretch]:
+    def _list_until(self, task: Task, span: Interval) -> Iterator[Stretch]:
         """What the controller waited for until a task began, the last part first."""
         awaited, left = yield from self._list_earlier(task, span)
-        yield from self._list_before(awaited, left, costs_of)
-
-    def _charge_reason(self, task: Task, wait: Wait, span: Interval) -> Stretch:
-        """A stretch in which the controller waited for the reason of the wait before a task.
-
-        The fault behind it took nothing of the time before it began, or before what was due anyway.
-        """
-        stretch = Stretch((span[1] - span[0]) / 1e9, wait.reason, None, wait.fault)
-        if (fault := wait.fault) is None:
-            return stretch
-        due_ns = max(
-            self.faults.find_begin_ns(fault, span),
-            self._find_due_site_ns(task, wait, fault),
-            self._find_due_ns(span[0]) if self._is_turn(task) else span[0],
-        )
-        return replace(stretch, late_s=max(0, span[1] - due_ns) / 1e9)
+        yield from self._list_before(awaited, left)
 
     def _find_left(self, wait: Wait) -> tuple[Task | None, int]:
         """The task that the last member of a group was in before it was ready, and its end there.
@@ -234,8 +188,11 @@ class Turns:
         """
         if wait.push is not None:
             return self._tasks.get(wait.push), wait.span[0]
-        left = list_latest(self._left_by_site.get(wait.last, ()), wait.span[0], get_time)
-        return (self._tasks.get(left[0].task), left[0].t_ns) if left else (None, 0)
+        left = self._left_by_site.get(wait.last, ())
+        place = bisect_right(left, wait.span[0], key=lambda event: event.t_ns)
+        if not place:
+            return None, 0
+        return self._tasks.get(left[place - 1].task), left[place - 1].t_ns
 
     @cached_property
     def _left_by_site(self) -> Mapping[str, Sequence[TaskFinished | TaskDropped]]:
@@ -245,7 +202,7 @@ class Turns:
             found.setdefault(event.site, []).append(event)
         return found
 
-    def _list_turns(self, task: Task, wait: Wait, costs_of: CostsOf) -> Iterator[Stretch]:
+    def _list_turns(self, task: Task, wait: Wait) -> Iterator[Stretch]:
         """The pushes that ran while it waited, and what came before each of them."""
         now_ns = wait.span[0]
         for other, (start_ns, end_ns) in self._list_others(task, wait.span):
@@ -255,28 +212,25 @@ class Turns:
             if start_ns - now_ns >= LEAST_NS:
                 # a server that takes several pushes was full when the last of them began
                 begun = self._begun.get(start_ns, other)
-                yield from reversed([*self._list_until(begun, (now_ns, start_ns), costs_of)])
+                yield from reversed([*self._list_until(begun, (now_ns, start_ns))])
                 now_ns = start_ns
-            yield self._charge(other, (now_ns, end_ns), costs_of(other.number))
+            yield self._describe_task(other, (now_ns, end_ns))
             now_ns = end_ns
 
-    def _charge(self, other: Task, span: Interval, costs_s: Mapping[int, float]) -> Stretch:
-        """A stretch in which another push ran, with the fault that had made it longer."""
+    def _describe_task(self, other: Task, span: Interval) -> Stretch:
+        """A stretch in which another task ran, with the fault that took a good part of it."""
         why = f"The controller waited until task {other.number} had ended"
         stretch = Stretch((span[1] - span[0]) / 1e9, why, other.number)
-        if (lost := self._charge_loss(other, span, stretch)) is not None:
-            return lost
-        fault = max(costs_s, key=lambda number: costs_s[number], default=None)
-        if fault is None:
+        if (lost := self._find_loss(other, span)) is not None:
+            return replace(stretch, fault=lost)
+        taken_s = self.taken_of(other.number)
+        fault = max(taken_s, key=lambda number: taken_s[number], default=None)
+        if fault is None or taken_s[fault] < LATE * (other.duration_s or stretch.seconds):
             return stretch
-        begun_ns = self.faults.find_begin_ns(fault, span)
-        due_ns = max(begun_ns, span[0], self._find_own_due_ns(other))
-        late_s = min(costs_s[fault], max(0, span[1] - due_ns) / 1e9)
-        is_much = late_s > LATE * stretch.seconds
-        return replace(stretch, fault=fault, late_s=late_s) if is_much else stretch
+        return replace(stretch, fault=fault)
 
-    def _charge_loss(self, other: Task, span: Interval, stretch: Stretch) -> Stretch | None:
-        """The stretch with the fault by which a member counted as lost that had done its part.
+    def _find_loss(self, other: Task, span: Interval) -> int | None:
+        """The fault by which a member counted as lost that had done its part in a task.
 
         Until then the controller did not know that. None if there was no such member.
         """
@@ -288,72 +242,17 @@ class Turns:
         if fault is None or done_ns >= halts[-1].t_ns:
             return None
         since_ns = max(done_ns, self.faults.find_begin_ns(fault, span), span[0])
-        late_s = max(0, span[1] - since_ns) / 1e9
-        is_much = late_s > LATE * stretch.seconds
-        return replace(stretch, fault=fault, late_s=late_s) if is_much else None
+        is_much = span[1] - since_ns > LATE * (span[1] - span[0])
+        return fault if is_much else None
 
-    def _find_due_site_ns(self, task: Task, wait: Wait, fault: int) -> int:
-        """When the site that the controller waited for was due without a fault.
-
-        The controller heard of the last member after the usual delay of its message anyway. If the
-        reason is not about one site, it is the start of the wait. Before a turn of others, and
-        before a pull, the site's push was due to end; otherwise it was due to be ready.
-        """
-        last = wait.heard[0] if wait.reason.startswith(HEARD) else wait.last
-        heard_ns = wait.span[0] + self._find_delay_ns(last)
-        if wait.reason.startswith(HEARD):
-            return heard_ns
-        if wait.cause is not None or len(wait.names) != 1:
-            return wait.span[0]
-        site = wait.names[0]
-        begun_ns = self.faults.find_begin_ns(fault, (0, wait.span[1]))
-        joins = any({*task.started.group, site} <= group for group in self._groups)
-        pushed = wait.push is not None or (self._is_turn(task) and not joins)
-        return max(heard_ns, self.due.find_ns(site, begun_ns, pushed, wait.span[1]))
-
-    def _find_delay_ns(self, site: str) -> int:
-        """How long a message of a site to the controller takes on links as in the scenario."""
-        way = site, self.faults.controller_site
-        return round(self.faults.topology.path_delay_ms(*way) * 1e6)
-
-    @cached_property
-    def _groups(self) -> Collection[frozenset[str]]:
-        """All groups of tasks."""
-        return {frozenset(task.started.group) for task in self.history.tasks}
-
-    def find_turn_before(self, task: Task) -> Task | None:
+    def _find_turn_before(self, task: Task) -> Task | None:
         """The latest push to the same servers that began before this one."""
         servers, turns = {*task.started.passive}, self._in_order
         place = bisect_left(turns, task.started.t_ns, key=lambda each: each.started.t_ns)
         before = (turns[n] for n in range(place - 1, -1, -1))
         return next((t for t in before if servers.intersection(t.started.passive)), None)
 
-    def find_turn_due_ns(self, turn: Task) -> int | None:
-        """When the turn after this push was due; None if the policy does not give turns."""
-        is_spaced = self._find_spacing_ns(turn.started.t_ns) > 0
-        return self._find_own_due_ns(turn) if is_spaced or self.most < 2 else None
-
-    def _find_due_ns(self, t_ns: int) -> int:
-        """When the turn after the one of that time was due: that ended, and spacing had passed."""
-        before = [each for each in self.pushes if each.started.t_ns <= t_ns]
-        last = max(before, key=lambda each: each.started.t_ns, default=None)
-        due_ns = None if last is None else self.find_turn_due_ns(last)
-        return t_ns if due_ns is None else due_ns
-
-    def _find_own_due_ns(self, last: Task) -> int:
-        """When the turn after this task's was due."""
-        needed_s = self.planned_s.get(last.number, math.nan)
-        needed_s = 0.0 if math.isnan(needed_s) else needed_s
-        return last.started.t_ns + max(
-            round(needed_s * 1e9), self._find_spacing_ns(last.started.t_ns)
-        )
-
-    def _find_spacing_ns(self, t_ns: int) -> int:
-        """The time between the starts of two turns, where the latest one waited for that alone."""
-        before = list_latest(self.gaps, t_ns, itemgetter(0))
-        return before[0][1] if before else 0
-
-    @cached_property
+    @property
     def gaps(self) -> Sequence[tuple[int, int]]:
         """When turns began for which the policy had set a time, and how long after those before.
 
@@ -374,13 +273,13 @@ class Turns:
             if other.number != task.number and servers.intersection(other.started.passive)
             if (own := self._find_span(other))[0] < span[1] and own[1] > span[0]
         ]
-        if self.most < 2:
+        if self._most < 2:
             return sorted(others, key=lambda each: each[1])
         edges = sorted({span[0], span[1], *(t for _, own in others for t in own)})
         full: list[tuple[Task, Interval]] = []
         for since_ns, until_ns in pairwise(edges):
             there = [each for each in others if each[1][0] <= since_ns and each[1][1] >= until_ns]
-            if len(there) >= self.most:
+            if len(there) >= self._most:
                 first = min(there, key=lambda each: each[1][1])[0]
                 full.append((first, (since_ns, until_ns)))
         return full
@@ -390,38 +289,9 @@ class Turns:
         return task.started.t_ns, end_ns
 
 
-def set_late(stretches: Iterable[Stretch], late: Mapping[int, float]) -> tuple[Stretch, ...]:
-    """The stretches of a wait of which faults took so much in all; the last ones get the rest.
-
-    What single stretches had is kept, but for what is more than that.
-    """
-    found = [*_cut_late(tuple(stretches), late)]
-    for fault in sorted(late, key=lambda each: -late[each]):
-        rest_s = late[fault] - sum(each.late_s for each in found if each.fault == fault)
-        for place in reversed(range(len(found))):
-            each = found[place]
-            more_s = min(rest_s, each.seconds - each.late_s)
-            if more_s < LEAST_NS / 1e9:
-                continue
-            if each.fault in (None, fault):
-                found[place] = replace(each, fault=fault, late_s=each.late_s + more_s)
-            else:
-                found[place] = replace(each, seconds=each.seconds - more_s)
-                found.insert(place, replace(each, seconds=more_s, fault=fault, late_s=more_s))
-            rest_s -= more_s
-    return tuple(found)
-
-
-def _cut_late(stretches: Collection[Stretch], late: Mapping[int, float]) -> Iterator[Stretch]:
-    """The stretches, of which each fault took no more than so much in all."""
-    for each in stretches:
-        if each.fault is None:
-            yield each
-            continue
-        had_s = sum(other.late_s for other in stretches if other.fault == each.fault)
-        share = min(1.0, late.get(each.fault, 0.0) / had_s) if had_s else 0.0
-        late_s = share * each.late_s
-        yield replace(each, fault=each.fault if late_s else None, late_s=late_s)
+def _describe_reason(wait: Wait, span: Interval) -> Stretch:
+    """A stretch in which the controller waited for the reason of the wait before a task."""
+    return Stretch((span[1] - span[0]) / 1e9, wait.reason, None, wait.fault)
 
 
 def _describe_late_member(task: Task, wait: Wait | None, span: Interval) -> Stretch:
@@ -431,7 +301,7 @@ def _describe_late_member(task: Task, wait: Wait | None, span: Interval) -> Stre
     stretch = Stretch((span[1] - span[0]) / 1e9, why)
     if wait is None or wait.held is None:
         return stretch
-    return replace(stretch, fault=wait.held.stop.fault, late_s=wait.held.stop.overlap_s(span))
+    return replace(stretch, fault=wait.held.stop.fault)
 
 
 def _is_push(task: Task) -> bool:
