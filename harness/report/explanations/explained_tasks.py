@@ -146,15 +146,29 @@ class _Tasks:
             return {}
         return self._explain_alone(number).taken_s
 
+    def _find_behind(self, wait: Wait) -> int | None:
+        """The fault that held the last member up in the task before, for a good part of the wait.
+
+        It had begun when this member left that task.
+        """
+        task, left_ns = self._turns.find_left(wait)
+        if wait.after is None or task is None or task.number not in self.ended:
+            return None
+        began_ns = {e.started.fault: e.started.t_ns for e in self.history.faults}
+        taken_s = self._list_taken_s(task.number)
+        begun = [fault for fault in taken_s if began_ns[fault] < left_ns]
+        fault = max(begun, key=lambda each: taken_s[each], default=None)
+        late_s = (left_ns - task.started.t_ns) / 1e9 - self.planned_s[task.number]
+        least_s = max(LATE * wait.wait_s, LEAST_LATE_S)
+        is_much = fault is not None and min(taken_s[fault], late_s) >= least_s
+        return fault if is_much else None
+
     def explain(self, number: int) -> Explanation:
         """A task with what held its group up, and its last member, in earlier tasks."""
         found = self._explain_alone(number)
         if (wait := found.wait) is None:
             return found
-        before_s = {} if wait.after is None else self._list_taken_s(wait.after)
-        fault = max(before_s, key=lambda each: before_s[each], default=None)
-        if fault is not None and before_s[fault] >= max(LATE * wait.wait_s, LEAST_LATE_S):
-            wait = replace(wait, behind=(fault, before_s[fault]))
+        wait = replace(wait, behind=self._find_behind(wait))
         wait = replace(wait, stretches=self._turns.divide(found.task, wait))
         return replace(found, wait=wait)
 

@@ -164,7 +164,7 @@ class Turns:
             if turn is not None and turn.started.t_ns > before.span[0]:
                 task = turn
                 continue
-            earlier, left_ns = self._find_left(before)
+            earlier, left_ns = self.find_left(before)
             if earlier is not None and earlier.started.t_ns >= end_ns:
                 earlier = None
             left_ns = since_ns if earlier is None else min(end_ns, max(since_ns, left_ns))
@@ -181,7 +181,7 @@ class Turns:
         awaited, left = yield from self._list_earlier(task, span)
         yield from self._list_before(awaited, left)
 
-    def _find_left(self, wait: Wait) -> tuple[Task | None, int]:
+    def find_left(self, wait: Wait) -> tuple[Task | None, int]:
         """The task that the last member of a group was in before it was ready, and its end there.
 
         After a push, the member computed nothing: it was in the push until it began to wait.

@@ -117,8 +117,8 @@ class Wait:
         computed_first: whether the last member had computed before that task ended for it: it only
             helped others in it.
         waited_s: how long each member that was ready had waited for the last one.
-        behind: the fault that took most of the task `after`, and how much, if that was a good part
-            of the wait; None without one.
+        behind: the fault that held the last member up in the task `after` for a good part of the
+            wait; None without one.
         held: the stop that made the last member late; None without one.
         stretches: the parts of `decide_s`; as long as they are not known, there are none.
         awaited: the task whose end was the reason; None if it was something else.
@@ -141,7 +141,7 @@ class Wait:
     after: int | None = None
     computed_first: bool = False
     waited_s: Mapping[str, float] = field(default_factory=dict)
-    behind: tuple[int, float] | None = None
+    behind: int | None = None
     held: Held | None = None
     cause: Cause | None = None
     stretches: tuple[Stretch, ...] = ()

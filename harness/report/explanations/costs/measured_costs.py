@@ -55,7 +55,8 @@ class TaskRun:
 
     Attributes:
         group: its members; the task of the same number may have others in another run.
-        turn: of a task with a server, how many tasks of the same members came before; else None.
+        turn: of a task with a server, how many tasks of the same members came before, of pushes or
+            of pulls; else None.
     """
 
     start_s: float
@@ -67,11 +68,12 @@ class TaskRun:
 
 def list_runs(tasks: Iterable[Task]) -> dict[int, TaskRun]:
     """How the tasks of a run went that have ended, by their numbers."""
-    turns, found = Counter[frozenset[str]](), dict[int, TaskRun]()
+    turns, found = Counter[tuple[frozenset[str], ...]](), dict[int, TaskRun]()
     for task in tasks:
-        started, members = task.started, frozenset(task.started.group)
-        turn = turns[members] if started.passive else None
-        turns[members] += 1
+        started = task.started
+        kind = frozenset(started.group), frozenset(task.plan.contributors)
+        turn = turns[kind] if started.passive else None
+        turns[kind] += 1
         if task.end_ns is not None:
             times = started.t_ns / 1e9, (task.end_ns - started.t_ns) / 1e9
             found[task.number] = TaskRun(*times, task.outcome, tuple(started.group), turn)

@@ -319,8 +319,7 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         first = f"all members were ready at about the same time, {last} last"
     earlier = [] if wait.after is None else [f"was in task {wait.after}"]
     if wait.behind is not None:
-        fault, seconds = wait.behind
-        earlier[0] += f", of which {_refer(fault, history)} took {seconds:.3f} s"
+        earlier[0] += f", which {_refer(wait.behind, history)} held up"
     if wait.compute_s is not None:
         earlier.append(f"computed for {wait.compute_s:.3f} s")
     if wait.computed_first:
