@@ -24,12 +24,16 @@ def list_broken(found: Explanation) -> Iterator[str]:
     sum_s = sum(part.seconds for part in found.parts)
     if found.parts and abs(sum_s - found.duration_s) > LEAST_S:
         yield f"the parts take {sum_s:.3f} s of {found.duration_s:.3f} s"
-    costs_s = found.costs_s.values()
-    if min(costs_s, default=0.0) < 0 or sum(costs_s) > max(0.0, found.lost_s) + LEAST_S:
-        yield f"faults cost {found.costs_s} of {found.lost_s:.3f} s"
-    longer_s = sum(each.longer_s for each in found.costs.values())
-    if not found.is_abandoned and longer_s > max(0.0, found.late_s) + LEAST_S:
-        yield f"faults made it {longer_s:.3f} s longer, of {found.late_s:.3f} s"
+    taken_s = found.taken_s.values()
+    whole_s = found.duration_s + sum(each.late.seconds for each in found.failures)
+    if min(taken_s, default=0.0) < 0 or sum(taken_s) > whole_s + LEAST_S:
+        yield f"faults took {found.taken_s} of {whole_s:.3f} s"
+    if found.wait is not None:
+        waited_s = sum(each.seconds for each in found.wait.stretches)
+        if found.wait.stretches and abs(waited_s - found.wait.decide_s) > LEAST_S:
+            yield f"the stretches take {waited_s:.3f} s of {found.wait.decide_s:.3f} s"
+        if sum(found.before_s.values()) > found.wait.lost_s + LEAST_S:
+            yield f"faults took {found.before_s} of the wait, {found.wait.lost_s:.3f} s"
     for late in (each.late for each in found.failures):
         if not 0 <= late.faults_s <= late.seconds + LEAST_S:
             yield f"{late} has more than its time"

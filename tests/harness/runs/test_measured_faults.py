@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.report.explanations import test_pulls
 from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
@@ -24,7 +25,9 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.measured_costs import (
     Measured,
     Outcome,
+    TaskRun,
     list_problems,
+    list_runs,
     list_steps,
     number_steps,
 )
@@ -80,10 +83,19 @@ def test_each_fault_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> 
     assert found.outcomes[0] == Outcome.of(0, outputs.read(runs[0]))
     whole = f"Without faults, the last task ended {pause_s + slow_s:.3f} s earlier (measured)."
     assert captured.out.startswith(whole)
-    assert f"made the run {pause_s:.3f} s longer (a site +" in captured.out
+    assert f"made the run {pause_s:.3f} s longer (a mean site: +" in captured.out
     rows = [line for line in captured.out.splitlines() if line.startswith((" no fault", " also"))]
     assert rows[1].split()[:7] == ["also", "pause", "n2", "for", "1", "s", "at"]
+    (first,) = (int(n) for n in re.findall(r"^Task (\d+) \(", captured.out, re.MULTILINE)[:1])
+    times = [f"{each.tasks[first].duration_s:.3f}" for each in found.outcomes]
+    assert len({*times}) > 1
+    heads = ["with", "began", "(s)", "took", "(s)", "ended", "(s)", "how"]
+    lines = captured.out.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.split() == heads)
+    assert lines[begin + 1].split()[3:6:2] == [times[0], "completed"]
+    assert f" {times[1]} " in lines[begin + 2]
     page = re.sub("<[^>]*>", "", (run_dir / "report.html").read_text())
+    assert f"Task {first} without some of the faults" in page
     assert whole in page
     assert "The run without some of its faults: 2 runs" in page
     assert main.main(["explain", str(run_dir)]) == 0
@@ -92,6 +104,9 @@ def test_each_fault_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> 
     values = json.loads(capsys.readouterr().out.splitlines()[0])["run"]["measured"]
     assert values["whole"]["seconds"] == pytest.approx(pause_s + slow_s)
     assert [each["faults"] for each in values["parts"]] == [[0], [1]]
+    assert main.main(["explain", str(run_dir), "--task", str(first), "--json"]) == 0
+    tasks = json.loads(capsys.readouterr().out)["measured"]
+    assert [f"{each['duration_s']:.3f}" for each in tasks] == times
 
 
 def test_many_faults_and_typed_ones_are_measured(run_dir, monkeypatch) -> None:
@@ -188,6 +203,55 @@ def test_faults_of_a_churn_belong_to_its_step() -> None:
     assert number_steps(steps, History.of(began)) == ((1,), (2,))
 
 
+def list_rows(number: int, *outcomes: dict[int, TaskRun]) -> list[tuple[str, ...]]:
+    """What a table says of a task in runs with these tasks: with no fault, fault a, and so on."""
+    times = SiteTimes(1.0, 2.0, 3.0, 4)
+    runs = [Outcome(n, 5.0, 9, times, "pass", tasks) for n, tasks in enumerate(outcomes)]
+    steps = tuple("abc"[: len(runs) - 1])
+    return Measured(steps, tuple(runs), ((0,),) * len(steps)).list_task_rows(number)
+
+
+def test_a_task_has_a_row_for_each_run_up_to_the_last_fault_that_changed_it() -> None:
+    usual, late = TaskRun(1.0, 0.5, "completed", ("n1", "n2")), TaskRun(1.25, 2.0, "abandoned", ())
+    late, other = replace(late, group=("n2", "n1")), replace(usual, group=("n1", "n3"))
+    head = "no fault", "1.000", "0.500", "1.500"
+    assert list_rows(7, {7: usual}, {7: late}, {7: late}) == [
+        (*head, "completed"),
+        ("also a", "1.250", "2.000", "3.250", "abandoned"),
+    ]
+    assert list_rows(7, {7: other}, {}, {7: usual}) == [
+        (*head, "a task of n1, n3"),
+        ("also a", "", "", "", "no such task ended"),
+        ("also b", *head[1:], "completed"),
+    ]
+    many = replace(usual, group=tuple(f"n{number}" for number in range(9)))
+    assert (
+        list_rows(7, {7: many}, {7: usual})[0][-1] == "a task of n0, n1, n2, n3, n4, 4 other sites"
+    )
+
+
+def test_a_task_with_a_server_is_the_one_at_the_same_turn_of_its_members() -> None:
+    """Its number is another one if other workers came between."""
+    push = TaskRun(1.0, 0.5, "completed", ("n1", "server"), 0)
+    again, others = replace(push, start_s=4.0, turn=1), replace(push, group=("n2", "server"))
+    assert list_rows(3, {0: push, 3: others, 5: again}, {0: push, 3: again}) == [
+        ("no fault", "4.000", "0.500", "4.500", "completed (task 5)"),
+        ("also a", "4.000", "0.500", "4.500", "completed"),
+    ]
+    assert list_rows(3, {0: push}, {3: again})[0][-1] == "no such task ended"
+
+
+def test_the_turns_of_pushes_and_pulls_are_counted_apart() -> None:
+    history = test_pulls.order(
+        test_pulls.push(1, "fast", 0, 100, 500), test_pulls.pull(2, "fast", 500, 900, "ended", 1),
+        test_pulls.push(3, "slow", 0, 1000, 1400), test_pulls.push(4, "fast", 900, 1500, 1900),
+    )  # fmt: skip
+    found = list_runs(history.tasks)
+    assert {number: each.turn for number, each in found.items()} == {1: 0, 2: 0, 3: 0, 4: 1}
+    assert (found[4].start_s, found[4].duration_s) == (1.5, 0.4)
+    assert found[4].group == ("fast", "s")
+
+
 @pytest.mark.parametrize(
     ("longer_s", "fewer", "by_time", "said"),
     [
@@ -204,8 +268,9 @@ def test_faults_of_a_churn_belong_to_its_step() -> None:
 )
 def test_the_end_without_faults_is_told(longer_s, fewer, by_time, said) -> None:
     times = SiteTimes(1.0, 2.0, 3.0, 4)
-    first = Outcome(0, 5.0, 9, times, "pass")
-    last = Outcome(1, 5.0 + longer_s, 9 - fewer, times, "unknown")
+    tasks = {3: TaskRun(1.0, 0.5, "completed", ("a", "b"), 1)}
+    first = Outcome(0, 5.0, 9, times, "pass", tasks)
+    last = Outcome(1, 5.0 + longer_s, 9 - fewer, times, "unknown", {})
     found = Measured(("pause a",), (first, last), ((0,),), by_time)
     assert found.describe_end() == f"Without faults, {said} (measured)."
     assert Measured.from_json(json.loads(json.dumps(found.to_json()))) == found

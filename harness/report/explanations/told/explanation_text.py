@@ -358,11 +358,15 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
 def _list_reasons(stretches: Iterable[Stretch], history: History) -> Iterator[str]:
     """What the controller waited for before a task, in order; of much, the longest parts.
 
-    The text of a fault is told once.
+    Parts for the same reason are one, but for those of several faults. The text of a fault is told
+    once.
     """
+    stretches = [*stretches]
+    behind = {each.reason: each.fault for each in stretches if each.fault is not None}
     took_s = defaultdict[tuple[str, int | None], float](float)
     for each in stretches:
-        took_s[each.reason or "for the message of the last member", each.fault] += each.seconds
+        fault = behind.get(each.reason) if each.fault is None else each.fault
+        took_s[each.reason or "for the message of the last member", fault] += each.seconds
     longest = sorted(took_s.items(), key=lambda item: -item[1])
     shown = {key for key, s in longest[:MOST_STRETCHES] if s >= LEAST_S}
     named: set[int | None] = {None}
@@ -372,9 +376,9 @@ def _list_reasons(stretches: Iterable[Stretch], history: History) -> Iterator[st
             what = what.replace("The", "until the", 1).replace(" late: ", ", because ", 1)
         what = what.replace("The controller", "after it had", 1)
         again = f" (fault {fault})" * (fault is not None)
-        behind = again if fault in named else _name_fault(fault, history)
+        why = again if fault in named else _name_fault(fault, history)
         named.add(fault)
-        yield f"{took_s[reason, fault]:.3f} s {what}{behind}"
+        yield f"{took_s[reason, fault]:.3f} s {what}{why}"
     left = [s for key, s in took_s.items() if key not in shown and s >= LEAST_S]
     if left:
         yield f"{sum(left):.3f} s for {count_of(len(left), 'other reason')}"

@@ -200,9 +200,11 @@ def _describe_repair(found: Explanation, fault: int) -> str:
 
 def _describe_abandoned(found: Iterable[Explanation], fault: int) -> str:
     """A sentence on the tasks that were abandoned because of a fault; of many, on the first."""
-    numbers = [e.task.number for e in found if e.is_abandoned and _has_failed(e, fault)]
-    were = "were" if len(numbers) > 1 else "was"
-    return f"{_list_tasks(numbers).capitalize()} {were} abandoned." if numbers else ""
+    lost = [each for each in found if each.is_abandoned and _has_failed(each, fault)]
+    if len(lost) == 1:
+        return f"Task {lost[0].task.number} was abandoned after {lost[0].duration_s:.3f} s."
+    words = [f"{each.task.number} (after {each.duration_s:.3f} s)" for each in lost]
+    return f"Tasks {_shorten(words)} were abandoned." if words else ""
 
 
 def _describe_late(found: Iterable[Explanation], fault: int) -> str:
@@ -225,7 +227,7 @@ def _describe_measured(longer: Longer, fault: int, is_told: bool) -> list[str]:
     if is_told:
         return [f"was measured together with {which} (see there)"]
     first, *rest = _list_measured(longer)
-    return [f"together with {which}, {first}" if others else first, *rest]
+    return [f"together with {which} {first}" if others else first, *rest]
 
 
 def _list_measured(longer: Longer) -> Iterator[str]:

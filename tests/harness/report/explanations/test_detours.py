@@ -103,7 +103,7 @@ def test_what_a_plan_without_a_site_takes_longer_is_charged_to_the_fault_behind_
     assert describe_part(longer, log).startswith("the plan without kyiv takes longer: ")
     assert sum(part.seconds for part in found.parts) == pytest.approx(task.duration_s)
     assert (found.expected_s, found.own_s) == (detour.usual_s, pytest.approx(0.0))
-    assert found.costs_s == {7: pytest.approx(0.25)}
+    assert found.taken_s == {7: pytest.approx(0.25)}
     due = f"({detour.usual_s:.3f} s with all sites and links; its plan without kyiv was to take"
     assert f" than expected {due} 2.000 s). " in summarize(found, log)
     assert f"expected ({2:.3f} s). " in summarize(plain, log)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
 import three_sites
 from finished_runs import make_agents_run
 
@@ -17,35 +16,28 @@ from trunkline.agents.events.connection_events import (
 )
 from trunkline.agents.events.fault_events import AgentChanged, FaultEnded, FaultStarted
 from trunkline.agents.events.round_events import ComputeStarted, RoundAlone
-from trunkline.agents.events.task_events import TaskFinished, TaskStarted
+from trunkline.agents.events.task_events import TaskStarted
 from trunkline.harness.record.history import Disturbance, History
 from trunkline.harness.record.stops import Standstill
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
-from trunkline.harness.report.explanations.costs.measured_costs import Longer
-from trunkline.harness.report.explanations.costs.member_costs import (
-    SiteCost,
-    cost_member,
-    cost_sites,
-)
-from trunkline.harness.report.explanations.costs.site_times import list_at_work
+from trunkline.harness.report.explanations.costs.measured_costs import Longer, SiteCost
 from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.time_parts import Cause, Part
 from trunkline.harness.report.explanations.told.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.told.fault_costs import (
-    GROUPS,
     describe_fault_costs,
     name_worst,
 )
-from trunkline.harness.report.explanations.waits import Held, Wait
+from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
-NOTHING = "made no task longer or later, as far as the log tells"
+NOTHING = "It delayed no task, as far as the log tells."
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -70,45 +62,54 @@ def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_pat
 
     def describe(*found: Explanation) -> str:
         (said,) = describe_fault_costs(found, history)  # the heal costs nothing
-        assert said.startswith(
-            "Fault 0 (outage oslo rome for 100 ms), from 0.200 s to 0.300 s of the run, "
-        )
-        return said.partition("0.300 s of the run, ")[2]
+        acted = "Fault 0 (outage oslo rome for 100 ms) acted from 0.200 s to 0.300 s of the run. "
+        assert said.startswith(acted)
+        return said.removeprefix(acted)
 
-    nothing = f"made no task longer or later, as far as the log tells{GROUPS}."
-    assert describe() == describe(untouched) == nothing
-    assert describe(slow[2], slow[1]) == (
-        "cost tasks 1.000 s: tasks 1 (0.500 s) and 2 (0.500 s) took longer."
-    )
+    assert describe() == NOTHING
+    assert describe(slow[2], untouched) == "It took 0.500 s of task 2."
+    assert describe(slow[2], slow[1]) == "It took 0.500 s of task 1 and 0.500 s of task 2."
     assert describe(given_up, slow[3]) == (
-        "cost tasks 1.500 s: task 0 (1.000 s) took longer (0.500 s) and ended later where it "
-        "was given up (0.500 s); task 3 (0.500 s) took longer. rome gave up task 0."
+        "It took 1.000 s of task 0 and 0.500 s of task 3. "
+        "rome gave up task 0 (0.500 s after its end for the others)."
     )
-    # Faults cost a task no more than it lost.
-    assert describe(replace(slow[2], lost_s=0.2)).startswith("cost tasks 0.200 s: task 2 took ")
+    assert describe(replace(given_up, parts=())) == (
+        "rome gave up task 0 (0.500 s after its end for the others)."
+    )
     assert describe(*slow) == (
-        "cost tasks 4.500 s: tasks 0 (0.500 s), 1 (0.500 s), 2 (0.500 s), 3 (0.500 s), 4 (0.500 s) "
-        "and 4 others (2.000 s) took longer."
+        "It took 0.500 s of task 0, 0.500 s of task 1, 0.500 s of task 2, 0.500 s of task 3, "
+        "0.500 s of task 4 and 2.000 s of 4 other tasks."
     )
 
 
-def test_a_task_of_the_usual_duration_was_not_made_longer_by_a_fault(tmp_path) -> None:
-    """It made up for what the fault took, and began late for another reason."""
+def test_a_fault_behind_a_wait_made_the_task_begin_later_and_took_nothing_of_it(tmp_path) -> None:
     history = outputs.read(make_agents_run(tmp_path / "run")).history
-    part = Part("stop", 0.042, "a -> b", fault=0)
-    wait = Wait("rome", 0.0, 0.1, 0.974, "", (), (0, 0), ("rome", 0))
-    found = Explanation(history.completed[0], 1.0, 1.0, (), (part,), None, wait, lost_s=0.974)
-    assert found.costs_s == {0: 0.0}
-    assert found.made_up_s == pytest.approx(0.042)
-    (said,) = describe_fault_costs([found], history)
-    assert said.endswith(f" made no task longer or later, as far as the log tells{GROUPS}.")
+    wait = Wait("rome", 0.0, 0.1, 0.974, "late", (), (0, 0), ("rome", 0))
+    found = Explanation(history.completed[0], 1.0, 1.0, (), (), None, wait, lost_s=0.974)
+    assert (found.before_s, found.faults, found.began_late(0)) == ({}, frozenset(), False)
     late = replace(found, wait=replace(wait, fault=0))
-    assert late.costs_s == {0: pytest.approx(0.974)}
-    fast = replace(late, duration_s=0.9, lost_s=0.874)
-    assert fast.costs_s == {0: pytest.approx(0.874)}
+    assert (late.taken_s, late.before_s, late.began_late(0)) == ({}, {0: 0.974}, True)
+    (said,) = describe_fault_costs([late], history)
+    assert said.endswith(" of the run. Task 0 began later.")
+    # of several stretches it counts with its own, and only if these are a good part of the wait
+    stretches = (Stretch(0.8, "", None), Stretch(0.174, "late", None, 0))
+    short = replace(late, wait=replace(wait, stretches=stretches))
+    assert (short.before_s, short.began_late(0)) == ({0: 0.174}, False)
+    soon = replace(late, wait=replace(wait, decide_s=0.09, fault=0))
+    assert (soon.before_s, soon.began_late(0)) == ({0: 0.09}, False)  # not worth a word
 
 
-def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None:
+def test_a_stop_of_the_last_member_counts_with_what_others_waited_meanwhile(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    held = Held(Standstill("rome", "pause", 0, 10**9, 0), 1.0, 0.6, True)
+    wait = Wait("rome", 0.7, 0.1, 0.01, "", (), (0, 0), ("rome", 0), held=held)
+    found = Explanation(history.completed[0], 1.0, 1.0, (), (), None, wait, lost_s=0.61)
+    assert (found.before_s, found.began_late(0)) == ({0: 0.6}, True)
+    (said,) = describe_losses([found], history)
+    assert " 0.600 s to waits for a last member while it was stopped, 0.010 s to messages " in said
+
+
+def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path) -> None:
     history = outputs.read(make_agents_run(tmp_path / "run")).history
     task = history.completed[0]
 
@@ -122,12 +123,14 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_their_cost(tmp_path) -> None
     repaired, other = make(3, "repair", 0.2, 0), make(4, "stop", 1.0, 1)
     (said,) = describe_fault_costs([small, large, repaired], history)
     assert said.endswith(
-        "cost tasks 0.600 s: tasks 2 (0.300 s) and 1 (0.100 s) took longer; "
-        "task 3 (0.200 s) was rearranged."
+        " It took 0.300 s of task 2, 0.200 s of task 3 (rearranged) and 0.100 s of task 1."
     )
     assert [*name_worst([small, large], history)] == []
-    assert [*name_worst([small, large, other], history)] == [
-        "Fault 1 (heal) cost tasks most: 71 % of the cost of all faults."
+    events = [e for e in history.events if not isinstance(e, FaultStarted) or e.fault != 1]
+    two = History.of([*events, FaultStarted(1, "runner", 1, "kill", "kill rome", ())])
+    assert [*name_worst([small, large, other], two)] == [
+        "Of 2 faults, fault 1 (kill rome) delayed tasks most: 1.000 s of the 1.400 s that faults "
+        "did."
     ]
 
 
@@ -143,9 +146,9 @@ def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None
         return replace(found, failures=failures)
 
     (said,) = describe_fault_costs([make(1, "n1"), make(2, "n1", "n2")], history)
-    assert said.endswith(" which task. n1 gave up tasks 1 and 2, n2 gave up task 2.")
+    assert said.endswith(" of the run. n1 gave up task 1 and task 2 and n2 gave up task 2.")
     (said,) = describe_fault_costs([make(1, *members)], history)
-    assert said.endswith(" n5 and n6 gave up task 1, 2 other sites gave up tasks.")
+    assert said.endswith(" n6 gave up task 1 and 2 other sites gave up tasks.")
 
 
 def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:
@@ -160,60 +163,11 @@ def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_r
 def test_a_cost_has_both_times_of_the_fault() -> None:
     fault = FaultStarted(500 * 10**6, "runner", 3, "kill", "kill rome", ("rome",))
     (said,) = describe_fault_costs([], History.of([*three_sites.history().events, fault]))
-    assert said.startswith("Fault 3 (kill rome), at 290 ms (from 0.500 s of the run on), made no ")
-
-
-def test_what_faults_cost_a_site_is_the_mean_of_all_sites(tmp_path) -> None:
-    """Each member of the task lost two seconds, or less if it left the task before its end."""
-    data = outputs.read(make_agents_run(tmp_path / "run"))
-    task = data.history.completed[0]
-    assert task.end_ns is not None
-    part = Part("outage", 2.0, "a -> b", fault=0)
-    found = [replace(Explanation(task, 3.0, 1.0, (), (part,), None, None), lost_s=2.0)]
-    at_work = list_at_work(data.tables["workers"])
-    cost = cost_sites(found, at_work)
-    left_s = [(task.end_ns - event.t_ns) / 1e9 for event in task.all(TaskFinished)]
-    each_s = (2.0 * len(task.started.group) - sum(left_s)) / data.scenario.parties
-    assert 0 < sum(left_s) < 1
-    assert cost == SiteCost(pytest.approx(each_s))
-    assert cost_sites([], at_work) == SiteCost()
-
-
-def test_one_time_of_a_member_counts_once() -> None:
-    """It left the task early, waited less than the first one, was itself waited for, or gave up."""
-    (task, *_) = three_sites.history().tasks
-    ends_ns = {event.site: event.t_ns for event in task.all(TaskFinished)}
-    assert task.end_ns is not None
-    rest_s = {site: (task.end_ns - t_ns) / 1e9 for site, t_ns in ends_ns.items()}
-    part = Part("outage", 2.0, "a -> b", fault=0)
-    found = Explanation(task, 3.0, 1.0, (), (part,), None, None, lost_s=2.0)
-    costs_s = {site: cost_member(found, site).seconds for site in ends_ns}
-    assert costs_s == {site: pytest.approx(2.0 - rest_s[site]) for site in ends_ns}
-
-    waited_s = {"oslo": 1.0, "rome": 0.4, "kyiv": 0.0}
-    wait = Wait("kyiv", 1.0, 0.1, 0.2, "late", (), (0, 0), ("kyiv", 0), 0, waited_s=waited_s)
-    stop = Standstill("kyiv", "pause", 0, 10**9, 0)
-    for computing, own_s in ((False, 0.2), (True, 1.0)):
-        held = replace(wait, held=Held(stop, 0.8, 0.8, computing))
-        later = replace(found, parts=(), wait=held, lost_s=9.0)
-        costs_s = {site: cost_member(later, site).seconds for site in (*waited_s, "server")}
-        assert costs_s == pytest.approx({"oslo": 1.0, "rome": 0.6, "kyiv": own_s, "server": 0.0})
-
-    earlier = replace(wait, after=6, after_s=0.9, behind=(0, 0.7), fault=None)
-    delayed = replace(found, parts=(), wait=earlier, lost_s=0.2)
-    costs_s = {site: cost_member(delayed, site).seconds for site in (*waited_s, "server")}
-    assert costs_s == pytest.approx({"oslo": 0.7, "rome": 0.4, "kyiv": 0.0, "server": 0.0})
-
-    late = [
-        Failure((site,), "", 0, late=Late(s, ((0, s),))) for site, s in (("oslo", 1), ("rome", 2))
-    ]
-    given_up = replace(found, parts=(), failures=tuple(late), lost_s=9.0)
-    costs_s = {site: cost_member(given_up, site).seconds for site in waited_s}
-    assert costs_s == pytest.approx({"oslo": 1.0, "rome": 3.0, "kyiv": 0.0})
+    assert said.startswith("Fault 3 (kill rome) acted at 290 ms (from 0.500 s of the run on). It ")
 
 
 def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> None:
-    """Fault 1 cost tasks more, and fault 0 the run."""
+    """Fault 1 took more of tasks, and fault 0 cost the run more."""
     history = outputs.read(make_agents_run(tmp_path / "run")).history
     other = FaultStarted(400 * 10**6, "runner", 1, "kill", "kill rome", ("rome",))
     events = [e for e in history.events if not isinstance(e, FaultStarted) or e.fault != 1]
@@ -224,31 +178,33 @@ def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> N
 
     def describe(*longer: Longer) -> tuple[list[str], list[str]]:
         said = [each.partition(" of the run")[2] for each in describe_fault_costs(found, history)]
-        assert said == [" on), cost tasks 2.000 s: task 0 took longer.", f", {NOTHING}{GROUPS}."]
+        assert said == [" on). It took 2.000 s of task 0.", f". {NOTHING}"]
         words = describe_fault_costs(found, history, longer)
-        said = [re.sub(r"^.* of the run( on\))?, ", "", each) for each in words]
+        said = [re.sub(r"^.* of the run( on\))?", "", each) for each in words]
         return [*name_worst(found, history, longer)], said
 
+    took = "It took 2.000 s of task 0."
     worst, said = describe(Longer((0,), 2.5, 0), Longer((1,), -0.2, 1))
     assert worst == ["Fault 0 (outage oslo rome for 100 ms) delayed the run most, by 2.500 s."]
     assert said == [
-        f"made the run 2.500 s longer, but {NOTHING}.",
-        "made the run 0.200 s shorter and cost it 1 completed task, and cost tasks 2.000 s: "
-        "task 0 took longer.",
+        f" and made the run 2.500 s longer. {NOTHING}",
+        f", made the run 0.200 s shorter and cost it 1 completed task. {took}",
     ]
     worst, said = describe(Longer((0, 1), 2.5, 0), Longer((), 0.1, 0))
     assert worst == ["Faults 0 and 1 together delayed the run most, by 2.500 s."]
-    assert said[0].startswith("together with fault 0, made the run 2.500 s longer, and cost tasks ")
-    assert said[1] == f"was measured together with fault 1 (see there), but {NOTHING}."
+    assert said == [
+        f" and together with fault 0 made the run 2.500 s longer. {took}",
+        f" and was measured together with fault 1 (see there). {NOTHING}",
+    ]
     worst, said = describe(Longer((0,), None, 0), Longer((1,), None, 3))
     assert worst == ["Fault 1 (kill rome) cost the run most: 3 completed tasks."]
-    assert said[0].startswith("cost the run 3 completed tasks, and cost tasks 2.000 s: ")
-    assert said[1] == f"cost the run no completed task, but {NOTHING}."
+    assert said[0] == f" and cost the run 3 completed tasks. {took}"
+    assert said[1] == f" and cost the run no completed task. {NOTHING}"
     of_site = SiteCost(1.2, -0.5, 0.02)
     _, said = describe(Longer((0,), 0.0, -2), Longer((1,), 1.0, 0, of_site))
-    lost = "made the run 1.000 s longer (a site +1.200 s in tasks and -0.500 s in waits), and cost "
-    assert said[0].startswith(lost)
-    assert said[1].startswith("made the run no longer and let it complete 2 more tasks, but ")
+    lost = "made the run 1.000 s longer (a mean site: +1.200 s in tasks, -0.500 s in waits)"
+    assert said[0] == f" and {lost}. {took}"
+    assert said[1] == f", made the run no longer and let it complete 2 more tasks. {NOTHING}"
 
 
 def test_tasks_that_a_lost_site_missed_are_told_of_the_fault() -> None:
@@ -279,7 +235,7 @@ def test_tasks_that_a_lost_site_missed_are_told_of_the_fault() -> None:
     search = FaultSearch(history, topology, left[0], 1000 * ms)
     (said,) = describe_fault_costs([], history, (), search)
     assert said.endswith(
-        f"{NOTHING}. Because of it, {away} counted as lost from 0.110 s to 0.400 s, and missed "
+        f"{NOTHING} Because of it, {away} counted as lost from 0.110 s to 0.400 s, and missed "
         "2 tasks."
     )
     assert others
@@ -331,10 +287,10 @@ def test_what_tasks_lost_is_told_by_cause_the_longest_first(tmp_path) -> None:
     ended = sum(each.end_ns is not None for each in history.tasks)
     assert said == (
         f"The {'2 tasks of 3 that lost most time' if ended == 3 else f'{ended} tasks of this run'} "
-        "lost 2.300 s in all: 1.000 s to faults, 0.400 s to other tasks on the same links, 0.300 s "
-        "to waits of complete groups until another task had ended, 0.300 s to their own bytes, "
-        "which took longer than expected, 0.100 s to messages from the last member to the "
-        "controller, "
+        "lost 2.300 s in all: 1.000 s to faults on their critical paths, 0.400 s to other tasks on "
+        "the same links, 0.300 s to waits of complete groups until another task had ended, 0.300 s "
+        "to their own bytes, which took longer than expected, 0.100 s to messages from the last "
+        "member to the controller, "
         f"0.200 s to other causes. {MEANING}"
     )
     (none,) = describe_losses([replace(first, lost_s=-1.0)], history)

@@ -13,9 +13,8 @@ from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted
 from trunkline.agents.events.task_events import Roles, TaskCompleted, TaskFinished, TaskStarted
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.due_times import DueTimes
-from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.stretches import Turns
 from trunkline.harness.report.explanations.told.explanation_text import describe_wait
 from trunkline.harness.report.explanations.waits import Wait, find_waits
 from trunkline.topologies.links import Link
@@ -25,7 +24,6 @@ MS = 1_000_000
 SITES = "s", "fast", "slow"
 LINKS = tuple(Link(a, b, 8.0, 10.0) for a in SITES for b in SITES if a != b)
 MESH = Topology("mesh", tuple(map(Site, SITES)), LINKS)
-PLANNED_S = dict.fromkeys(range(9), 0.4)
 
 
 def task(number: int, site: str, from_ms: int, to_ms: int, told: Event, pulls: bool) -> list[Event]:
@@ -65,18 +63,18 @@ def order(*groups: list[Event]) -> History:
 
 
 def divide(history: History, number: int, fault: int | None = None, **costs: float) -> Wait:
-    """The wait before a task, whose own fault is `fault`; faults made task N longer by `tN`."""
+    """The wait before a task, whose own fault is `fault`; fault 0 took `tN` of task N."""
     waits = find_waits(history)
-    turns = Turns(history, FaultSearch(history, MESH, "s", 500 * MS), waits, PLANNED_S)
+    taken_s = {int(key[1:]): {0: seconds} for key, seconds in costs.items()}
+    search = FaultSearch(history, MESH, "s", 500 * MS)
+    turns = Turns(history, search, waits, lambda other: taken_s.get(other, {}))
     wait = replace(waits[number], fault=fault)
     found = next(task for task in history.tasks if task.number == number)
-    longer = {int(key[1:]): {0: seconds} for key, seconds in costs.items()}
-    stretches = turns.divide(found, wait, lambda other: longer.get(other, {}))
-    return replace(wait, stretches=stretches)
+    return replace(wait, stretches=turns.divide(found, wait))
 
 
-def told(wait: Wait) -> list[tuple[float, int | None, int | None, float]]:
-    return [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches]
+def told(wait: Wait) -> list[tuple[float, int | None, int | None]]:
+    return [(round(each.seconds, 3), each.task, each.fault) for each in wait.stretches]
 
 
 def pause(from_ms: int, to_ms: int) -> list[Event]:
@@ -104,7 +102,7 @@ def test_a_pull_that_waits_for_the_push_of_another_worker_waits_until_that_one_i
         pull(3, "fast", 1300, 1700, "ended", 2),
     )  # fmt: skip
     wait = divide(history, 3)
-    assert told(wait) == [(0.4, None, None, 0.0), (0.4, 2, None, 0.0)]
+    assert told(wait) == [(0.4, None, None), (0.4, 2, None)]
     said = describe_wait(3, wait, history)
     assert "It waited 0.400 s until slow was ready for task 2 and 0.400 s until task 2 had" in said
 
@@ -117,48 +115,30 @@ def test_before_the_other_worker_computed_it_was_in_its_own_pull_which_a_fault_h
         [FaultStarted(600 * MS, "runner", 0, "outage", "outage s slow", ("s -> slow",))],
     )  # fmt: skip
     wait = divide(history, 5, t2=2.0)
-    assert told(wait) == [(1.5, 2, 0, 1.5), (0.1, None, None, 0.0), (0.4, 4, None, 0.0)]
-    assert wait.costs_s == pytest.approx({0: 1.5})
+    assert told(wait) == [(1.5, 2, 0), (0.1, None, None), (0.4, 4, None)]
+    assert wait.behind_s == pytest.approx({0: 1.5})
     assert sum(each.seconds for each in wait.stretches) == pytest.approx(wait.decide_s)
 
 
-def test_a_pause_while_the_other_worker_computed_costs_the_worker_that_waits_for_it() -> None:
+def test_a_pause_while_the_other_worker_computed_is_behind_the_wait_for_it() -> None:
     history = order(
         push(1, "fast", 0, 100, 500), push(2, "slow", 0, 2100, 2500), pause(600, 2000),
         pull(3, "fast", 2500, 2900, "ended", 2),
     )  # fmt: skip
-    assert told(divide(history, 3)) == [(1.6, None, 0, 1.4), (0.4, 2, None, 0.0)]
+    assert told(divide(history, 3)) == [(1.6, None, 0), (0.4, 2, None)]
 
 
-def test_a_worker_that_counts_as_lost_costs_no_more_than_what_was_not_due_anyway() -> None:
-    """The slow worker computes for 0.8 s and pushes for 0.4 s. So it was due at 3.2 s."""
+def test_a_wait_until_a_worker_counts_as_lost_has_the_fault_that_stopped_it() -> None:
     history = order(
         push(1, "slow", 0, 800, 1200), pull(2, "slow", 1200, 1600, "ended", 1),
         push(3, "fast", 1000, 2100, 2500), [ComputeStarted(2000 * MS, "slow", 3, 0)],
         pause(2050, 6000), pull(4, "fast", 4000, 4400, "lost", "slow"),
     )  # fmt: skip
     wait = divide(history, 4, fault=0)
-    assert told(wait) == [(1.5, None, 0, 0.8)]
+    assert told(wait) == [(1.5, None, 0)]
     assert describe_wait(4, wait, history).endswith(
-        "It waited 1.500 s until slow counted as lost. Fault 0 (pause slow) took 0.800 s of this."
+        " The controller waited until slow counted as lost (fault 0: pause slow)."
     )
-
-
-@pytest.mark.parametrize(
-    ("at_ms", "pushed", "due_ms"),
-    [
-        (100, False, 800),
-        (100, True, 1200),
-        (1000, True, 1200),
-        (1000, False, 2000),
-        (1300, False, 2400),
-        (1300, True, 2800),
-    ],
-)
-def test_a_site_is_due_after_what_it_usually_takes(at_ms: int, pushed: bool, due_ms: int) -> None:
-    history = order(push(1, "slow", 0, 800, 1200), pull(2, "slow", 1200, 1600, "ended", 1))
-    due = DueTimes(history, PLANNED_S)
-    assert due.find_ns("slow", at_ms * MS, pushed) == due_ms * MS
 
 
 def tick(
@@ -182,7 +162,7 @@ def test_the_time_that_a_policy_sets_begins_with_the_turn_before_which_a_pause_h
         push(3, "slow", 700, 3000, 3400), pause(800, 2900),
         tick(4, "fast", 800, 1000, 3200, 3600), tick(5, "other", 900, 1000, 3400, 3800),
     )  # fmt: skip
-    assert told(divide(history, 4)) == [(2.0, None, 0, 1.9), (0.2, None, None, 0.0)]
+    assert told(divide(history, 4)) == [(2.0, None, 0), (0.2, None, None)]
     assert told(divide(history, 5)) == [
-        (2.0, None, 0, 1.9), (0.2, None, None, 0.0), (0.2, 3, None, 0.0)
+        (2.0, None, 0), (0.2, None, None), (0.2, 3, None)
     ]  # fmt: skip

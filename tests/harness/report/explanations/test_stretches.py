@@ -20,10 +20,10 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.stretches import Turns
 from trunkline.harness.report.explanations.costs.task_losses import Losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
+from trunkline.harness.report.explanations.stretches import Turns
 from trunkline.harness.report.explanations.told.explanation_text import describe, describe_wait
 from trunkline.harness.report.explanations.waits import Stretch, Wait, find_waits
 from trunkline.topologies.links import Link
@@ -33,7 +33,6 @@ MS = 1_000_000
 SITES = "n1", "n2", "n3", "n4"
 LINKS = [(a, "n1") for a in SITES[1:]] + [("n1", a) for a in SITES[1:]]
 STAR = Topology("star", tuple(map(Site, SITES)), tuple(Link(a, b, 8.0, 10.0) for a, b in LINKS))
-PLANNED_S = dict.fromkeys(range(4), 0.4)
 
 
 def push(task: int, site: str, from_ms: int, to_ms: int | None, told: str) -> list[Event]:
@@ -64,14 +63,20 @@ def fault(number: int, from_ms: int, to_ms: int) -> list[Event]:
 
 
 def divide(history: History, number: int, own: int | None = None, **costs: float) -> Wait:
-    """The wait before a task, whose own fault is `own`; faults made task 1 longer by `costs`."""
+    """The wait before a task, whose own fault is `own`; faults took `costs` of task 1."""
     waits = find_waits(history)
-    turns = Turns(history, FaultSearch(history, STAR, "n1", 500 * MS), waits, PLANNED_S)
+    taken_s = {int(key[1:]): seconds for key, seconds in costs.items()}
+    search = FaultSearch(history, STAR, "n1", 500 * MS)
+    turns = Turns(history, search, waits, lambda other: taken_s if other == 1 else {})
     wait = replace(waits[number], fault=own)
     task = next(task for task in history.tasks if task.number == number)
-    costs_s = {int(key[1:]): seconds for key, seconds in costs.items()}
-    found = turns.divide(task, wait, lambda other: costs_s if other == 1 else {})
+    found = turns.divide(task, wait)
     return replace(wait, stretches=found)
+
+
+def tell(wait: Wait) -> list[tuple[float, int | None, int | None]]:
+    """The seconds, the awaited task and the fault of each stretch."""
+    return [(round(each.seconds, 3), each.task, each.fault) for each in wait.stretches]
 
 
 def order(*groups: list[Event]) -> History:
@@ -99,14 +104,14 @@ def test_a_wait_for_a_turn_is_divided_among_the_tasks_before_it_and_the_spacing(
         "Before task 3, n4 computed for 0.503 s. "
         "The controller started the task 3.447 s after n4 was ready. "
         "It waited 0.397 s until task 0 had ended, 0.250 s for the time that the policy had set, "
-        "2.400 s until task 1 had ended and 0.400 s until task 2 had ended. "
-        "Fault 0 (outage n1 n2) took 1.900 s of this."
+        "2.400 s until task 1 had ended (fault 0: outage n1 n2) and 0.400 s until task 2 had "
+        "ended."
     )
     assert sum(each.seconds for each in found.wait.stretches) == pytest.approx(3.447)
-    assert found.costs_s == pytest.approx({0: 1.9})
+    assert found.before_s == pytest.approx({0: 2.4})
     by_cause = Losses.of([found]).by_cause_s
     told = {cause: s for cause, s in by_cause.items() if s > 1e-6}
-    assert told == pytest.approx({"faults": 1.9, "waits for tasks": 1.297, "spacing": 0.25})
+    assert told == pytest.approx({"waits for tasks": 3.197, "spacing": 0.25})
 
 
 def test_a_task_whose_wait_lost_most_begins_with_it() -> None:
@@ -125,23 +130,23 @@ def test_turns_for_which_the_policy_set_a_time_have_gaps() -> None:
         push(2, "n2", 1900, 2300, "ended"), push(3, "n4", 2600, 2700, "tick"),
     )  # fmt: skip
     search = FaultSearch(history, STAR, "n1", 500 * MS)
-    gaps = Turns(history, search, find_waits(history), PLANNED_S).gaps
+    gaps = Turns(history, search, find_waits(history), lambda _: {}).gaps
     assert gaps == [(1500 * MS, 500 * MS), (2600 * MS, 700 * MS)]
 
 
-def test_a_fault_costs_a_wait_nothing_before_it_began_nor_what_was_due_anyway() -> None:
-    """Turns are 0.6 s apart: that of task 2 would have come at 2.1 s, and the fault is at 1.7 s."""
+def test_the_text_of_a_fault_that_was_behind_two_parts_of_a_wait_is_told_once() -> None:
     history = order(
         push(0, "n2", 900, 1400, "ready"), push(1, "n3", 1500, 3000, "tick"), fault(0, 1700, 3500),
         push(2, "n4", 3400, 3800, "lost"),
     )  # fmt: skip
     wait = divide(history, 2, own=0, f0=1.3)
-    late_s = [each.late_s for each in wait.stretches]
-    assert late_s == pytest.approx([0.0, 0.0, 0.9, 0.4])
-    assert wait.costs_s == pytest.approx({0: 1.3})
+    assert [each.fault for each in wait.stretches] == [None, None, 0, 0]
+    assert wait.behind_s == pytest.approx({0: 1.9})
+    assert wait.faults == {0}
     said = describe_wait(2, wait, history)
     assert said.endswith(
-        "0.400 s until n2 counted as lost. Fault 0 (outage n1 n2) took 1.300 s of this."
+        " 1.500 s until task 1 had ended (fault 0: outage n1 n2) and 0.400 s until n2 counted as "
+        "lost (fault 0)."
     )
 
 
@@ -175,7 +180,7 @@ def test_a_task_whose_end_was_awaited_beside_others_has_its_fault() -> None:
     )
     charged = replace(wait, stretches=wait.stretches[2:])
     said = describe_wait(2, charged, history)
-    assert said.endswith(" until task 1 had ended. Fault 0 (outage n1 n2) took 2.300 s of this.")
+    assert said.endswith(" until task 1 had ended (fault 0: outage n1 n2).")
 
 
 def test_a_wait_for_a_task_that_waited_itself_is_divided_among_the_tasks_before_it() -> None:
@@ -195,14 +200,11 @@ def test_a_wait_for_a_task_that_waited_itself_is_divided_among_the_tasks_before_
         pair(3, "n4", 4300, 4700),
     )  # fmt: skip
     wait = divide(history, 3, f0=2.0)
-    assert [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
-        (0.497, None, None, 0.0), (2.4, 1, 0, 2.0), (0.4, 2, None, 0.0)
-    ]  # fmt: skip
+    assert tell(wait) == [(0.497, None, None), (2.4, 1, 0), (0.4, 2, None)]
     assert wait.decide_s == pytest.approx(sum(each.seconds for each in wait.stretches))
     said = describe_wait(3, wait, history)
     assert said.endswith(
-        "2.400 s until task 1 had ended and 0.400 s until task 2 had ended. "
-        "Fault 0 (outage n1 n2) took 2.000 s of this."
+        "2.400 s until task 1 had ended (fault 0: outage n1 n2) and 0.400 s until task 2 had ended."
     )
 
 
@@ -227,13 +229,12 @@ def test_a_group_that_was_postponed_twice_waited_for_both_faults() -> None:
         [GroupPostponed(t * MS, "controller", ("n4", "n1"), cause) for t in (1200, 1700)],
     )  # fmt: skip
     wait = divide(history, 2)
-    assert [(round(e.seconds, 3), e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
-        (0.448, 0, 0.448), (1.05, 1, 0.9)
-    ]  # fmt: skip
+    assert tell(wait) == [(0.448, None, 0), (1.05, None, 1)]
     said = describe_wait(2, wait, history)
     assert said.endswith(
-        " It waited 1.498 s after it had postponed the group: no links connect it. Fault 1 (outage "
-        "n1 n2) took 0.900 s and fault 0 (outage n1 n2) 0.448 s of this."
+        " It waited 0.448 s after it had postponed the group: no links connect it (fault 0: outage "
+        "n1 n2) and 1.050 s after it had postponed the group: no links connect it (fault 1: outage "
+        "n1 n2)."
     )
 
 
@@ -271,8 +272,8 @@ def test_a_wait_for_a_task_that_ended_by_a_loss_is_the_faults_since_its_members_
     ]
     pushes = push(1, "n3", 1500, 2900, "ready"), push(2, "n4", 2900, 3300, "ended")
     wait = divide(order(*pushes, cut, ended), 2)
-    assert [(round(e.seconds, 3), e.task, e.fault, round(e.late_s, 3)) for e in wait.stretches] == [
-        (0.498, None, None, 0.0), (0.3, 1, None, 0.0), (1.1, 1, 0, 1.1)
-    ]  # fmt: skip
+    assert tell(wait) == [(0.498, None, None), (0.3, 1, None), (1.1, 1, 0)]
+    said = describe_wait(2, wait, order(*pushes, cut, ended))
+    assert said.endswith(" and 1.400 s until task 1 had ended (fault 0: outage n1 n3).")
     wait = divide(order(*pushes, ended), 2)  # no fault is behind it
     assert {e.fault for e in wait.stretches} == {None}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from adding_up import list_broken
 from three_sites import DATA
 
 from trunkline.agents.events import event_reading
@@ -99,16 +100,12 @@ def test_what_is_charged_adds_up_and_nothing_is_charged_before_its_fault(case):
     assert sum(of_causes) - float(less[1] if less else 0) == pytest.approx(total, abs=0.005)
     by_fault: dict[int, float] = {}
     for number, each in found.items():
-        assert sum(each.costs_s.values()) <= max(0.0, each.lost_s) + 1e-9
-        for fault, seconds in each.costs_s.items():
+        assert [*list_broken(each)] == []
+        for fault, seconds in each.taken_s.items():
             assert seconds <= list_most(lines, fault)[number] + 1e-9
             by_fault[fault] = by_fault.get(fault, 0.0) + seconds
     to_faults = re.search(r"([0-9.]+) s to faults", said)
     assert to_faults and float(to_faults[1]) == pytest.approx(sum(by_fault.values()), abs=0.001)
-    for text in describe_fault_costs([*found.values()], history):
-        number = int(re.findall(r"Fault (\d)", text)[0])
-        sums = re.search(r"cost tasks ([0-9.]+) s", text)
-        assert float(sums[1] if sums else 0) == pytest.approx(by_fault.get(number, 0), abs=0.005)
 
 
 def find_time(case: str, event: str, **match: Any) -> float:
@@ -125,14 +122,12 @@ def test_what_a_slow_link_took_of_a_task_before_a_kill_ended_it_is_the_slow_link
     start_s, end_s = (find_time(case, f"task_{what}", task=1) for what in ("started", "abandoned"))
     before_s = find_time(case, "fault_started", fault=1) - start_s
     took_s = end_s - start_s
-    costs = found[1].costs_s
+    costs = found[1].taken_s
     assert sum(costs.values()) == pytest.approx(took_s)
     assert before_s * (1 - 1 / 10) - 0.07 < costs[0] < before_s  # 10 Mbit/s or more, at most 70 ms
     slow, kill = describe_fault_costs([*found.values()], history)
-    assert (
-        "cost tasks 1.020 s: task 1, which another fault ended, ran more slowly until then." in slow
-    )
-    assert "cost tasks 0.214 s: task 1 was abandoned." in kill
+    assert " It took 1.020 s of task 1." in slow
+    assert f" Task 1 was abandoned after {found[1].duration_s:.3f} s." in kill
     assert "Of its time, 1.020 s were lost before, as bern -> oslo was slower than in " in (
         summarize(found[1], history)
     )
@@ -143,10 +138,10 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     found, history = explain_case("delayed_then_killed")
     ready_s = find_time("delayed_then_killed", "ready", site="lisbon", iteration=2)
     start_s = find_time("delayed_then_killed", "task_started", task=2)
-    assert found[2].costs[2].later_s == pytest.approx(start_s - ready_s, abs=0.03)
+    assert found[2].before_s == {2: pytest.approx(start_s - ready_s, abs=0.03)}
     texts = describe_fault_costs([*found.values()], history)
     (cut,) = (text for text in texts if text.startswith("Fault 2 "))
-    assert "task 2 (0.552 s), which another fault ended, began later; task 4 (0.177 s)" in cut
+    assert " Task 2 began later. " in cut
 
 
 def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:
@@ -158,7 +153,7 @@ def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() 
     early, late = (line for line in sent if (line["site"], line["dst"]) == ("oslo", "rome"))
     assert late["start_ns"] / 1e9 < slow_s
     assert pause_s < late["end_ns"] / 1e9
-    assert found[0].costs_s[0] == pytest.approx((pause_s - slow_s) * (1 - 8 / 50), abs=0.01)
+    assert found[0].taken_s[0] == pytest.approx((pause_s - slow_s) * (1 - 8 / 50), abs=0.01)
     cold_s = sum(each.seconds for each in found[0].parts if each.cause == "cold start")
     first_s = (early["end_ns"] - early["start_ns"]) / 1e9 - early["bytes"] * 8 / 50e6
     repaired = next(line for line in sent if (line["site"], line["dst"]) == ("lisbon", "rome"))
@@ -173,10 +168,10 @@ def test_a_pause_before_and_after_a_kill_is_the_pauses() -> None:
     halted_s = find_time(case, "task_halted", task=1)
     lost_s = find_time(case, "worker_lost", worker="oslo")
     paused = kill_s - pause_s + lost_s - halted_s
-    assert found[1].costs_s[0] == pytest.approx(paused, abs=0.001)
-    assert found[1].costs_s[1] == pytest.approx(found[1].duration_s - paused, abs=0.001)
+    assert found[1].taken_s[0] == pytest.approx(paused, abs=0.001)
+    assert found[1].taken_s[1] == pytest.approx(found[1].duration_s - paused, abs=0.001)
     text, _ = describe_fault_costs([*found.values()], history)
-    assert "which another fault ended, ran more slowly until then and was given up later. " in text
+    assert f" It took {paused:.3f} s of task 1." in text
 
 
 def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
@@ -184,8 +179,8 @@ def test_bytes_that_were_handed_to_a_cut_link_wait_for_the_cut() -> None:
     case = "partitioned_then_killed"
     found, _ = explain_case(case)
     cut_s, kill_s = (find_time(case, "fault_started", fault=number) for number in (0, 1))
-    assert found[2].costs_s[0] == pytest.approx(kill_s - cut_s, abs=0.001)
-    assert found[2].costs_s[1] == pytest.approx(found[2].duration_s - kill_s + cut_s, abs=0.001)
+    assert found[2].taken_s[0] == pytest.approx(kill_s - cut_s, abs=0.001)
+    assert found[2].taken_s[1] == pytest.approx(found[2].duration_s - kill_s + cut_s, abs=0.001)
 
 
 def test_a_repair_costs_nothing_where_the_task_was_slow_before_and_soon_done_after() -> None:
@@ -197,9 +192,9 @@ def test_a_repair_costs_nothing_where_the_task_was_slow_before_and_soon_done_aft
     begun = [line["start_ns"] / 1e9 for line in sent if line["site"] == "kyiv"]
     assert cold_s < find_time(case, "fault_started", fault=1) - min(begun) + 0.06
     assert found[0].duration_s == pytest.approx(3.870, abs=0.001)
-    assert found[0].costs_s[1] < 0.1
-    assert found[0].costs_s.keys() == {1}
-    assert found[1].costs_s == {0: pytest.approx(found[1].duration_s)}
+    assert found[0].taken_s[1] < 0.1
+    assert found[0].taken_s.keys() == {1}
+    assert found[1].taken_s == {0: pytest.approx(found[1].duration_s)}
 
 
 def test_the_path_leads_through_a_member_that_was_killed_before_it_reported() -> None:
@@ -224,4 +219,4 @@ def test_a_repaired_task_is_charged_for_what_its_first_plan_did_without() -> Non
     found, _ = explain_case("planned_without_then_killed")
     task = found[3]
     assert (task.expected_s, task.planned_s) == pytest.approx((0.698, 1.104), abs=0.001)
-    assert task.costs_s == pytest.approx({0: 0.406, 1: 0.230}, abs=0.001)
+    assert task.taken_s == pytest.approx({0: 0.406, 1: 0.230}, abs=0.001)
