@@ -237,9 +237,10 @@ def _differs(ratios: pd.Series[float]) -> bool:
 def _list_predicted(metric: str, title: str) -> list[tuple[str, str, Writer]]:
     """The columns of a prediction: its mean, and the measured value over it."""
     mean, ratio = f"{PREDICTED}{metric}", f"{metric}{OVER_PREDICTION}"
+    what = title.partition(",")[0]
     return [
         (mean, f"predicted {title}", make_mean_formatter(mean)),
-        (ratio, "measured / predicted", make_ratio_formatter(metric, OVER_PREDICTION)),
+        (ratio, f"measured / predicted {what}", make_ratio_formatter(metric, OVER_PREDICTION)),
     ]
 
 

@@ -63,8 +63,8 @@ def draw_times(tasks: pd.DataFrame, took: str, faults: Sequence[Disturbance] = (
     failed = list(_name_failed(tasks, expected, completed, upper))
     cold = np.flatnonzero(tasks["warm_up"]).tolist()
     parts = [
-        _draw_bands(cold, upper, "fill-warm-up") if cold else None,
         _draw_bands(rows, upper),
+        _draw_bands(cold, upper, "fill-warm-up") if cold else None,
         upper.draw_axes(x_label, "task time (s)", whole_x=True, x_names=names, above=above),
         numbers.draw(24 + above),
         draw(tasks, expected, completed, upper),
@@ -256,8 +256,8 @@ def _draw_ratios(
     band = (x.start, y(1 + TOLERANCE), x.end - x.start, y(1 - TOLERANCE) - y(1 + TOLERANCE))
     return tag(
         "g",
-        _draw_bands(behind[0], frame, "fill-warm-up") if behind[0] else None,
         _draw_bands(behind[1], frame),
+        _draw_bands(behind[0], frame, "fill-warm-up") if behind[0] else None,
         charts.draw_bars([band], "fill-wait"),
         frame.draw_axes(ORDER, f"{took} / expected", whole_x=True, x_names=names),
         tag("path", d=f"M{x.start:.2f} {y(1):.2f}H{x.end:.2f}", class_="line stroke-grey"),
