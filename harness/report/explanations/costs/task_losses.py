@@ -43,7 +43,8 @@ TEXTS = {
 MEANING = (
     "A task loses the time beyond its expected time, and the wait of its complete group before it."
 )
-OVERLAP = " Tasks overlap, so the run is not longer by this sum."
+AND_STOPS = "It also loses the wait of its group for a last member while a fault stopped that one."
+OVERLAP = "Tasks overlap, so the run is not longer by this sum."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,11 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     own = ""
     if own_s <= -TOLD_S:
         own = f"; but their own bytes took {-own_s:.3f} s less than expected"
-    meaning = MEANING + OVERLAP * _has_overlap(history)
-    yield f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}. {meaning}"
+    meaning = [MEANING]
+    meaning += [AND_STOPS] * (by_cause[STOPPED] >= TOLD_S)
+    meaning += [OVERLAP] * _has_overlap(history)
+    said = f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}."
+    yield " ".join([said, *meaning])
     if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
         yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
 

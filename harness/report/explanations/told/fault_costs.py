@@ -138,7 +138,7 @@ def name_worst(
         most = max(lost_s, key=lambda number: lost_s[number])
         share = f"{lost_s[most]:.3f} s of the {sum(lost_s.values()):.3f} s"
         name = _name_faults((most,), history)
-        yield f"Of {number} faults, {_lower(name)} delayed tasks most: {share} that faults did."
+        yield f"Of {number} faults, {_lower(name)} held tasks up longest: {share} of all faults."
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:

@@ -22,7 +22,11 @@ from trunkline.harness.record.stops import Standstill
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.abandonment import Failure, Late
 from trunkline.harness.report.explanations.costs.measured_costs import Longer, SiteCost
-from trunkline.harness.report.explanations.costs.task_losses import MEANING, describe_losses
+from trunkline.harness.report.explanations.costs.task_losses import (
+    AND_STOPS,
+    MEANING,
+    describe_losses,
+)
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.time_parts import Cause, Part
@@ -107,6 +111,7 @@ def test_a_stop_of_the_last_member_counts_with_what_others_waited_meanwhile(tmp_
     assert (found.before_s, found.began_late(0)) == ({0: 0.6}, True)
     (said,) = describe_losses([found], history)
     assert " 0.600 s to waits for a last member while it was stopped, 0.010 s to messages " in said
+    assert AND_STOPS in said
 
 
 def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path) -> None:
@@ -129,8 +134,8 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path
     events = [e for e in history.events if not isinstance(e, FaultStarted) or e.fault != 1]
     two = History.of([*events, FaultStarted(1, "runner", 1, "kill", "kill rome", ())])
     assert [*name_worst([small, large, other], two)] == [
-        "Of 2 faults, fault 1 (kill rome) delayed tasks most: 1.000 s of the 1.400 s that faults "
-        "did."
+        "Of 2 faults, fault 1 (kill rome) held tasks up longest: 1.000 s of the 1.400 s of all "
+        "faults."
     ]
 
 
