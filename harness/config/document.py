@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -210,12 +211,17 @@ def show_path(path: KeyPath) -> str:
 
 def show(value: Any) -> str:
     """Write a value as one short line of YAML."""
+    return shorten(show_whole(value))
+
+
+def show_whole(value: Any) -> str:
+    """Write a value as one line of YAML."""
     if value is MISSING:
         return "missing"
     if isinstance(value, str) and value.isprintable() and not _SPECIAL.fullmatch(value):
-        return shorten(value)
+        return value
     line = _show_in_yaml(value, allow_unicode=True)
-    return shorten(line if line.isprintable() else _show_in_yaml(value, allow_unicode=False))
+    return line if line.isprintable() else _show_in_yaml(value, allow_unicode=False)
 
 
 def _show_in_yaml(value: Any, allow_unicode: bool) -> str:
@@ -225,7 +231,7 @@ def _show_in_yaml(value: Any, allow_unicode: bool) -> str:
         allow_unicode=allow_unicode,
         default_flow_style=True,
         default_style=style,
-        width=10_000,
+        width=math.inf,
         sort_keys=False,
     )
     return text.removesuffix("...\n").strip()
@@ -238,7 +244,7 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(inner, Mapping) and inner:
             yield from flatten(inner, f"{path}.")
         else:
-            yield path, inner if isinstance(inner, str) else show(inner)
+            yield path, inner if isinstance(inner, str) else show_whole(inner)
 
 
 def make_printable(text: str) -> str:

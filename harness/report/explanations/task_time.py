@@ -198,9 +198,14 @@ class Run:
             yield self._name_trouble(step, lossy, left_s)
         elif left_s > 0:
             is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
-            if is_long and self.history.faults:
-                meanwhile = self._describe_meanwhile(task, span)
-                yield Part("unexplained", left_s, " -> ".join(ends), text=meanwhile)
+            rare = self.limits.find_lossy(ends, span)
+            if is_long and (rare is not None or self.history.faults):
+                guess = "queues, or a wait that the log does not show"
+                guess = f"perhaps {guess}; {self._describe_meanwhile(task, span)}"
+                if rare is not None:
+                    lost = f"{' -> '.join(rare.hop)} loses {rare.amount:g} %"
+                    guess = f"perhaps a lost packet: {lost}"
+                yield Part("unexplained", left_s, " -> ".join(ends), text=guess)
             else:
                 yield Part("queueing", left_s, " -> ".join(ends))
 

@@ -118,7 +118,7 @@ class Numbers:
             )
             for lane in self.shown
         ]
-        name = tag("text", "fault", x=x.start - 8, y=top + 17, class_="tick end")
+        name = tag("text", "fault", x=x.start - 8, y=top + 13, class_="tick end")
         return [name, charts.draw_bars(bars, "fill-lane"), *texts]
 
     def describe(self) -> str:

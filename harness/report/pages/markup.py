@@ -78,7 +78,22 @@ def escape(value: Child) -> Html:
 
 
 def keep_together(text: str) -> Html:
-    """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval."""
+    """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval.
+
+    What stands in backticks is code.
+    """
+    words = text.split("`")
+    if len(words) % 2 == 0:  # one of them has no other one
+        return _keep_whole(text)
+    parts = (
+        tag("code", keep_words(each)) if number % 2 else _keep_whole(each)
+        for number, each in enumerate(words)
+    )
+    return join(parts)
+
+
+def _keep_whole(text: str) -> Html:
+    """Escape a text whose quantities and links are not to be broken."""
     parts, end = [], 0
     for found in _WHOLE.finditer(text):
         start = found.start()

@@ -23,6 +23,7 @@ from trunkline.harness.scenario.sections.section_reading import (
     read_sound,
     takes_files,
 )
+from trunkline.harness.scenario.user_code import SUFFIX
 from trunkline.topologies import explicit
 from trunkline.topologies.link_defaults import impair, read_override, refuse_impossible
 from trunkline.topologies.links import CHANGEABLE, LinkOverride, TopologyError
@@ -45,8 +46,9 @@ def read(reader: SectionReader, seed: int) -> Topology | None:
     try:
         topology: Topology = module.build(random.Random(seed), **options, **given)
     except TopologyError as error:
+        is_own = str(reader.source.get(("topology", "builder"))).endswith(SUFFIX)
         for key, text in error.parts:
-            reader.refuse_option("topology", key, text, options)
+            reader.refuse_option("topology", key, text, options, "builder" * is_own)
         _refuse_impossible(reader)
         return None
     topology, refused = impair(topology, reader.read_file, **every)

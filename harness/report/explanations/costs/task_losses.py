@@ -28,7 +28,7 @@ TEXTS = {
     "queueing": "queues and TCP's control of its rate",
     "background traffic": "background traffic",
     "loss": "lost packets",
-    "unexplained": "waits that the log does not explain",
+    "unexplained": "rests of transfers that the log does not explain",
     STARTS: "messages from the last member to the controller",
     UNHEARD: "late messages to the controller",
     STOPPED: "waits for a last member while it was stopped",

@@ -193,6 +193,15 @@ class TcpLimits:
             return None
         return most
 
+    def find_lossy(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The link that loses most of its packets in a span of time, if one loses some."""
+        losses = (
+            each
+            for each in self._list_troubles(ends)
+            if each.cause == "loss" and each.start_ns < span[1] and span[0] < each.end_ns
+        )
+        return max(losses, key=lambda each: each.amount, default=None)
+
     def _cut(self, ends: Directed, span: Interval, troubles: Sequence[Trouble]) -> Iterator[Slice]:
         for t_ns, seconds in _list_slices(span):
             spells = [self.conditions.spell(hop, t_ns) for hop in self._list_hops(ends)]

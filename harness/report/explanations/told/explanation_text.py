@@ -38,8 +38,7 @@ TEXTS = {
     "delay": "the delay of {where} was {text}",
     "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
-    "unexplained": "the rest on {where}, perhaps queues, or a wait that the log does not show "
-    "({text})",
+    "unexplained": "the rest on {where}: {text}",
     "repair": "the task {text}",
     "longer plan": "the plan {text} takes longer: {where} carried {size} more",
     "begun anew": "the task ran before {text} began, and its repair took this time again",

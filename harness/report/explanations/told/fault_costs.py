@@ -36,9 +36,6 @@ NO_LONGER = "made the run no longer"
 NO_TASK = "It delayed no task, as far as the log tells."
 """What is said of a fault that was behind nothing."""
 
-TOLD_SHARE = 0.1
-"""Where a site lost time is told if it was this share of what the run is longer by."""
-
 LEAST_ABSENCE_S = 0.1
 """A shorter absence in which a site missed no task is not told."""
 
@@ -94,7 +91,8 @@ def describe_fault_costs(
         yield " ".join(filter(None, sentences))
     if left := faults[MOST_FAULTS:]:
         left_s = sum(lost_s.get(each.started.fault, 0.0) for each in left)
-        yield f"{count_of(len(left), 'other fault')} were behind {left_s:.3f} s of tasks in all."
+        were = "were" if len(left) > 1 else "was"
+        yield f"{count_of(len(left), 'other fault')} {were} behind {left_s:.3f} s of tasks in all."
 
 
 def list_faults(history: History) -> list[Disturbance]:
@@ -246,14 +244,13 @@ def _list_measured(longer: Longer) -> Iterator[str]:
 
 
 def _describe_site(longer: Longer) -> str:
-    """Where a mean site lost what the run is longer by, in brackets; small parts are left out."""
+    """By how much longer a mean site was in tasks, waited and computed, in brackets."""
     parts = {
         "in tasks": longer.of_site.in_tasks_s,
         "in waits": longer.of_site.waiting_s,
         "in computing": longer.of_site.computing_s,
     }
-    least_s = max(TOLD_S, TOLD_SHARE * abs(longer.seconds or 0.0))
-    words = [f"{s:+.3f} s {what}" for what, s in parts.items() if abs(s) >= least_s]
+    words = [f"{s:+.3f} s {what}" for what, s in parts.items() if abs(s) >= TOLD_S]
     return f" (a mean site: {', '.join(words)})" if words else ""
 
 

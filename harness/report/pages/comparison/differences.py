@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 from trunkline.harness.config import document
+from trunkline.harness.config.units import count_of
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
@@ -20,11 +21,11 @@ from trunkline.harness.report.run_data import RunData
 MAX_LINES = 40
 """The most lines of the warning, the most important first; the rest are counted."""
 
+SHOWN_WIDTH = 200
+"""A wider value is cut, in units of a picture's view box."""
+
 MAX_KEYS = 80
 """The most differing keys that the page lists."""
-
-SHOWN_CHARACTERS = 60
-"""Nested lists up to this length are shown in full."""
 
 SAME_ANYWAY = ("name", "outputs", "description", "owner", "overrides")
 """Keys that cannot be why results differ; what `overrides` change differs by itself."""
@@ -45,20 +46,42 @@ IN_A_WORD = {
 """What a difference in a key of the environment is called."""
 
 
+LINKS = "topology.links"
+"""The key of a scenario's links."""
+
+Values = tuple[str | None, ...]
+"""A value of each run."""
+
+ABSENT, EMPTY = "-", "''"
+"""What stands for the value of a key that a run does not have, and for an empty text."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """The inputs of a run: key path -> value of its scenario and its environment."""
+    """The inputs of a run: key path -> value of its scenario and its environment.
+
+    `links` are the links of its network, `a -> b`, each with its attributes.
+    """
 
     scenario: Mapping[str, str]
     environment: Mapping[str, str]
+    links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: RunData) -> Self:
-        """Those of a run; of a list of links, say, only how many there are."""
+        """Those of a run."""
         resolved = document.read(data.resolved, "resolved.yaml").data
-        known = _summarize_lists(resolved) if isinstance(resolved, Mapping) else {}
-        scenario = dict(document.flatten(known))
-        return cls(scenario, dict(document.flatten(data.environment)))
+        scenario = dict(resolved) if isinstance(resolved, Mapping) else {}
+        topology = scenario.get("topology")
+        links: dict[str, Mapping[str, str]] = {}
+        if isinstance(topology, Mapping) and isinstance(topology.get("links"), list):
+            for link in topology["links"]:
+                values = dict(document.flatten(link))
+                links[f"{values.pop('src', '')} -> {values.pop('dst', '')}"] = values
+            scenario["topology"] = {k: each for k, each in topology.items() if k != "links"}
+        return cls(
+            dict(document.flatten(scenario)), dict(document.flatten(data.environment)), links
+        )
 
     def list_differences(self, other: RunInputs) -> list[str]:
         """The parts in which both differ, each once: `clock`, `workload`, `code`, ..."""
@@ -66,8 +89,9 @@ class RunInputs:
             "own files" if key.startswith(OWN_FILES) else key.partition(".")[0]
             for key, *values in _find_differences((self.scenario, other.scenario))
             # A file that only one run has is named by a key that differs as well.
-            if all(values) or not key.startswith(OWN_FILES)
+            if None not in values or not key.startswith(OWN_FILES)
         ]
+        given += ["topology"] * (self.links != other.links)
         pair = self.environment, other.environment
         around = [key.partition(".")[0] for key, *_ in _find_differences(pair)]
         return list(dict.fromkeys([*given, *(IN_A_WORD.get(part, part) for part in around)]))
@@ -83,10 +107,14 @@ def write_section(each: Sequence[RunInputs], labels: Sequence[str] = ()) -> list
 
     Without `labels`, runs have their numbers.
     """
+    scenarios, environments = [one.scenario for one in each], [one.environment for one in each]
     rows = [
         [key, *map(_shorten, values)]
-        for parts in ([one.scenario for one in each], [one.environment for one in each])
-        for key, *values in _find_differences(parts)
+        for key, *values in (
+            *_find_differences(scenarios),
+            *_compare_links([one.links for one in each]),
+            *_find_differences(environments),
+        )
     ]
     if not rows:
         return [tag("p", "Nothing: the scenarios, the hosts and the versions are the same.")]
@@ -97,28 +125,41 @@ def write_section(each: Sequence[RunInputs], labels: Sequence[str] = ()) -> list
     return shown
 
 
-def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[list[str]]:
-    """Every key whose values differ, followed by the values."""
+def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, *Values]]:
+    """Every key whose values differ, followed by the values, None where it is absent."""
     for key in dict.fromkeys(key for values in each for key in values):
-        values = [found.get(key, "") for found in each]
+        values = [found.get(key) for found in each]
         if len(set(values)) > 1 and is_relevant(key):
-            yield [key, *values]
+            yield key, *values
 
 
-def _shorten(value: str) -> str:
+def _compare_links(
+    each: Sequence[Mapping[str, Mapping[str, str]]],
+) -> Iterator[tuple[str, *Values]]:
+    """Which links only some runs have, and which attributes of the others differ.
+
+    Links of which the same differs are one row.
+    """
+    alike: dict[tuple[str, *Values], list[str]] = {}
+    for link in dict.fromkeys(link for links in each for link in links):
+        found = [links.get(link) for links in each]
+        if None in found:
+            there = (None if one is None else "there" for one in found)
+            alike.setdefault(("", *there), []).append(link)
+            continue
+        for differing in _find_differences([one or {} for one in found]):
+            alike.setdefault(differing, []).append(link)
+    for (attribute, *values), (first, *others) in alike.items():
+        name = f"{first} and {count_of(len(others), 'other')}" if others else first
+        yield f"{LINKS}: {attribute and f'{attribute} of '}{name}", *values
+
+
+def _shorten(value: str | None) -> str:
     """The value, or if it is too long its beginning and a hash."""
-    fitted = charts.truncate(value, 200)
+    if not value:
+        return ABSENT if value is None else EMPTY
+    fitted = charts.truncate(value, SHOWN_WIDTH)
     return fitted if fitted == value else f"{fitted} #{_hash(value)}"
-
-
-def _summarize_lists(value: Any) -> Any:
-    """Replace long lists of lists or mappings by their length and a hash."""
-    if isinstance(value, Mapping):
-        return {str(key): _summarize_lists(inner) for key, inner in value.items()}
-    nested = isinstance(value, list) and any(isinstance(each, Mapping | list) for each in value)
-    if nested and len(document.show(value)) > SHOWN_CHARACTERS:
-        return f"{len(value)} entries, #{_hash(repr(value))}"
-    return value
 
 
 def _hash(text: str) -> str:

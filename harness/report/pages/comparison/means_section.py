@@ -9,7 +9,7 @@ from math import floor, inf, isfinite, log10, nan
 from trunkline.harness.config.units import count_of
 from trunkline.harness.report.pages import charts
 from trunkline.harness.report.pages.accuracy_section import choose_class
-from trunkline.harness.report.pages.charts import LETTER, WIDTH, Frame, Scale
+from trunkline.harness.report.pages.charts import LETTER, NARROW_LETTER, WIDTH, Frame, Scale
 from trunkline.harness.report.pages.markup import Child, Html, tag
 
 TEXT, MARK, MEAN, TRIALS, BELOW = 24.0, 40.0, 20.0, 11.0, 34.0
@@ -23,7 +23,10 @@ KEY, LABEL = 34.0, 48.0
 SPREAD = 9.0
 """The height over which a cell's trials are spread, in their order: equal ones stay visible."""
 
-LETTERS = 64
+GAP = 24.0
+"""The room between a cell's name and its numbers."""
+
+LETTERS = int((WIDTH - LABEL - GAP) / NARROW_LETTER)
 """The letters of a line in a narrow window; a cell's name is cut to leave room for its numbers."""
 
 MAX_ROWS = 60
@@ -118,7 +121,7 @@ def draw_means(metric: Metric) -> Html:
     marked = [v for each in shown for v in (each.estimate, each.bound)]
     texts = [_format(each, metric.label) for each in shown]
     names = [
-        charts.truncate(each.name, (LETTERS - 6 - len(text)) * LETTER)
+        charts.truncate(each.name, (LETTERS - len(text)) * LETTER)
         for each, text in zip(shown, texts, strict=True)
     ]
     to_mean = (MARK if any(map(isfinite, marked)) else TEXT) + MEAN
@@ -128,7 +131,7 @@ def draw_means(metric: Metric) -> Html:
     x = charts.fit_scale([*values, *marked, *[0.0] * (not is_log)], 24, WIDTH - 24)
     y = [row * place + to_mean for place in range(len(shown))]
     words = [
-        tag("text", name, tag("tspan", text, dx=24), x=LABEL, y=row * place + TEXT)
+        tag("text", name, tag("tspan", text, dx=GAP), x=LABEL, y=row * place + TEXT)
         for place, (name, text) in enumerate(zip(names, texts, strict=True))
     ]
     dots = [
