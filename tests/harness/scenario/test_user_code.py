@@ -503,7 +503,7 @@ def test_a_topology_that_fails_is_refused_with_its_line(file):
     (file.parent / "wan.py").write_text(
         "def build(rng, *, count: int):\n    return 1 / (count - 3)\n"
     )
-    assert problems(file) == ["topology: wan.py: line 2: ZeroDivisionError: division by zero"]
+    assert problems(file) == ["topology.builder: line 2: ZeroDivisionError: division by zero"]
 
 
 def test_code_that_nothing_names_is_refused(file):

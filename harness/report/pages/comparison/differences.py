@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from trunkline.harness.config import document
 from trunkline.harness.config.units import count_of
@@ -70,7 +70,12 @@ class RunInputs:
     @classmethod
     def of(cls, data: RunData) -> Self:
         """Those of a run."""
-        resolved = document.read(data.resolved, "resolved.yaml").data
+        return cls.of_texts(data.resolved, data.environment)
+
+    @classmethod
+    def of_texts(cls, text: str, environment: Mapping[str, Any]) -> Self:
+        """Those of a run with this resolved scenario."""
+        resolved = document.read(text, "resolved.yaml").data
         scenario = dict(resolved) if isinstance(resolved, Mapping) else {}
         topology = scenario.get("topology")
         links: dict[str, Mapping[str, str]] = {}
@@ -79,9 +84,7 @@ class RunInputs:
                 values = dict(document.flatten(link))
                 links[f"{values.pop('src', '')} -> {values.pop('dst', '')}"] = values
             scenario["topology"] = {k: each for k, each in topology.items() if k != "links"}
-        return cls(
-            dict(document.flatten(scenario)), dict(document.flatten(data.environment)), links
-        )
+        return cls(dict(document.flatten(scenario)), dict(document.flatten(environment)), links)
 
     def list_differences(self, other: RunInputs) -> list[str]:
         """The parts in which both differ, each once: `clock`, `workload`, `code`, ..."""
