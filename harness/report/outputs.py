@@ -122,7 +122,7 @@ def read(run_dir: Path, on_step: Callable[[str], None] = say_nothing) -> RunData
         given=folder.read_text("scenario.yaml", missing=""),
         resolved=resolved,
         outputs=_read_outputs(run_dir / "log", (*(rules.programs or ()),)),
-        measured=_read_measured(folder),
+        measured=_read_measured(folder, history),
     )
 
 
@@ -173,12 +173,12 @@ def _read_history(folder: RunFolder, topology: Topology) -> tuple[History, Event
     return History.of(sorted(events, key=lambda event: event.t_ns)), unreadable
 
 
-def _read_measured(folder: RunFolder) -> Measured | None:
+def _read_measured(folder: RunFolder, history: History) -> Measured | None:
     """What the run's faults cost it, if that was measured. Raises StoreError."""
     if not (found := folder.read_json(MEASURED, missing={})):
         return None
     try:
-        return Measured.from_json(found)
+        return Measured.from_json(found, history.tasks)
     except (KeyError, TypeError) as error:
         raise StoreError(
             f"{folder.path / MEASURED}: expected what `explain --measure` writes: {error!r}; "

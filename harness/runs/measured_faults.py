@@ -16,6 +16,7 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
     describe_step,
     ends_by_time,
     list_entries,
+    list_runs,
     list_steps,
     number_steps,
 )
@@ -60,6 +61,7 @@ def measure(run_dir: Path, data: RunData, on_run: Callable[[str], None]) -> Meas
         number_steps(steps, data.history),
         ends_by_time(data.history),
         data.scenario.clock == "real",
+        list_runs(data.history.tasks),
     )
     RunFolder(run_dir).write_json(outputs.MEASURED, found.to_json())
     return found

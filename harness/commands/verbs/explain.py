@@ -236,8 +236,8 @@ def _list_measured(number: int, measured: Measured | None) -> list[dict[str, Any
     """The task of a number in the run without faults, with the first one, and so on."""
     if measured is None:
         return None
-    tasks = (each.tasks.get(number) for each in measured.outcomes)
-    return [None if task is None else asdict(task) for task in tasks]
+    found = measured.find_runs(number)
+    return [None if each is None else {"task": each[0], **asdict(each[1])} for each in found]
 
 
 def _to_json(found: Explanation, measured: Measured | None) -> dict[str, Any]:

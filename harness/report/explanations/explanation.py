@@ -124,7 +124,7 @@ class Explanation:
             return {}
         found = self.wait.behind_s
         held = self.wait.held
-        if held is not None and held.stop.fault is not None:
+        if held is not None and held.stop.fault is not None and held.lost_s:
             found[held.stop.fault] = found.get(held.stop.fault, 0.0) + held.lost_s
         return found
 

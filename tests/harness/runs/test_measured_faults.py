@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.report.explanations import test_pulls
+from tests.harness.report.explanations import test_pulls, test_stretches
 from trunkline.agents.events.causes import Asked
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import CommandTyped, FaultStarted
@@ -106,6 +106,7 @@ def test_each_fault_costs_what_the_run_with_it_takes_longer(run_dir, capsys) -> 
     assert [each["faults"] for each in values["parts"]] == [[0], [1]]
     assert main.main(["explain", str(run_dir), "--task", str(first), "--json"]) == 0
     tasks = json.loads(capsys.readouterr().out)["measured"]
+    assert {each["task"] for each in tasks} == {first}
     assert [f"{each['duration_s']:.3f}" for each in tasks] == times
 
 
@@ -208,7 +209,9 @@ def list_rows(number: int, *outcomes: dict[int, TaskRun]) -> list[tuple[str, ...
     times = SiteTimes(1.0, 2.0, 3.0, 4)
     runs = [Outcome(n, 5.0, 9, times, "pass", tasks) for n, tasks in enumerate(outcomes)]
     steps = tuple("abc"[: len(runs) - 1])
-    return Measured(steps, tuple(runs), ((0,),) * len(steps)).list_task_rows(number)
+    return Measured(steps, tuple(runs), ((0,),) * len(steps), own=outcomes[-1]).list_task_rows(
+        number
+    )
 
 
 def test_a_task_has_a_row_for_each_run_up_to_the_last_fault_that_changed_it() -> None:
@@ -228,17 +231,37 @@ def test_a_task_has_a_row_for_each_run_up_to_the_last_fault_that_changed_it() ->
     assert (
         list_rows(7, {7: many}, {7: usual})[0][-1] == "a task of n0, n1, n2, n3, n4, 4 other sites"
     )
+    more, few = replace(many, group=many.group[:7]), replace(many, group=many.group[:6])
+    assert list_rows(7, {7: more}, {7: usual})[0][-1].endswith(" n3, n4, 2 other sites")
+    assert list_rows(7, {7: few}, {7: usual})[0][-1] == "a task of n0, n1, n2, n3, n4, n5"
+
+
+def test_the_first_two_rows_of_a_task_are_shown_also_if_no_fault_changed_it() -> None:
+    usual, late = TaskRun(1.0, 0.5, "completed", ("n1",)), TaskRun(1.25, 0.5, "completed", ("n1",))
+
+    def list_starts(*tasks: TaskRun) -> list[tuple[str, str]]:
+        return [row[:2] for row in list_rows(7, *({7: task} for task in tasks))]
+
+    same = [("no fault", "1.000"), ("also a", "1.000")]
+    assert list_starts(usual, usual) == list_starts(usual, usual, usual, usual) == same
+    later = [("no fault", "1.000"), ("also a", "1.250")]
+    assert list_starts(usual, late, late, late) == later
+    assert list_starts(usual, usual, late, late) == [*same, ("also b", "1.250")]
+    outcome = Outcome(0, 5.0, 9, SiteTimes(1.0, 2.0, 3.0, 4), "pass", {7: usual})
+    whole = Measured(("all faults",), (outcome, outcome), ((0,),), own={7: usual})
+    assert [row[0] for row in whole.list_task_rows(7)] == ["no fault", "all faults"]
 
 
 def test_a_task_with_a_server_is_the_one_at_the_same_turn_of_its_members() -> None:
     """Its number is another one if other workers came between."""
-    push = TaskRun(1.0, 0.5, "completed", ("n1", "server"), 0)
-    again, others = replace(push, start_s=4.0, turn=1), replace(push, group=("n2", "server"))
+    push = TaskRun(1.0, 0.5, "completed", ("n1", "server"), "push 0")
+    again, others = replace(push, start_s=4.0, turn="push 1"), replace(push, group=("n2", "server"))
     assert list_rows(3, {0: push, 3: others, 5: again}, {0: push, 3: again}) == [
         ("no fault", "4.000", "0.500", "4.500", "completed (task 5)"),
         ("also a", "4.000", "0.500", "4.500", "completed"),
     ]
     assert list_rows(3, {0: push}, {3: again})[0][-1] == "no such task ended"
+    assert list_rows(4, {3: others, 5: push}, {4: push})[0][-1] == "completed (task 5)"
 
 
 def test_the_turns_of_pushes_and_pulls_are_counted_apart() -> None:
@@ -247,9 +270,23 @@ def test_the_turns_of_pushes_and_pulls_are_counted_apart() -> None:
         test_pulls.push(3, "slow", 0, 1000, 1400), test_pulls.push(4, "fast", 900, 1500, 1900),
     )  # fmt: skip
     found = list_runs(history.tasks)
-    assert {number: each.turn for number, each in found.items()} == {1: 0, 2: 0, 3: 0, 4: 1}
+    assert {number: each.turn for number, each in found.items()} == {
+        1: "push 0", 2: "pull 0", 3: "push 0", 4: "push 1"
+    }  # fmt: skip
     assert (found[4].start_s, found[4].duration_s) == (1.5, 0.4)
+    outcome = Outcome(0, 5.0, 4, SiteTimes(1.0, 2.0, 3.0, 4), "pass", found)
+    assert [outcome.find(number, own) for number, own in found.items()] == [*found.items()]
     assert found[4].group == ("fast", "s")
+
+
+def test_a_push_that_has_not_ended_is_no_task_of_a_run_but_a_turn() -> None:
+    history = test_stretches.order(
+        test_stretches.push(0, "n2", 1000, None, "ready"),
+        test_stretches.push(1, "n2", 1500, 1900, "tick"),
+        test_stretches.pair(2, "n3", 1900, 2300),
+    )
+    ended = TaskRun(1.5, 0.4, "completed", ("n2", "n1"), "push 1")
+    assert list_runs(history.tasks) == {1: ended, 2: TaskRun(1.9, 0.4, "completed", ("n3", "n1"))}
 
 
 @pytest.mark.parametrize(
@@ -268,12 +305,18 @@ def test_the_turns_of_pushes_and_pulls_are_counted_apart() -> None:
 )
 def test_the_end_without_faults_is_told(longer_s, fewer, by_time, said) -> None:
     times = SiteTimes(1.0, 2.0, 3.0, 4)
-    tasks = {3: TaskRun(1.0, 0.5, "completed", ("a", "b"), 1)}
+    tasks = {
+        3: TaskRun(1.0, 0.5, "completed", ("a", "b"), "push 1"),
+        1_000_000: TaskRun(2.0, 0.25, "", ()),
+    }
     first = Outcome(0, 5.0, 9, times, "pass", tasks)
     last = Outcome(1, 5.0 + longer_s, 9 - fewer, times, "unknown", {})
     found = Measured(("pause a",), (first, last), ((0,),), by_time)
     assert found.describe_end() == f"Without faults, {said} (measured)."
-    assert Measured.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert Measured.from_json(json.loads(json.dumps(found.to_json())), ()) == found
+    assert [each.keys() & {"tasks", "ended_s"} for each in found.summarize()["outcomes"]] == [
+        {"ended_s"}, {"ended_s"}
+    ]  # fmt: skip
     assert [*found.list_rows()][1][0] == "also pause a (verdict: unknown)"
     on_clock = replace(found, real=True).describe_end()
     assert on_clock.endswith(" (measured on this machine's clock, by one run each).")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -55,25 +55,25 @@ class TaskRun:
 
     Attributes:
         group: its members; the task of the same number may have others in another run.
-        turn: of a task with a server, how many tasks of the same members came before, of pushes or
-            of pulls; else None.
+        turn: of a task with members that need not be ready, such as a server, what it is, and how
+            many of this kind its members had before: `push 3`; else None.
     """
 
     start_s: float
     duration_s: float
     outcome: str
     group: tuple[str, ...]
-    turn: int | None = None
+    turn: str | None = None
 
 
 def list_runs(tasks: Iterable[Task]) -> dict[int, TaskRun]:
     """How the tasks of a run went that have ended, by their numbers."""
-    turns, found = Counter[tuple[frozenset[str], ...]](), dict[int, TaskRun]()
+    turns, found = Counter[tuple[frozenset[str], str]](), dict[int, TaskRun]()
     for task in tasks:
-        started = task.started
-        kind = frozenset(started.group), frozenset(task.plan.contributors)
-        turn = turns[kind] if started.passive else None
-        turns[kind] += 1
+        started, kind = task.started, _name_kind(task)
+        which = frozenset(started.group), kind
+        turn = f"{kind} {turns[which]}" if started.passive else None
+        turns[which] += 1
         if task.end_ns is not None:
             times = started.t_ns / 1e9, (task.end_ns - started.t_ns) / 1e9
             found[task.number] = TaskRun(*times, task.outcome, tuple(started.group), turn)
@@ -129,6 +129,14 @@ class Outcome:
         return (number, self.tasks[number]) if number in self.tasks else None
 
 
+def _name_kind(task: Task) -> str:
+    """What members that need not be ready, such as servers, do in a task."""
+    passive, gives = {*task.started.passive}, {*task.plan.contributors}
+    if passive.isdisjoint(gives):
+        return "push"
+    return "pull" if gives <= passive else "exchange"
+
+
 @dataclass(frozen=True, slots=True)
 class SiteCost:
     """How much longer a mean site was in tasks, waited for a group, and computed, in seconds."""
@@ -169,6 +177,7 @@ class Measured:
     Attributes:
         by_time: whether the runs end by their time.
         real: whether their clock is the machine's, so that they differ beyond the faults.
+        own: the tasks of the run itself; the last outcome is another one after faults by hand.
     """
 
     steps: tuple[str, ...]
@@ -176,6 +185,7 @@ class Measured:
     numbers: tuple[tuple[int, ...], ...]
     by_time: bool = False
     real: bool = False
+    own: Mapping[int, TaskRun] = field(default_factory=dict)
 
     @property
     def whole(self) -> Longer:
@@ -215,15 +225,17 @@ class Measured:
             ended = f"{each.ended_s:.3f}", cost
             yield f"{which}{doubt}", *ended, str(each.completed), *(f"{s:.3f}" for s in times)
 
+    def find_runs(self, number: int) -> list[tuple[int, TaskRun] | None]:
+        """How a task of the run went in each outcome, and its number there; None without it."""
+        return [each.find(number, self.own[number]) for each in self.outcomes]
+
     def list_task_rows(self, number: int) -> list[tuple[str, ...]]:
         """A row for each outcome on one task: its cells are those of `TASK_TITLES`.
 
         Faults at the end that changed nothing of it have no row.
         """
-        own = self.outcomes[-1].tasks[number]
-        rows: list[tuple[str, ...]] = []
-        for which, each in zip(self._list_names(), self.outcomes, strict=True):
-            found = each.find(number, own)
+        own, rows = self.own[number], list[tuple[str, ...]]()
+        for which, found in zip(self._list_names(), self.find_runs(number), strict=True):
             if found is None:
                 rows.append((which, "", "", "", "no such task ended"))
                 continue
@@ -257,12 +269,12 @@ class Measured:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for `from_json`."""
-        return asdict(self)
+        """All of it but the run's own tasks, for `from_json`."""
+        return {name: value for name, value in asdict(self).items() if name != "own"}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Measured:
-        """Read what `to_json` wrote. Raises KeyError and TypeError."""
+    def from_json(cls, found: Mapping[str, Any], tasks: Iterable[Task]) -> Measured:
+        """Read what `to_json` wrote of a run with these tasks. Raises KeyError and TypeError."""
         return cls(
             tuple(found["steps"]),
             tuple(
@@ -272,6 +284,7 @@ class Measured:
             tuple(tuple(each) for each in found["numbers"]),
             found["by_time"],
             found["real"],
+            list_runs(tasks),
         )
 
 

@@ -34,6 +34,8 @@ from trunkline.harness.report.explanations.told.explanations_section import expl
 from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
     name_worst,
+    sum_lost,
+    sum_taken,
 )
 from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
@@ -42,6 +44,7 @@ from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
 NOTHING = "It delayed no task, as far as the log tells."
+LOST = {"type": "site_lost", "site": "kyiv"}
 
 
 def test_a_fault_names_the_tasks_that_it_cost_time_and_those_that_failed(tmp_path) -> None:
@@ -101,6 +104,10 @@ def test_a_fault_behind_a_wait_made_the_task_begin_later_and_took_nothing_of_it(
     assert (short.before_s, short.began_late(0)) == ({0: 0.174}, False)
     soon = replace(late, wait=replace(wait, decide_s=0.09, fault=0))
     assert (soon.before_s, soon.began_late(0)) == ({0: 0.09}, False)  # not worth a word
+    second = replace(history.completed[1], started=replace(history.completed[1].started, t_ns=1))
+    both = replace(late, task=second), short, late
+    (said,) = describe_fault_costs(both, history)
+    assert said.endswith(" of the run. Tasks 1 and 0 began later.")
 
 
 def test_a_stop_of_the_last_member_counts_with_what_others_waited_meanwhile(tmp_path) -> None:
@@ -112,6 +119,25 @@ def test_a_stop_of_the_last_member_counts_with_what_others_waited_meanwhile(tmp_
     (said,) = describe_losses([found], history)
     assert " 0.600 s to waits for a last member while it was stopped, 0.010 s to messages " in said
     assert AND_STOPS in said
+
+
+def test_all_that_a_fault_did_to_a_task_makes_it_one_of_its_faults_and_late_ones_notable() -> None:
+    """The controller waited for something because of fault 0, which had stopped the last member."""
+    task = three_sites.history().tasks[0]
+    held = Held(Standstill("rome", "pause", 0, 10**9, 0), 1.0, 0.25, True)
+    stretches = Stretch(0.25, "late", None, 0), Stretch(0.25, "", None), Stretch(0.5, "x", None, 2)
+    wait = Wait("rome", 0.7, 0.1, 1.0, "late", (), (0, 0), ("rome", 0), 0, held=held)
+    wait = replace(wait, stretches=stretches)
+    parts = Part("outage", 0.5, "a -> b", 1), Part("rate", 9.5, "a -> b")
+    found = Explanation(task, 10.0, 10.0, (), parts, parts[1], wait)
+    assert (found.taken_s, found.before_s) == ({1: 0.5}, {0: 0.5, 2: 0.5})
+    assert found.faults == {0, 1, 2}
+    assert sum_taken([found, found]) == {1: 1.0}
+    assert sum_lost([found, found]) == {0: 1.0, 1: 1.0, 2: 1.0}
+    assert [found.began_late(fault) for fault in range(3)] == [True, False, True]
+    assert found.is_notable and not (found.is_slow or found.is_disturbed)
+    others = tuple(replace(each, fault=None) for each in stretches)
+    assert not replace(found, wait=replace(wait, held=None, stretches=others)).is_notable
 
 
 def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path) -> None:
@@ -130,6 +156,10 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path
     assert said.endswith(
         " It took 0.300 s of task 2, 0.200 s of task 3 (rearranged) and 0.100 s of task 1."
     )
+    halted = three_sites.added(300, "controller", "task_halted", task=0, cause=LOST, members=[])
+    again = replace(repaired, task=three_sites.history(halted).tasks[0])
+    (said,) = describe_fault_costs([again], history)
+    assert said.endswith(" It took 0.200 s of task 0 (halted and repaired).")
     assert [*name_worst([small, large], history)] == []
     events = [e for e in history.events if not isinstance(e, FaultStarted) or e.fault != 1]
     two = History.of([*events, FaultStarted(1, "runner", 1, "kill", "kill rome", ())])
@@ -137,6 +167,33 @@ def test_a_repair_is_told_and_tasks_are_in_order_of_what_the_fault_took(tmp_path
         "Of 2 faults, fault 1 (kill rome) held tasks up longest: 1.000 s of the 1.400 s of all "
         "faults."
     ]
+
+
+def test_the_waits_that_faults_were_behind_count_for_their_order() -> None:
+    """Of 11 faults, fault 1 took 1 s of a task, and fault 2 was behind a wait of 1.5 s."""
+    kills = [
+        FaultStarted(number, "runner", number, "kill", f"kill n{number}", (f"n{number}",))
+        for number in range(11)
+    ]
+    history = History.of([*kills, *three_sites.history().events])
+    wait = Wait("rome", 0.0, 0.1, 1.5, "late", (), (0, 0), ("rome", 0), 2)
+    part, least = Part("stop", 1.0, "n1", 1), Part("stop", 0.05, "n0", 0)
+    others = (Part("stop", 0.1, f"n{number}", number) for number in range(3, 11))
+    parts = part, *others, least
+    found = [Explanation(history.tasks[0], 2.0, 1.0, (), parts, part, wait, lost_s=2.5)]
+    assert [*name_worst(found, history)] == [
+        "Of 11 faults, fault 2 (kill n2) held tasks up longest: 1.500 s of the 3.350 s of all "
+        "faults."
+    ]
+    first, second, *_, last = describe_fault_costs(found, history)
+    assert first.startswith("Fault 2 (kill n2) acted ") and first.endswith(" Task 0 began later.")
+    assert second.startswith("Fault 1 (kill n1) acted ") and second.endswith(" of task 0.")
+    assert last == "1 other fault was behind 0.050 s of tasks in all."
+    # what was measured comes first, if the worst fault made the run longer at all
+    (worst,) = name_worst(found, history, [Longer((1,), 0.06, 0), Longer((2,), 0.01, 0)])
+    assert worst == "Fault 1 (kill n1) delayed the run most, by 0.060 s."
+    (worst,) = name_worst(found, history, [Longer((1,), 0.04, 0), Longer((2,), 0.01, 0)])
+    assert worst.startswith("Of 11 faults, fault 2 (kill n2) held tasks up longest: ")
 
 
 def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None:
@@ -154,6 +211,9 @@ def test_members_that_gave_tasks_up_are_named_with_their_tasks(tmp_path) -> None
     assert said.endswith(" of the run. n1 gave up task 1 and task 2 and n2 gave up task 2.")
     (said,) = describe_fault_costs([make(1, *members)], history)
     assert said.endswith(" n6 gave up task 1 and 2 other sites gave up tasks.")
+    other = replace(make(1, "n1"), failures=(Failure(("n1",), "n9 is lost", 1),))
+    (said,) = describe_fault_costs([other, make(2, "n2")], history)
+    assert said.endswith(" of the run. n2 gave up task 2.")
 
 
 def test_a_fault_has_its_times_by_the_clock_of_the_timeline_and_by_that_of_the_run() -> None:
@@ -205,9 +265,9 @@ def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> N
     assert worst == ["Fault 1 (kill rome) cost the run most: 3 completed tasks."]
     assert said[0] == f" and cost the run 3 completed tasks. {took}"
     assert said[1] == f" and cost the run no completed task. {NOTHING}"
-    of_site = SiteCost(1.2, -0.5, 0.02)
+    of_site = SiteCost(1.2, -0.05, 0.0004)
     _, said = describe(Longer((0,), 0.0, -2), Longer((1,), 1.0, 0, of_site))
-    lost = "made the run 1.000 s longer (a mean site: +1.200 s in tasks, -0.500 s in waits)"
+    lost = "made the run 1.000 s longer (a mean site: +1.200 s in tasks, -0.050 s in waits)"
     assert said[0] == f" and {lost}. {took}"
     assert said[1] == f", made the run no longer and let it complete 2 more tasks. {NOTHING}"
 
@@ -321,3 +381,13 @@ def test_rounds_that_a_site_did_alone_before_it_found_the_controller_again_are_t
     first, second = sorted(describe_fault_costs([], history, (), search))
     assert first.endswith(" Because of it, c did 1 round alone.")
     assert "alone" not in second
+
+
+def test_a_pause_of_a_member_for_which_no_other_one_waited_delayed_no_task(tmp_path) -> None:
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    held = Held(Standstill("rome", "pause", 0, 10**9, 0), 1.0, 0.0, True)
+    wait = Wait("rome", 0.0, 0.1, 0.01, "", (), (0, 0), ("rome", 0), held=held)
+    found = Explanation(history.completed[0], 1.0, 1.0, (), (), None, wait)
+    assert (found.before_s, found.faults) == ({}, frozenset())
+    (said,) = describe_fault_costs([found], history)
+    assert said.endswith(" It delayed no task, as far as the log tells.")

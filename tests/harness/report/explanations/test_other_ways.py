@@ -17,7 +17,7 @@ from trunkline.agents.planning.plan import Block, Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.explanation import Explanation, explain
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.told.explanation_text import describe_part
+from trunkline.harness.report.explanations.told.explanation_text import describe_part, summarize
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -110,9 +110,12 @@ def test_a_fault_cost_no_more_than_until_another_way_had_ended(
 
 def test_tcp_s_rest_on_another_way_excuses_a_fault_unless_the_fault_touched_that_way() -> None:
     """rome's push ends at 2.1 s without bytes of others; it may have waited for the fault."""
-    found, _ = explain_log(2600, 2100, beside=False)
+    found, log = explain_log(2600, 2100, beside=False)
     (beside,) = (part for part in found.parts if part.beside == 0)
     assert (beside.cause, beside.where) == ("unexplained", "rome -> bern")
+    said = summarize(found, log)
+    assert " A rest that the log does not explain took 0.682 s on rome -> bern (perhaps " in said
+    assert "), needed anyway beside fault 0. Fault 0 (setlink kyiv bern) took 0.500 s: kyiv" in said
     assert found.taken_s[0] == pytest.approx(0.5, abs=0.01)
     found, _ = explain_log(2600, 2100, "rome -> bern", beside=False)
     assert [part for part in found.parts if part.beside == 0] == []

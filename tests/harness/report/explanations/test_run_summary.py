@@ -218,6 +218,22 @@ def test_the_page_has_the_sentences_of_the_command(tmp_path) -> None:
     assert sum(values["shares"].values()) == pytest.approx(1)
 
 
+def test_the_tasks_that_lost_most_are_told_first_if_a_fault_was_behind_a_part_of_that(
+    tmp_path,
+) -> None:
+    """Also if that was a wait before a task only, else after the sentences on the network."""
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    calm, *others = explain_latest(data.scenario, data.history, data.tables["tasks"])
+    assert not any(each.faults for each in (calm, *others))
+    first, second, *_ = summarize_run([calm, *others], data)
+    assert first.startswith("The network took more time than computing: ")
+    assert second.startswith("Most time was lost by task ")
+    assert calm.wait is not None
+    late = replace(calm, wait=replace(calm.wait, fault=0, stretches=()))
+    assert (late.taken_s, late.faults) == ({}, {0})
+    assert [*summarize_run([late, *others], data)][:2] == [second, first]
+
+
 def test_a_run_in_which_no_task_ended_has_its_faults_and_no_summary(tmp_path) -> None:
     data = outputs.read(make_agents_run(tmp_path / "run"))
     run, (fault,) = describe_run([], data)

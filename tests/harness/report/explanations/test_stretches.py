@@ -54,6 +54,13 @@ def push(task: int, site: str, from_ms: int, to_ms: int | None, told: str) -> li
     return events if to_ms is None else [*events, TaskCompleted(to_ms * MS, "controller", task)]
 
 
+def pair(task: int, site: str, from_ms: int, to_ms: int) -> list[Event]:
+    """A task of two workers, after the one before it."""
+    ready, told, started, ended = push(task, site, from_ms, to_ms, "ended")[1:]
+    assert isinstance(started, TaskStarted)
+    return [ready, told, replace(started, roles=Roles(("n1",), (), 1.0, 0.0, "proceed")), ended]
+
+
 def fault(number: int, from_ms: int, to_ms: int) -> list[Event]:
     text = "outage n1 n2"
     return [
@@ -150,6 +157,19 @@ def test_the_text_of_a_fault_that_was_behind_two_parts_of_a_wait_is_told_once() 
     )
 
 
+@pytest.mark.parametrize(
+    ("taken_s", "fault"), [({"f0": 0.59}, None), ({"f0": 0.61}, 0), ({"f0": 0.7, "f1": 1.3}, 1)]
+)
+def test_a_wait_for_a_task_has_the_fault_that_took_most_of_it_if_that_is_a_quarter_or_more(
+    taken_s: dict[str, float], fault: int | None
+) -> None:
+    """Task 1 takes 2.4 s."""
+    history = order(push(1, "n3", 1500, 3900, "tick"), push(2, "n4", 3900, 4300, "ended"))
+    wait = divide(history, 2, **taken_s)
+    assert tell(wait) == [(0.498, None, None), (2.4, 1, fault)]
+    assert wait.behind_s == ({} if fault is None else {fault: 2.4})
+
+
 def test_a_server_that_takes_two_pushes_at_once_was_busy_while_it_took_two() -> None:
     history = order(
         push(0, "n2", 1000, 2000, "ready"), push(1, "n3", 1010, 1500, "ready"),
@@ -188,12 +208,6 @@ def test_a_wait_for_a_task_that_waited_itself_is_divided_among_the_tasks_before_
 
     Nothing is known of the time before task 1.
     """
-
-    def pair(task: int, site: str, from_ms: int, to_ms: int) -> list[Event]:
-        """A task of two workers, after the one before it."""
-        ready, told, started, ended = push(task, site, from_ms, to_ms, "ended")[1:]
-        assert isinstance(started, TaskStarted)
-        return [ready, told, replace(started, roles=Roles(("n1",), (), 1.0, 0.0, "proceed")), ended]
 
     history = order(
         pair(1, "n2", 1500, 3900), fault(0, 1600, 3500), pair(2, "n3", 3900, 4300),
@@ -259,6 +273,30 @@ def test_a_stretch_without_a_reason_is_the_message_of_the_last_member() -> None:
     )
 
 
+def test_a_late_message_is_a_part_of_a_wait_like_others() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    late = "The controller heard of n3 late: the delay of n3 -> n1 was 500 ms in place of 10 ms"
+    ended = Stretch(0.4, "The controller waited until task 2 had ended", 2)
+    wait = replace(found.wait, stretches=(Stretch(0.49, late, None, 0), ended))
+    assert describe_wait(3, wait, history).endswith(
+        " It waited 0.490 s until the controller heard of n3, because the delay of n3 -> n1 was "
+        "500 ms in place of 10 ms (fault 0: outage n1 n2) and 0.400 s until task 2 had ended."
+    )
+    causes_s = Losses.of([replace(found, wait=wait, lost_s=0.89)]).by_cause_s
+    assert {cause: s for cause, s in causes_s.items() if abs(s) > 1e-6} == pytest.approx(
+        {"late messages": 0.49, "waits for tasks": 0.4}
+    )
+
+
+def test_a_wait_that_is_not_divided_has_the_fault_behind_its_reason() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    whole = replace(found.wait, stretches=(), fault=0)
+    assert whole.behind_s == {0: pytest.approx(3.447)}
+    assert describe_wait(3, whole, history).endswith(f" {whole.reason} (fault 0: outage n1 n2).")
+
+
 def test_a_wait_for_a_task_that_ended_by_a_loss_is_the_faults_since_its_members_were_done() -> None:
     """n3 was done at 1.8 s, in an outage, and the controller took it for lost at 2.9 s."""
     ended = [
@@ -277,3 +315,21 @@ def test_a_wait_for_a_task_that_ended_by_a_loss_is_the_faults_since_its_members_
     assert said.endswith(" and 1.400 s until task 1 had ended (fault 0: outage n1 n3).")
     wait = divide(order(*pushes, ended), 2)  # no fault is behind it
     assert {e.fault for e in wait.stretches} == {None}
+
+
+@pytest.mark.parametrize(
+    ("done_ms", "cut_ms", "fault"),
+    [(2500, 1600, 0), (2600, 1600, None), (1800, 2500, 0), (1800, 2600, None)],
+)
+def test_a_loss_is_the_fault_of_a_wait_for_a_task_if_it_took_a_quarter_of_that(
+    done_ms: int, cut_ms: int, fault: int | None
+) -> None:
+    """Task 1 runs from 1.5 s to 2.9 s. Its member has done its part, and a fault cuts it off."""
+    lost = [
+        TaskFinished(done_ms * MS, "n3", 1, "", ()),
+        FaultStarted(cut_ms * MS, "runner", 0, "outage", "outage n1 n3", ("n3 -> n1", "n1 -> n3")),
+        TaskHalted(2900 * MS, "controller", 1, SiteLost("n3"), ()),
+        WorkerLost(2900 * MS, "controller", "n3", "silent for 2 s"),
+    ]
+    wait = divide(order(pair(1, "n3", 1500, 2900), pair(2, "n4", 2900, 3300), lost), 2)
+    assert tell(wait) == [(0.498, None, None), (1.4, 1, fault)]

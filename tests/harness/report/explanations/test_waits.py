@@ -165,6 +165,20 @@ def test_a_stop_of_the_last_member_took_what_the_first_one_waited_meanwhile(
     assert (None if held is None else held.lost_s) == lost_s
 
 
+@pytest.mark.parametrize(
+    ("ready_ms", "lost_s"), [(900, 0.5), (1400, 0.1), (1440, 0.06), (1460, None), (1500, None)]
+)
+def test_a_stop_that_ended_long_before_its_member_was_ready_took_what_others_waited_in_it(
+    ready_ms: int, lost_s: float | None
+) -> None:
+    """n2 was paused from 1 to 1.5 s, and ready at 2.5 s: what n1 waited after that is not lost."""
+    early, late = ready("n1", 0, ready_ms), ready("n2", 900, 2500)
+    wait = find_waits(order(*early, *late, *stop("n2", "pause", 1000, 1500), start(2510, 7)))[7]
+    assert (None if wait.held is None else wait.held.lost_s) == lost_s
+    assert wait.lost_s == pytest.approx(0.01 + (lost_s or 0.0))
+    assert wait.faults == (frozenset() if lost_s is None else {4})
+
+
 def test_a_member_that_was_dead_while_others_waited_is_named_with_that_time() -> None:
     early, broken = ready("n1", 0, 200), ready("n2", 0, 1500)[0]
     again = ready("n2", 1200, 1400)
