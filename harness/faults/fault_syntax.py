@@ -32,7 +32,7 @@ from trunkline.harness.faults.fault_parts import (
     Track,
 )
 from trunkline.harness.faults.fault_problems import FaultProblems, advise, split
-from trunkline.harness.faults.fault_types import VERBS, Fault
+from trunkline.harness.faults.fault_types import MEANT, VERBS, Fault
 from trunkline.harness.faults.fault_writing import describe_part, usage
 from trunkline.harness.faults.recorded import availability, traces
 from trunkline.harness.faults.recorded.recorded_faults import Trace
@@ -120,7 +120,7 @@ class _Reader:
     def verb(self) -> None:
         name = self._take("a verb", tuple(VERBS))
         if name not in VERBS:
-            raise FaultError(f"{name}: {list_choices(VERBS, name)}")
+            raise FaultError(f"{name}: {list_verbs(name)}")
         self.cls = VERBS[name]
 
     def fault(self) -> Any:
@@ -328,6 +328,13 @@ class _Reader:
 
     def _form(self) -> str:
         return f"expected {usage(self.cls.VERB)}" if self.cls else list_choices(VERBS)
+
+
+def list_verbs(word: str) -> str:
+    """The phrase `expected one of outage, ...`, after a hint if the word resembles a verb."""
+    if word in MEANT:
+        return f"did you mean {MEANT[word]}? {list_choices(VERBS)}"
+    return list_choices(VERBS, word)
 
 
 def _list_starts(part: Any) -> tuple[str, ...]:

@@ -290,6 +290,21 @@ Fault = (
 VERBS: Mapping[str, Any] = {cls.VERB: cls for cls in get_args(Fault)}
 """The class of each verb, in the order of the help."""
 
+MEANT = {
+    "crash": "kill",
+    "cut": "outage",
+    "down": "outage",
+    "fail": "outage",
+    "freeze": "pause",
+    "slow": "setlink",
+    "start": "restart",
+    "stop": "pause",
+    "suspend": "pause",
+    "tc": "setlink",
+    "up": "mend",
+}
+"""The verb that is probably meant by a word that is none."""
+
 LEAVE_S = 5.0
 """A program that was asked to leave is killed after this time, in seconds of the run's clock."""
 

@@ -8,15 +8,18 @@ from trunkline.harness.config import units
 from trunkline.harness.config.document import Document, KeyPath
 from trunkline.harness.config.options import Refusal, make_check, make_type
 from trunkline.harness.faults.fault_parts import FaultError
-from trunkline.harness.faults.fault_syntax import Read, parse
-from trunkline.harness.faults.fault_types import Churn, Fault, Leave
-from trunkline.harness.faults.fault_writing import write
+from trunkline.harness.faults.fault_syntax import Read, list_verbs, parse
+from trunkline.harness.faults.fault_types import VERBS, Churn, Fault, Leave
+from trunkline.harness.faults.fault_writing import usage, write
 from trunkline.harness.faults.recorded import availability
 from trunkline.harness.faults.recorded.recorded_faults import Availability, Trace
 from trunkline.harness.faults.recorded.traces import MAX_STEPS
 from trunkline.harness.faults.timeline import Entry
 from trunkline.harness.scenario.settings import TimelineEntry
 from trunkline.topologies.model import Topology
+
+KEYS = ("at", "do")
+"""The keys of an entry."""
 
 
 def read(
@@ -89,7 +92,7 @@ def _read_entries(
     """The entry of a line, or one for each site that a file of availability names."""
     path: KeyPath = ("timeline", index)
     line, refusals = checked
-    for refusal in refusals:
+    for refusal in _find_verb(given, refusals):
         source.refuse((*path, *refusal.path), refusal.text)
     if line is not None and line.at_s > run_s:
         source.refuse(
@@ -106,6 +109,17 @@ def _read_entries(
         source.refuse((*path, "do"), str(error))
         return []
     return [Entry(line.at_s, fault) for fault in faults] if line is not None else []
+
+
+def _find_verb(given: object, refusals: list[Refusal]) -> list[Refusal]:
+    """The refusals of a line; if it lacks `do` and has other keys, one says what stands in `do`."""
+    others = [key for key in given if key not in KEYS] if isinstance(given, dict) else []
+    if not others or "do" in given:  # type: ignore[operator]  # it is a mapping if it has keys
+        return refusals
+    key = next((key for key in others if key in VERBS), others[0])
+    allowed = f"expected do: {usage(key)}" if key in VERBS else list_verbs(str(key))
+    text = f"a fault stands in do, such as {{at: 5 s, do: outage n1 n2}}: {allowed}"
+    return [Refusal((key,), text), *(each for each in refusals if each.path == ("at",))]
 
 
 def _name_sites(text: str, topology: Topology | None, files: Read) -> list[str]:
