@@ -61,6 +61,10 @@ PlanEvent = TaskStarted | TaskRearranged | TaskReplanned
 """The events that bring blocks of a task."""
 
 
+def _get_time(event: Event) -> int:
+    return event.t_ns
+
+
 @dataclass(frozen=True)
 class EventsByKind:
     """Events that can be asked for by their class."""
@@ -74,10 +78,11 @@ class EventsByKind:
     def all(self, kind: type[E], other: type[F], /) -> tuple[E | F, ...]: ...
 
     def all(self, *kinds: type[Event]) -> tuple[Event, ...]:
-        """Every event of a kind, in order of time; those of another kind follow."""
+        """Every event of these kinds, in order of time."""
         if len(kinds) == 1:
             return self._by_kind.get(kinds[0], ())
-        return tuple(event for kind in kinds for event in self._by_kind.get(kind, ()))
+        found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
+        return tuple(sorted(found, key=_get_time))
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,7 @@ class Task(EventsByKind):
     @cached_property
     def changes(self) -> tuple[TaskRearranged | TaskReplanned, ...]:
         """What changed the plan, in order of time."""
-        found = self.all(TaskRearranged, TaskReplanned)
-        return tuple(sorted(found, key=lambda event: event.t_ns))
+        return self.all(TaskRearranged, TaskReplanned)
 
     def plan_of(self, event: PlanEvent) -> Plan:
         """The plan that an event of this task has; of a change, the plan with the new blocks."""

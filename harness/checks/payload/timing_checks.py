@@ -100,8 +100,7 @@ def _judge_offers(task: Task, ready: ReadyTimes | None) -> Iterator[Finding]:
 def _judge_repeats(task: Task) -> Iterator[Finding]:
     """A site that reports its traffic of a task again has had more since."""
     reported_ns: dict[tuple[str, ...], int] = {}
-    reports: list[Sent | Received] = [*task.all(Sent, Received)]
-    for event in sorted(reports, key=lambda each: each.t_ns):
+    for event in task.all(Sent, Received):
         ends = (event.site, event.dst) if isinstance(event, Sent) else (event.src, event.site)
         key = (event.phase, type(event).__name__, *ends)
         if event.end_ns < reported_ns.get(key, 0) - CLOCK_NS:
@@ -116,7 +115,7 @@ def _judge_reports(task: Task, losses: Losses, follow_ns: int) -> Iterator[Findi
     that joins a later task of this controller has been told of the end before.
     """
     reports: defaultdict[str, list[Sent | Received]] = defaultdict(list)
-    for event in sorted([*task.all(Sent, Received)], key=lambda each: each.t_ns):
+    for event in task.all(Sent, Received):
         reports[event.site].append(event)
     ends = [*task.all(TaskCompleted, TaskAbandoned)]
     for site, said in reports.items():

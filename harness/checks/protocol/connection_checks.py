@@ -91,9 +91,8 @@ def _check_kills(history: History, losses: Losses, rules: Rules) -> Iterator[Fin
 
 def _list_changes(history: History, site: str, peer: str) -> list[LinkFound | LinkLost]:
     """What a site said of its connection to a neighbour, in order of time."""
-    found: list[LinkFound | LinkLost] = [*history.all(LinkFound, LinkLost)]
-    mine = (event for event in found if event.site == site and event.peer == peer)
-    return sorted(mine, key=lambda event: event.t_ns)
+    found = history.all(LinkFound, LinkLost)
+    return [event for event in found if event.site == site and event.peer == peer]
 
 
 def _check_returns(history: History, losses: Losses) -> Iterator[Finding]:

@@ -91,7 +91,7 @@ class Late:
         began until the next one did, and that behind the end the rest.
         """
         repairs = task.all(TaskHalted, TaskRearranged)
-        inside = sorted((e for e in repairs if span[0] < e.t_ns <= span[1]), key=lambda e: e.t_ns)
+        inside = [event for event in repairs if span[0] < event.t_ns <= span[1]]
         started_ns = task.started.t_ns
         behind = [run.faults.find_behind(e.cause, (), (started_ns, e.t_ns)) for e in inside]
         known = [each for each in (*behind, fault) if each is not None]

@@ -128,8 +128,7 @@ class Run:
         self, task: Task, end_ns: int
     ) -> tuple[TaskHalted | TaskRearranged, int | None]:
         """The first repair of a task until then, and the number of the fault behind it."""
-        repairs = [e for e in task.all(TaskRearranged, TaskHalted) if e.t_ns <= end_ns]
-        first = min(repairs, key=lambda event: event.t_ns)
+        first = next(e for e in task.all(TaskRearranged, TaskHalted) if e.t_ns <= end_ns)
         span = task.started.t_ns, first.t_ns
         fault = self.faults.find_behind(first.cause, (), span)
         if fault is None:  # such as a budget that is spent

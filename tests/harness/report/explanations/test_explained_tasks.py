@@ -16,6 +16,7 @@ from trunkline.agents.events.task_events import (
     Contributed,
     TaskAbandoned,
     TaskCompleted,
+    TaskDropped,
     TaskFinished,
     TaskHalted,
     TaskStarted,
@@ -68,7 +69,8 @@ def abandon(kill_ms: int, left_ms: int) -> list[Event]:
 def explain_second(*events: Event, planned_s: float = 0.2) -> Explanation:
     """Task 1 of a made-up log, the first task of which was to take `planned_s`."""
     history = History.of(sorted(events, key=lambda event: event.t_ns))
-    expected = pd.DataFrame({"estimate_s": [planned_s, 0.2], "latency_s": [0.0, 0.0]})
+    others = [0.2] * (len(history.tasks) - 1)
+    expected = pd.DataFrame({"estimate_s": [planned_s, *others], "latency_s": 0.0})
     ended = TaskAbandoned(history.end_ns + MS, "controller", 1, SiteLost("c"))
     history = History.of([*history.events, ended])
     (found,) = explain_tasks(parse(MESH, "s.yaml"), history, expected, [1])
@@ -91,6 +93,22 @@ def test_a_fault_held_the_last_member_up_if_that_left_a_task_late_because_of_it(
     found = explain_second(*abandon(kill_ms, left_ms), *ready)
     assert found.wait is not None
     assert (found.wait.last, found.wait.behind) == ("b", behind)
+
+
+@pytest.mark.parametrize("was_dropped", [False, True])
+def test_a_member_was_last_in_the_task_that_it_left_last(was_dropped: bool) -> None:
+    """By the end of that task, or because it dropped it: then the earlier task matters no more."""
+    left = [
+        TaskFinished(1000 * MS, "b", 0, "", ()),
+        TaskDropped(1100 * MS, "b", 2, SiteLost("c"), ""),
+    ]
+    held = [event for event in abandon(600, 1000) if not isinstance(event, TaskFinished)]
+    short = [start(2, 1050, "b", "c"), TaskAbandoned(1100 * MS, "controller", 2, SiteLost("c"))]
+    ready = [*compute("a", 0, 100), *compute("b", 1100, 1200), start(1, 1210, "a", "b")]
+    later = [*left[: 1 + was_dropped], TaskFinished(1400 * MS, "b", 1, "", ())]
+    found = explain_second(*held, *short * was_dropped, *later, *ready)
+    assert found.wait is not None
+    assert (found.wait.last, found.wait.behind) == ("b", None if was_dropped else 0)
 
 
 @pytest.mark.parametrize("planned_s", [0.2, 9.0])

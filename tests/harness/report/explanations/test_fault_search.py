@@ -148,6 +148,9 @@ def test_a_site_is_lost_on_its_way_to_the_backup_while_that_acts() -> None:
     again = replace(search(cut, [took_over, back]), backup_site="uk")
     assert again.find_behind(SiteLost("fr"), (), SPAN) is None
     assert replace(search(cut), backup_site="uk").find_behind(SiteLost("fr"), (), SPAN) is None
+    second = replace(took_over, t_ns=1400 * MS)
+    acting = replace(search(cut, [took_over, back, second]), backup_site="uk")
+    assert acting.find_behind(SiteLost("fr"), (), SPAN) == 0
 
 
 def test_the_end_of_a_kill_is_no_harm() -> None:
