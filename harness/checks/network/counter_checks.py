@@ -101,7 +101,7 @@ def interfaces_agree(history: History, rules: Rules) -> Iterator[Finding]:
                 f" {rate_mbps:g} Mbit/s"
             )
     if rules.programs is None:
-        yield note(f"{payload.total()} bytes of payload on {len(counted)} interfaces")
+        yield note(f"{payload.total():,} bytes of payload on {len(counted)} interfaces")
     else:  # which do not log their payload
         total = sum(totals.bytes for totals in counted.values())
         yield note(f"{total} bytes, headers included, on {len(counted)} interfaces")

@@ -77,7 +77,7 @@ def bytes_arrived(history: History, rules: Rules) -> Iterator[Finding]:
         if not silent and not early:
             yield from _check_joins(task)
         total += count_planned(task).total()
-    yield note(f"{total} bytes planned, sent and received")
+    yield note(f"{total:,} bytes planned, sent and received")
 
 
 def find_disturbance(task: Task, losses: Losses) -> tuple[str, str] | None:

@@ -677,7 +677,7 @@ LOSSES: list[tuple[str, list[Change], str, str]] = [
             HALTED,
         ],
         "pass",
-        "2000000 bytes planned, sent and received",
+        "2,000,000 bytes planned, sent and received",
     ),
     (
         "every byte arrived",
