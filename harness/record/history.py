@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, TypeVar, overload
 
 from trunkline.agents.events.causes import Broken, ProgramFailed
@@ -61,10 +62,6 @@ PlanEvent = TaskStarted | TaskRearranged | TaskReplanned
 """The events that bring blocks of a task."""
 
 
-def _get_time(event: Event) -> int:
-    return event.t_ns
-
-
 @dataclass(frozen=True)
 class EventsByKind:
     """Events that can be asked for by their class."""
@@ -82,7 +79,7 @@ class EventsByKind:
         if len(kinds) == 1:
             return self._by_kind.get(kinds[0], ())
         found = [event for kind in kinds for event in self._by_kind.get(kind, ())]
-        return tuple(sorted(found, key=_get_time))
+        return tuple(sorted(found, key=attrgetter("t_ns")))
 
 
 @dataclass(frozen=True)
