@@ -45,6 +45,10 @@ class Sent(TaskEvent, by=By.SITE):
     chunks: Count
     start_ns: Count
     end_ns: Count
+    resent: Count | None = None
+
+    def omitted_keys(self) -> tuple[str, ...]:
+        return ("resent",) if self.resent is None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,11 @@ class Executor:
             self._discarded.close(task),
         )
 
+    def count_resent(self, peer: str) -> int | None:
+        """The packets that TCP has sent again on the connection to a peer, if it is there."""
+        link = self.dispatch.links.get(peer)
+        return None if link is None else link.resent_packets
+
     def open_accounts(self) -> tuple[int, ...]:
         """The tasks with traffic at this site that have not ended."""
         pages = {*self.dispatch.sent.pages, *self._received.pages}

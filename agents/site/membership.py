@@ -255,7 +255,8 @@ class Membership:
         """Forget a task's chunks and log its traffic."""
         sent, received, discarded = self._executor.end_task(task)
         for (peer, phase), traffic in sent.items():
-            self._log(task_events.Sent, task=task, dst=peer, phase=phase, **asdict(traffic))
+            told = {"phase": phase, **asdict(traffic), "resent": self._executor.count_resent(peer)}
+            self._log(task_events.Sent, task=task, dst=peer, **told)
         for (peer, phase), traffic in received.items():
             self._log(task_events.Received, task=task, src=peer, phase=phase, **asdict(traffic))
         for path, (size, chunks) in self._executor.dispatch.pop_routes(task).items():

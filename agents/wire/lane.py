@@ -49,6 +49,9 @@ READS_PER_WAKE = 16
 
 _RESET = struct.pack("ii", 1, 0)
 
+_TCP_INFO_BYTES, _TOTAL_RETRANS = 104, 100
+"""The length of Linux's `tcp_info` up to `tcpi_total_retrans`, and where that is (linux/tcp.h)."""
+
 
 def lane_name(site: str, lane: int) -> str:
     """The name in which a site calls for this lane; the first lane is 0."""
@@ -157,6 +160,14 @@ class Lane:
         """
         (waiting,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.FIONREAD, bytes(4)))
         return self._received_bytes + int(waiting)
+
+    @property
+    def resent_packets(self) -> int | None:
+        """The packets that TCP has sent again on this socket; None if it is not TCP's."""
+        if self.sock.family != socket.AF_INET:
+            return None
+        info = self.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        return int(struct.unpack_from("I", info, _TOTAL_RETRANS)[0])
 
     def send(self) -> None:
         """Send until the socket takes no more or nothing is left to send."""

@@ -129,6 +129,12 @@ class Connection:
         heard, self._heard_bytes = arrived > self._heard_bytes, arrived
         return heard
 
+    @property
+    def resent_packets(self) -> int | None:
+        """The packets that TCP has sent again on this connection; None if that is not known."""
+        counts = [] if self.closed else [lane.resent_packets for lane in self._lanes]
+        return sum(n or 0 for n in counts) if counts and None not in counts else None
+
     def lose(self, error: Exception) -> None:
         """Give up the connection for this reason: reset it, then tell."""
         if self.closed:

@@ -35,6 +35,7 @@ from trunkline.harness.report.explanations.fault_search import (
 from trunkline.harness.report.explanations.late_messages import divide_contribution
 from trunkline.harness.report.explanations.links.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.links.link_loads import BUSY, LinkLoads
+from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
 from trunkline.harness.report.explanations.links.tcp_limits import (
     SHORTEST_TIMER_S,
     TcpLimits,
@@ -173,21 +174,22 @@ class Run:
         self, task: Task, step: PathStep, found: list[Part], left_s: float
     ) -> Iterator[Part]:
         """The causes by TCP in the time that nothing else explains."""
-        outage = next((part for part in found if part.cause in ("outage", "stop")), None)
         ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
-        if outage is not None:  # TCP sends again only when its timer goes off
-            since_s = (span[1] - self.faults.find_begin_ns(outage.fault, span)) / 1e9
-            silent = ", and TCP was silent until its timer went off" * (outage.cause == "outage")
-            rest = replace(outage, seconds=since_s - outage.seconds, text=silent)
-            for part in limit_parts([rest], left_s):
+        if (silence := self._find_silence(found, ends, span)) is not None:
+            for part in limit_parts([silence], left_s):
                 yield part
                 left_s -= part.seconds
             if left_s <= 0:
                 return
         limits = self.limits.find_troubles(ends, span)
+        cold, sure = [*self._list_cold(task, step)], self.limits.find_sure_losses(ends, span)
+        if sure is not None:  # then the losses are why it took longer to find the link's rate
+            least_s = self.connections.find_slow_start_s(ends)
+            cold = [replace(part, seconds=min(part.seconds, least_s)) for part in cold]
         found = [
             *(self._name_trouble(step, each.trouble, each.due_s) for each in limits),
-            *self._list_cold(task, step),
+            *cold,
+            *([self._name_trouble(step, sure, left_s)] if sure is not None else []),
             *(self._name_trouble(step, each.trouble, each.seconds - each.due_s) for each in limits),
         ]
         for part in limit_parts(found, left_s):
@@ -208,6 +210,22 @@ class Run:
             else:
                 yield Part("queueing", left_s, " -> ".join(ends))
 
+    def _find_silence(self, found: Iterable[Part], ends: Directed, span: Interval) -> Part | None:
+        """What a cut or a stop took in a transfer after its end: until TCP's timer went off.
+
+        TCP doubles the time between two tries, so it is silent at most as long again, and after a
+        cut for its shortest timer at least.
+        """
+        cut = next((part for part in found if part.cause in ("outage", "stop")), None)
+        if cut is None:
+            return None
+        is_cut = cut.cause == "outage"
+        least_s = SHORTEST_TIMER_S + self.limits.find_trip_s(ends, span[0]) if is_cut else 0.0
+        since_s = (span[1] - self.faults.find_begin_ns(cut.fault, span)) / 1e9
+        seconds = min(since_s - cut.seconds, max(cut.seconds, least_s))
+        silent = ", and TCP was silent until its timer went off" * is_cut
+        return replace(cut, seconds=seconds, text=silent)
+
     def _describe_meanwhile(self, task: Task, span: Interval) -> str:
         """The fault that acted on members of a task, or links between them, in a span of time."""
         pairs = [*permutations(task.started.group, 2), *count_planned(task)]
@@ -219,7 +237,10 @@ class Run:
         name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
         is_cut, until_ns = trouble.cause == "outage", int(min(trouble.end_ns, step.end_ns))
         kinds, until_ns = (CUTS, until_ns) if is_cut else (CHANGES, since_ns)
-        fault = self.faults.find({name}, kinds, since_ns, until_ns)
+        usual = self.topology.link(*trouble.hop).lost_percent
+        fault = None
+        if trouble.cause != "loss" or trouble.amount > usual:
+            fault = self.faults.find({name}, kinds, since_ns, until_ns)
         return Part(trouble.cause, seconds, name, fault, text=self._describe(trouble, step))
 
     def _describe(self, trouble: Trouble, step: PathStep) -> str:
@@ -304,7 +325,8 @@ class Run:
     def limits(self) -> TcpLimits:
         """The limit of TCP on every connection."""
         made = self.history.all(LinkFound)
-        return TcpLimits.of(self.pieces, self.conditions, self.mtu, made)
+        resent = ResentPackets.of(self.history)
+        return TcpLimits.of(self.pieces, self.conditions, self.mtu, made, resent)
 
     @cached_property
     def connections(self) -> ColdConnections:

@@ -153,6 +153,27 @@ def test_a_beat_is_alive_on_any_lane_and_has_no_number():
     asyncio.run(scene())
 
 
+def test_only_open_tcp_connections_count_the_packets_that_were_sent_again():
+    async def scene() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = [socket.create_connection(server.getsockname()) for _ in range(2)]
+            theirs = [server.accept()[0] for _ in ours]
+        left, right = End(ours[0]), End(theirs[0])
+        left.link.join(ours[1])
+        assert left.link.resent_packets == 0
+        theirs[1].close()
+        left.link.close()
+        right.link.close()
+        assert left.link.resent_packets is None
+        pair = socket.socketpair()
+        local = End(pair[0])
+        assert local.link.resent_packets is None
+        local.link.close()
+        pair[1].close()
+
+    asyncio.run(scene())
+
+
 @dataclass
 class Pair:
     """Two neighbours; a calls b, and `calls` has the lanes for which it called."""

@@ -51,6 +51,17 @@ class ColdConnections:
         most_s = COLD_TRIPS * self._find_trip_ms(ends) / 1e3
         return min([most_s, *self._list_bounds_s(ends, since_ns, step)])
 
+    def find_slow_start_s(self, ends: Directed) -> float:
+        """How long a new connection takes to find its link's rate if it loses no packet, at most.
+
+        Its window doubles in each round trip until it fills the link (RFC 5681, 3.1).
+        """
+        window, sent, trips = float(INITIAL_WINDOW_BYTES), 0.0, 0
+        while window < self._count_product(ends):
+            window, sent, trips = 2 * window, sent + window, trips + 1
+        needed_s = sent * 8e-6 / self.topology.overlay.link(*ends).rate_mbps
+        return trips * self._find_trip_ms(ends) / 1e3 - needed_s
+
     def _list_bounds_s(self, ends: Directed, since_ns: int, step: PathStep) -> Iterator[float]:
         """The most that a connection lost in a step, by each of its long transfers until then.
 

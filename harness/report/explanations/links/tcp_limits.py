@@ -1,6 +1,7 @@
 """The limit of TCP while a link was cut, lost packets or was late, and afterwards (pure).
 
-The log does not say what TCP did. This is CUBIC's rule for a connection that sends all the time:
+The log says how many packets TCP sent again, and no more. The rest is CUBIC's rule for a connection
+that sends all the time:
 
 - A link that loses packets leaves a window which depends on the share that is lost. TCP waits for
   its timer now and then.
@@ -31,9 +32,16 @@ from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer, union
 from trunkline.harness.report.explanations.links.link_loads import BUSY
+from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
 
 LIKELY_LOSSES = 0.5
 """Losses explain a delay if at least this many packets are lost on average meanwhile."""
+
+FEW_LOSSES = 3
+"""TCP sends so many packets, and so many times the mean loss, again because they were lost.
+
+If it sent more, a queue may have dropped them: that drops many at once.
+"""
 
 SHORTEST_TIMER_S = 0.2
 """TCP sends a packet again after the usual round trip and this time, in Linux."""
@@ -134,12 +142,14 @@ class TcpLimits:
 
     Attributes:
         made_ns: when two sites made their connection again.
+        resent: how many packets TCP sent again.
     """
 
     conditions: Conditions
     mtu: int
     transfers: Mapping[Directed, Sequence[Transfer]]
     made_ns: Mapping[frozenset[str], Sequence[int]] = field(default_factory=dict)
+    resent: ResentPackets = field(default_factory=ResentPackets)
 
     @classmethod
     def of(
@@ -148,6 +158,7 @@ class TcpLimits:
         conditions: Conditions,
         mtu: int,
         made: Iterable[LinkFound] = (),
+        resent: ResentPackets | None = None,
     ) -> TcpLimits:
         """The limits of all connections that made these transfers."""
         found: defaultdict[Directed, list[Transfer]] = defaultdict(list)
@@ -156,7 +167,7 @@ class TcpLimits:
         made_ns: defaultdict[frozenset[str], list[int]] = defaultdict(list)
         for event in made:
             made_ns[frozenset({event.site, event.peer})].append(event.t_ns)
-        return cls(conditions, mtu, dict(found), dict(made_ns))
+        return cls(conditions, mtu, dict(found), dict(made_ns), resent or ResentPackets())
 
     def was_full(self, ends: Directed, span: Interval) -> bool:
         """Whether a connection with a limit carried about what TCP could, and so never waited."""
@@ -189,12 +200,20 @@ class TcpLimits:
         """The link that lost most packets in a span of time; None if it was probably none."""
         losses = [each for each in self._list_troubles(ends) if each.cause == "loss"]
         most = max(losses, key=lambda each: self._count_lost(ends, each, span), default=None)
-        if most is None or self._count_lost(ends, most, span) < LIKELY_LOSSES:
-            return None
-        return most
+        return None if most is None or self._has_hardly_lost(ends, most, span) else most
+
+    def find_sure_losses(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The link that lost packets in a span of time for sure; None if that is not known.
+
+        TCP sent some again on a lossy way, and not as many as a queue drops.
+        """
+        return None if self.resent.find(ends, span) is None else self.find_losses(ends, span)
 
     def find_lossy(self, ends: Directed, span: Interval) -> Trouble | None:
-        """The link that loses most of its packets in a span of time, if one loses some."""
+        """The link that loses most of its packets in a span of time, if one may have lost some."""
+        resent = self.resent.find(ends, span)
+        if resent is not None and not resent.count:
+            return None
         losses = (
             each
             for each in self._list_troubles(ends)
@@ -251,7 +270,15 @@ class TcpLimits:
         if trouble.cause != "loss":
             return False
         start_ns = span[0] if trouble.end_ns >= span[1] else trouble.start_ns
-        return self._count_lost(ends, trouble, (start_ns, span[1])) < LIKELY_LOSSES
+        return self._has_hardly_lost(ends, trouble, (start_ns, span[1]))
+
+    def _has_hardly_lost(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
+        """Whether a lossy link probably lost no packet of a connection in a span of time."""
+        mean, resent = self._count_lost(ends, trouble, span), self.resent.find(ends, span)
+        if resent is None:
+            return mean < LIKELY_LOSSES
+        most = FEW_LOSSES * (1 + self._count_lost(ends, trouble, resent.span))
+        return not mean or not 0 < resent.count <= most
 
     def _list_troubles(self, ends: Directed) -> Iterator[Trouble]:
         for hop in self._list_hops(ends):
@@ -280,7 +307,7 @@ class TcpLimits:
             return 0.0
         if trouble.cause == "slowdown" and t_ns < trouble.end_ns:
             return math.inf  # its rate is that of the link
-        trip_s = self._find_trip_s(ends, t_ns)
+        trip_s = self.find_trip_s(ends, t_ns)
         if trouble.cause == "slowdown":
             window = 1.0 + self._grow(ends, trouble.end_ns, t_ns)
         elif trouble.cause == "loss":
@@ -306,7 +333,7 @@ class TcpLimits:
         what TCP does not send while it waits for its timer (Padhye et al. 1998; RFC 5348, 3.1).
         """
         share = trouble.amount / 100
-        trip_s = self._find_trip_s(ends, trouble.start_ns)
+        trip_s = self.find_trip_s(ends, trouble.start_ns)
         lossy = max(math.sqrt(1.5 / share), 1.054 * math.pow(trip_s / share, 0.75))
         if t_ns < trouble.end_ns:
             timed_out = share * min(1.0, 3 * math.sqrt(3 * share / 8)) * (1 + 32 * share**2)
@@ -334,7 +361,7 @@ class TcpLimits:
         """By how many packets the window grew while the connection was in use."""
         used = union((each.start_ns, each.end_ns) for each in self.transfers.get(ends, ()))
         used_s = sum(max(0, min(end, end_ns) - max(start, start_ns)) for start, end in used) / 1e9
-        trips = used_s / max(1e-6, self._find_trip_s(ends, int(end_ns)))
+        trips = used_s / max(1e-6, self.find_trip_s(ends, int(end_ns)))
         return max(RENO_GAIN * trips, CUBIC * used_s**3)
 
     def _carry(self, ends: Directed, start_ns: float, end_ns: float) -> float:
@@ -361,7 +388,8 @@ class TcpLimits:
         """The rate of the path in the scenario."""
         return self.conditions.topology.overlay.link(*ends).rate_mbps
 
-    def _find_trip_s(self, ends: Directed, t_ns: int) -> float:
+    def find_trip_s(self, ends: Directed, t_ns: int) -> float:
+        """The round trip of two sites at a time, without queues."""
         hops = [*self._list_hops(ends), *self._list_hops((ends[1], ends[0]))]
         return sum(self.conditions.at(hop, t_ns).delay_ms for hop in hops) / 1e3
 

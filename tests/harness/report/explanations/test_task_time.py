@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from three_sites import TOPOLOGY, Change, added, history
+from three_sites import TOPOLOGY, Change, added, altered, history
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.background.flows import Background, Flow
@@ -289,6 +289,60 @@ def test_a_cold_connection_is_slow_because_of_losses_only_if_there_were_any(
     parts = list_lossy(percent)
     assert parts[0].cause == main
     assert {"cold start": False, "loss": True}[main] == any(each.cause == "loss" for each in parts)
+
+
+def told(resent: int) -> Change:
+    """Senders say that TCP sent so many packets again on each connection in the first task."""
+    return altered("sent", {"resent": resent}, task=0)
+
+
+@pytest.mark.parametrize(
+    ("percent", "resent", "causes"),
+    [
+        (9.0, 0, {"cold start"}),
+        (9.0, 62, {"loss"}),
+        (0.01, 1, {"cold start", "loss"}),
+        (0.01, 4, {"cold start"}),  # so many were not lost, but dropped by a queue
+    ],
+)
+def test_packets_were_lost_if_tcp_sent_about_as_many_again(
+    percent: float, resent: int, causes: set[str]
+) -> None:
+    """A connection that lost packets was cold no longer than a slow start takes."""
+    links = (replace(link, loss_percent=percent) for link in FAST.links)
+    parts = list_parts(replace(FAST, links=tuple(links)), told(resent))
+    assert {part.cause for part in parts} & {"cold start", "loss", "unexplained"} == causes
+    if "loss" in causes:
+        cold_s = sum(part.seconds for part in parts if part.cause == "cold start")
+        assert cold_s < 2 * 4 * 0.02
+
+
+def test_the_usual_losses_of_a_link_are_no_faults() -> None:
+    """Fault 7 makes the link lose 1 % for 10 ms; then it loses 0.01 % again."""
+    ends = {"src": "oslo", "dst": "rome", "rate_mbps": 80.0, "delay_ms": 10.0, "jitter_ms": 0.0}
+    said = {"verb": "setlink", "text": "setlink", "targets": ["oslo -> rome"]}
+    changes = [
+        added(100, "runner", "fault_started", fault=7, **said),
+        added(100, "runner", "link_changed", **ends, loss_percent=1.0, cuts=[]),
+        added(110, "runner", "link_changed", **ends, loss_percent=0.01, cuts=[]),
+        added(110, "runner", "fault_ended", fault=7),
+    ]
+    links = (replace(link, loss_percent=0.01) for link in FAST.links)
+    parts = list_parts(replace(FAST, links=tuple(links)), told(1), *changes)
+    assert {part.fault for part in parts if part.cause == "loss"} == {None}
+
+
+def test_a_short_stop_takes_at_most_its_own_length_again() -> None:
+    """Rome is paused for 30 ms in a step that takes 0.8 s longer than its bytes need."""
+    said = {"verb": "pause", "text": "pause rome", "targets": ["rome"]}
+    pause = [
+        added(700, "runner", "fault_started", fault=7, **said),
+        added(700, "runner", "agent_changed", who="rome", do="pause", fault=7),
+        added(730, "runner", "agent_changed", who="rome", do="resume", fault=7),
+        added(730, "runner", "fault_ended", fault=7),
+    ]
+    parts = list_parts(FAST, *pause)
+    assert sum(part.seconds for part in parts if part.fault == 7) == pytest.approx(0.06)
 
 
 def test_losses_take_no_more_than_tcp_needs_because_of_them() -> None:
