@@ -122,8 +122,8 @@ MEANINGS: Mapping[str, str] = {
     "refused": "datagrams that found no socket",
     "reorder_percent": "the share of packets that overtake others",
     "reported": "`false` if the controller never heard of this worker; left out otherwise",
-    "resent": "how many packets TCP has sent again on that connection since it was made, for whatever task; "
-    "left out if it is lost by now",
+    "resent": "how many packets TCP has sent again on that connection since it was made, for "
+    "whatever task; left out if it is lost by now",
     "roles": "which members receive, take part passively, and what they do afterwards; left out if "
     "every member contributes and receives",
     "rounds": "rounds done so far",

@@ -96,12 +96,15 @@ class FaultInjector:
     def inject(self, fault: Fault, at_end: bool = False) -> None:
         """Begin a typed fault now; the log says that it was `asked` for, or goes before the end.
 
-        What was due before it comes first, also if the alarm has not been heard yet.
+        What was due before it comes first, also if the alarm has not been heard yet. That takes
+        time: each event of the log moves the clock.
         """
-        now_ns = self._now_ns()
         if self.start_ns:
-            self._perform(self.timeline.advance(int(min(now_ns, self.stop_ns - self.start_ns))))
-        self._perform(self.timeline.begin(fault, now_ns), asked=True, at_end=at_end)
+            while steps := self.timeline.advance(
+                int(min(self._now_ns(), self.stop_ns - self.start_ns))
+            ):
+                self._perform(steps)
+        self._perform(self.timeline.begin(fault, self._now_ns()), asked=True, at_end=at_end)
         self._set_alarm()
 
     def log_command(self, line: str) -> None:

@@ -12,7 +12,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,9 +53,10 @@ Each look makes the kernel work a little, which lets virtual time pass.
 ENDING = "the run is ending"
 
 SAVED_AFTER_S = 0.001
-"""A saved scenario stops this long after the moment of saving, so that it repeats the last fault,
-whose time differs by microseconds."""
+"""A saved scenario stops so long after the moment of saving: faults may differ by microseconds."""
 
+AT_ONCE_NS = 100_000
+"""A step carries out what is due so soon after it: a fault typed `for` it began a bit late."""
 
 LEAST_NS = 100_000_000
 """Rates are of at least this time, if so much has passed."""
@@ -306,15 +307,13 @@ class CommandHandler:
         self._alarm.set(self.injector.start_ns + round(self._target_s * 1e9))
 
     def _end_step(self) -> None:
+        self.injector.perform_due()
+        target_ns, due_ns = round(self._target_s * 1e9), self.injector.timeline.next_ns
+        if due_ns is not None and due_ns <= target_ns + AT_ONCE_NS:
+            self._alarm.set(self.injector.start_ns + due_ns)
+            return
         self._alarm.set(None)
         self._finish_request(self._target_s, True, "")
-
-    def _describe_faults(self, before: Mapping[int, Fault]) -> str:
-        """The faults that began or ended since then, a line for each."""
-        after = dict(self.injector.timeline.active)
-        ended = [f"fault {n} ended: {write(before[n])}\n" for n in before if n not in after]
-        begun = [f"fault {n} began: {write(after[n])}\n" for n in after if n not in before]
-        return "".join(ended + begun)
 
     def _interrupt(self, number: int) -> None:
         if self._busy is None or self._busy.number != number:
@@ -428,7 +427,8 @@ class CommandHandler:
         """Answer the request that took time, and hold the clock again if it was held before."""
         busy, self._busy = self._busy, None
         if busy is not None:
-            if faults := self._describe_faults(busy.faults):
+            active = dict(self.injector.timeline.active)
+            if faults := status_lines.compare_faults(busy.faults, active):
                 self.send({"answer": busy.number, "output": faults, "faults": faults})
             self._answer(busy.number, done, text)
         if self.hold and not self._ending:

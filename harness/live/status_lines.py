@@ -98,6 +98,13 @@ def _describe_done(state: RunState) -> str:
     return f"{tasks}{abandoned}, {rounds}{alone}"
 
 
+def compare_faults(before: Mapping[int, Fault], after: Mapping[int, Fault]) -> str:
+    """The faults that ended or began between two times, a line for each, by those active then."""
+    ended = [f"fault {n} ended: {write(before[n])}\n" for n in before if n not in after]
+    begun = [f"fault {n} began: {write(after[n])}\n" for n in after if n not in before]
+    return "".join(ended + begun)
+
+
 def describe_links(
     topology: Topology, changed: Iterable[tuple[Link, Link, frozenset[Cut]]]
 ) -> list[Line]:

@@ -204,8 +204,10 @@ def _compare(
         event = logged[place] if place < len(logged) else None
         if event is not None and _agrees(each.step, event):
             place += 1
-            if not 0 <= event.t_ns - each.t_ns <= _late_ns(history, rules):
-                yield fail(f"{_describe(event)}; it was due at {format_time(each.t_ns)}")
+            late_ns = event.t_ns - each.t_ns
+            if not 0 <= late_ns <= _late_ns(history, rules):
+                when = "earlier" if late_ns > 0 else "later"
+                yield fail(f"{_describe(event)}; it was due {abs(late_ns) / 1e6:.6g} ms {when}")
         elif not _may_be_left_out(each, history, rules):
             found = "the log ends" if event is None else f"the log has {_describe(event)}"
             yield fail(f"{_name_step(each.step)} was due at {format_time(each.t_ns)}, but {found}")

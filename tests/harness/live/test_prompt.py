@@ -71,6 +71,18 @@ def check_replay(first: Path, again: Path) -> None:
         assert now_ns == pytest.approx(then_ns, abs=20_000)  # reading clocks takes time
 
 
+def test_a_fault_for_a_time_is_over_after_a_step_of_this_time(embedded, tmp_path):
+    """Its end is carried out and announced with the step, also where the next fault begins."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    lines = "step 1 s\noutage n1 n2 for 2 s\nstep 2 s\npause n3 for 1 s\nstep 1 s\n"
+    with command(tmp_path, "shell", "small.yaml", "--quiet") as process:
+        out, err = process.communicate(lines + "outage n1 n3 for 1 s\nstep 2 s\nstatus\nexit\n")
+    assert process.returncode == 0, (out, err)
+    for number, text in enumerate(("outage n1 n2", "pause n3", "outage n1 n3")):
+        assert f"fault {number} ended: {text}" in out
+    assert "active" not in out
+
+
 def test_a_session_is_typed_injected_into_saved_and_replayed(embedded, tmp_path, capsys):
     (tmp_path / "small.yaml").write_text(SMALL + "capture: {links: [n1-n2]}\n")
     runs = str(tmp_path / "runs")
