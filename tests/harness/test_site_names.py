@@ -13,7 +13,8 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explained_tasks import explain_tasks
-from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
+from trunkline.harness.report.explanations.told.explanation_text import summarize
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.loading import parse, resolve
 

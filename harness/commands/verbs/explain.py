@@ -136,6 +136,9 @@ def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> RunD
     if problem := next(list_problems(data.scenario, data.history), None):
         raise terminal.UsageError(f"--measure: {folder}: {problem}")
     tell = terminal.make_console(stderr=True).print
+    if data.measured is not None:
+        tell(f"measured before: remove {folder / outputs.MEASURED} to measure again")
+        return data
     try:
         measured_faults.measure(folder.resolve(), data, tell)
     except ValueError as error:

@@ -11,7 +11,7 @@ from trunkline.agents.events.causes import Cause
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged
 from trunkline.agents.events.policy_events import PolicyTold
-from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready, RoundAlone
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
@@ -248,6 +248,8 @@ class _Known:
                 self.told[event.site] = event
                 if event.told == "ready":
                     self.heard.add(str(event.values["site"]))
+            case RoundAlone():
+                self.ready.pop(event.site, None)
             case SiteReleased():
                 self.released.append(event)
                 self.ready.pop(event.worker, None)
@@ -286,16 +288,21 @@ class _Known:
                 wait,
                 postponed=tuple(list_postponed(event.group, waited)),
                 released=_count_released(wait, self.released),
-                unheard=tuple(self._list_unheard(event.group, wait.span[0])),
+                unheard=tuple(self._list_unheard(event.group, active, wait.span[0])),
             )
             wait = _add_stop(wait, here, self.computed, stops)
         for site in event.group:
             self.postponed.pop(site, None)
         return wait
 
-    def _list_unheard(self, group: Collection[str], last_ns: int) -> Iterator[Unheard]:
-        """The sites that were ready before the last member, and of which nobody had heard."""
-        for site, waiting in self.ready.items():
+    def _list_unheard(
+        self, group: Collection[str], active: Collection[str], last_ns: int
+    ) -> Iterator[Unheard]:
+        """The sites that were ready before the last member, and of which nobody had heard.
+
+        A group with a single active member, such as for a push, needs no other one.
+        """
+        for site, waiting in self.ready.items() if len(active) > 1 else ():
             if site not in group and site not in self.heard and waiting.t_ns < last_ns:
                 yield Unheard(site, waiting.t_ns)
 

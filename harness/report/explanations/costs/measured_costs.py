@@ -36,6 +36,12 @@ MEASURE = "trunkline explain RUN --measure"
 MOST = 8
 """Of more steps, only all of them together are measured."""
 
+SAME_S = 0.001
+"""A task is the same one in two runs, with the same members, if it began no later."""
+
+FEWER_ROUNDS = 0.05
+"""Runs in which a mean site did fewer rounds by this share did different work."""
+
 SAME_NS = 1_000_000
 """A fault is that of an entry if it began no later after it: a real clock may be late."""
 
@@ -139,11 +145,16 @@ def _name_kind(task: Task) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SiteCost:
-    """How much longer a mean site was in tasks, waited for a group, and computed, in seconds."""
+    """How much longer a mean site was in tasks, waited for a group, and computed, in seconds.
+
+    `rounds` is how many more rounds it did, and `is_other_work` tells whether that is a good share.
+    """
 
     in_tasks_s: float = 0.0
     waiting_s: float = 0.0
     computing_s: float = 0.0
+    rounds: float = 0.0
+    is_other_work: bool = False
 
 
 NOTHING = SiteCost()
@@ -204,6 +215,8 @@ class Measured:
             after.times.sync_s - before.times.sync_s,
             after.times.wait_s - before.times.wait_s,
             after.times.compute_s - before.times.compute_s,
+            rounds := after.times.rounds - before.times.rounds,
+            abs(rounds) > FEWER_ROUNDS * before.times.rounds,
         )
         return Longer(faults, seconds, before.completed - after.completed, of_site)
 
@@ -211,10 +224,34 @@ class Measured:
         """By how much faults made the run longer, or how many tasks they cost, in a sentence."""
         whole, first, last = self.whole, self.outcomes[0], self.outcomes[-1]
         tasks = f"{count_of(first.completed, 'task')} were completed instead of {last.completed}"
+        if not whole.tasks:
+            tasks = f"as many tasks were completed, {last.completed}"
         words = [] if whole.seconds is None else [_describe_earlier(whole.seconds)]
         words += [tasks] if whole.tasks or self.by_time else []
         how = "measured on this machine's clock, by one run each" if self.real else "measured"
-        return f"Without faults, {', and '.join(words)} ({how})."
+        said = f"Without faults, {', and '.join(words)} ({how})."
+        if whole.seconds is None or not whole.of_site.is_other_work:
+            return said
+        rounds = f"{first.times.rounds:.1f} rounds without faults, and {last.times.rounds:.1f} with"
+        return f"{said} But a mean site did {rounds}: these times are of different work."
+
+    def find_costs_s(self, number: int) -> dict[int, float]:
+        """How much longer each fault made a task, in seconds, by the fault's number.
+
+        That is known of a fault that was left out alone, and did not change when the task began,
+        nor its members.
+        """
+        found: dict[int, float] = {}
+        for faults, (before, after) in zip(
+            self.numbers, pairwise(self.find_runs(number)), strict=True
+        ):
+            if len(faults) != 1 or before is None or after is None:
+                continue
+            one, other = before[1], after[1]
+            is_same = abs(one.start_s - other.start_s) < SAME_S and one.group == other.group
+            if is_same and one.outcome == other.outcome == "completed":
+                found[faults[0]] = other.duration_s - one.duration_s
+        return found
 
     def list_rows(self) -> Iterator[tuple[str, ...]]:
         """A row for each outcome: its cells are those of `TITLES`."""
@@ -223,7 +260,8 @@ class Measured:
             doubt = f" (verdict: {each.verdict})" if each.verdict != "pass" else ""
             times = each.times.sync_s, each.times.compute_s, each.times.wait_s
             ended = f"{each.ended_s:.3f}", cost
-            yield f"{which}{doubt}", *ended, str(each.completed), *(f"{s:.3f}" for s in times)
+            done = str(each.completed), f"{each.times.rounds:.1f}"
+            yield f"{which}{doubt}", *ended, *done, *(f"{s:.3f}" for s in times)
 
     def find_runs(self, number: int) -> list[tuple[int, TaskRun] | None]:
         """How a task of the run went in each outcome, and its number there; None without it."""
@@ -311,11 +349,12 @@ TITLES = (
     "last task ended (s)",
     "longer by (s)",
     "tasks completed",
+    "rounds of a site",
     "a site in tasks (s)",
     "computing (s)",
     "waiting (s)",
 )
-"""The columns of `Measured.list_rows`; the last three are means of the sites."""
+"""The columns of `Measured.list_rows`; the last four are means of the sites."""
 
 TASK_TITLES = "with", "began (s)", "took (s)", "ended (s)", "how"
 """The columns of `Measured.list_task_rows`."""
@@ -398,7 +437,7 @@ def number_steps(steps: Sequence[Step], history: History) -> tuple[tuple[int, ..
 
 def describe_step(step: Step) -> str:
     """The faults of a step, in words."""
-    return "; ".join(f"{write(entry.fault)} at {entry.at_s:g} s" for entry in step)
+    return "; ".join(f"{write(entry.fault)} at {round(entry.at_s, 3):g} s" for entry in step)
 
 
 def ends_by_time(history: History) -> bool:

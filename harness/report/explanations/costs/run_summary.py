@@ -10,6 +10,7 @@ from typing import Any
 from trunkline.harness.report.explanations.costs.measured_costs import (
     MEASURE,
     Longer,
+    ends_by_time,
     list_problems,
 )
 from trunkline.harness.report.explanations.costs.site_times import (
@@ -42,9 +43,11 @@ from trunkline.harness.scenario.failover_timeouts import make_failover
 GREW = 1.2
 """The time between turns grew if it was this many times the median of those before."""
 
+LONGER = "made the run longer by"
+
 IN_ADDITION = (
-    "What each fault made the run longer by is what it added to the faults before it; it may have "
-    "after-effects of these in it."
+    "What each fault {cost} is what it added to the faults before it; it may have after-effects of "
+    "these in it."
 )
 """What measured costs are, of several faults."""
 
@@ -70,12 +73,14 @@ def summarize_run(found: Sequence[Explanation], data: RunData) -> Iterator[str]:
 def describe_run(found: Sequence[Explanation], data: RunData) -> tuple[list[str], list[str]]:
     """The summary, and the sentences on faults; no summary if no task has ended."""
     search = _search_faults(data)
-    faults = [*describe_fault_costs(found, data.history, _list_longer(data), search)]
+    faults = [*describe_fault_costs(found, data.history, _list_longer(data), search, data.measured)]
     if not found:
         return [], faults
     faults += [*_describe_mistaken(data), *_describe_gaps(data, search)]
     if sum(bool(part.faults) for part in _list_longer(data)) > 1:
-        faults.append(IN_ADDITION)
+        faults.append(
+            IN_ADDITION.format(cost="cost the run" if ends_by_time(data.history) else LONGER)
+        )
     return [*summarize_run(found, data)], faults
 
 

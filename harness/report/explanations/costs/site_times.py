@@ -43,7 +43,7 @@ TIMES = ("compute_s", "wait_s", "sync_s")
 class SiteTimes:
     """The mean time of so many `sites`, in seconds: in tasks, computing, and waiting for a group.
 
-    They are the sites that did rounds: a server does none of this.
+    They are the sites that did rounds, so many on average: a server does none of this.
     """
 
     compute_s: float
@@ -51,6 +51,7 @@ class SiteTimes:
     sync_s: float
     sites: int
     slowest: Slowest | None = None
+    rounds: float = 0.0
 
     @classmethod
     def of(cls, workers: pd.DataFrame) -> SiteTimes | None:
@@ -59,7 +60,8 @@ class SiteTimes:
         if at_work.empty:
             return None
         compute_s, wait_s, sync_s = (float(at_work[name].mean()) for name in TIMES)
-        return cls(compute_s, wait_s, sync_s, len(at_work), Slowest.of(at_work))
+        rounds = float(at_work["rounds"].mean())
+        return cls(compute_s, wait_s, sync_s, len(at_work), Slowest.of(at_work), rounds)
 
     @property
     def shares(self) -> dict[str, float]:
@@ -272,7 +274,7 @@ class Needs:
                 f"one of {self.even} links needs most time for its bytes, {self.limit.mean_s:.3f} "
                 "s on average."
             )
-        first, *others = sorted(self._limits, key=lambda limit: -limit.plans)
+        first, *others = self._limits
         which = f"In {first.plans} of {self.plans} plans"
         if first.plans == self.plans:
             which = "In all plans"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +21,9 @@ FAULTS, OTHERS, OWN = "faults", "other causes", "own bytes"
 STARTS, TASKS, SPACING, WAITS = "starts", "waits for tasks", "spacing", "other waits"
 STOPPED, UNHEARD = "stopped members", "late messages"
 ABANDONED = "abandoned tasks"
+
+MUCH, TENTH = 0.3, 0.1
+"""The least share that a named link or site has of a cause, and that this has of all losses."""
 
 TEXTS = {
     FAULTS: "faults on their critical paths",
@@ -82,7 +86,7 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     which = f"The {count_of(ended, 'task')} of this run"
     if ended > len(found):
         which = f"The {len(found)} tasks of {ended} that lost most time"
-    losses = Losses.of(found)
+    losses, late = Losses.of(found), [each for each in found if each.lost_s > 0]
     if losses.lost_s < TOLD_S:
         yield f"{which} lost no time: none took longer than expected."
         return
@@ -100,9 +104,40 @@ def describe_losses(found: Sequence[Explanation], history: History) -> Iterator[
     meaning += [AND_STOPS] * (by_cause[STOPPED] >= TOLD_S)
     meaning += [OVERLAP] * _has_overlap(history)
     said = f"{which} lost {losses.lost_s:.3f} s in all: {', '.join(words)}{own}."
-    yield " ".join([said, *meaning])
+    where = [*_describe_awaited(found, history), *_describe_links(late, losses.lost_s)]
+    yield " ".join([said, *where, *meaning])
     if any(each.task.number >= TASKS_PER_CONTROLLER for each in found):
         yield f"Tasks from {TASKS_PER_CONTROLLER} on are those that a backup controller started."
+
+
+def _describe_awaited(found: Sequence[Explanation], history: History) -> Iterator[str]:
+    """The site for whose tasks complete groups waited for much of the time that they did."""
+    members = {t.number: {*t.started.group} - {*t.started.passive} for t in history.tasks}
+    stretches = [each for e in found if e.wait is not None for each in e.wait.stretches]
+    by_site_s, whole_s = defaultdict[str, float](float), 0.0
+    for each in stretches:
+        if each.task is not None:
+            whole_s += each.seconds
+            for site in members.get(each.task, ()):
+                by_site_s[site] += each.seconds
+    site = max(sorted(by_site_s), key=lambda each: by_site_s[each], default="")
+    if whole_s >= TENTH * Losses.of(found).lost_s and by_site_s[site] >= MUCH * whole_s > 0:
+        yield (
+            f"Of the waits until another task had ended, {by_site_s[site]:.3f} s were for tasks of "
+            f"{site}."
+        )
+
+
+def _describe_links(late: Sequence[Explanation], lost_s: float) -> Iterator[str]:
+    """The links on which tasks lost most to lost packets, and to cold connections."""
+    for cause, what in (("loss", "lost packets"), ("cold start", "cold connections")):
+        by_link_s = defaultdict[str, float](float)
+        for part in (part for each in late for part in each.parts):
+            if part.cause == cause and part.fault is None:
+                by_link_s[part.where] += part.seconds
+        link = max(sorted(by_link_s), key=lambda each: by_link_s[each], default="")
+        if link and by_link_s[link] >= max(TENTH * lost_s, MUCH * sum(by_link_s.values())):
+            yield f"Of the time lost to {what}, {by_link_s[link]:.3f} s were on {link}."
 
 
 def _has_overlap(history: History) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
@@ -19,9 +18,8 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.time_parts import Part
-from trunkline.harness.report.explanations.wait_reasons import AGAIN, HEARD
-from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
-from trunkline.harness.report.faults.fault_layout import LETTERS, shorten
+from trunkline.harness.report.explanations.told.fault_names import name_fault, name_subject
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 
 SHOWN_SHARE = 0.005
 """A part that is a smaller share of a task's time is not shown."""
@@ -76,9 +74,6 @@ WHERE_ONLY = ("cold start", "queueing", "unexplained", "contribution", "installa
 TOLD = 3
 """The most causes, parts of one of them, or shared links, that a summary tells."""
 
-MOST_STRETCHES = 5
-"""The most parts of the wait before a task that a summary tells."""
-
 TOLD_SHARE = 0.1
 """A cause is told if it took this share of the time by which the task was late, or more."""
 
@@ -88,7 +83,7 @@ LEAST_S = 0.0005
 
 def describe_part(part: Part, history: History) -> str:
     """One part of a task's time in words, with the fault behind it."""
-    return _describe(part) + _name_fault(part.fault, history)
+    return _describe(part) + name_fault(part.fault, history)
 
 
 def _describe(part: Part) -> str:
@@ -104,20 +99,6 @@ def _name_where(part: Part) -> str:
     beside = f", needed anyway beside fault {part.beside}"
     acting = f" ({part.text})" * (part.cause == "unexplained")
     return part.where + acting + beside * (part.beside is not None)
-
-
-def _name_fault(number: int | None, history: History) -> str:
-    """A fault in brackets; an empty text without one."""
-    found = (each.started for each in history.faults if each.started.fault == number)
-    fault = next(found, None)
-    return "" if fault is None else f" (fault {fault.fault}: {shorten(fault.text, LETTERS)})"
-
-
-def _name_subject(number: int, history: History) -> str:
-    """A fault as a subject, with its text in brackets."""
-    found = (each.started.text for each in history.faults if each.started.fault == number)
-    text = next(found, "")
-    return f"Fault {number} ({shorten(text, LETTERS)})" if text else f"Fault {number}"
 
 
 def summarize(found: Explanation, history: History) -> str:
@@ -189,7 +170,7 @@ def _describe_late(found: Explanation, history: History) -> Iterator[str]:
         yield _describe_own(found, least_s)
     for group in untold:
         if group[0].fault is not None and _sum_s(group) >= LEAST_S:
-            yield f"{_name_subject(group[0].fault, history)} took {_sum_s(group):.3f} s."
+            yield f"{name_subject(group[0].fault, history)} took {_sum_s(group):.3f} s."
     other_s = sum(_sum_s(group) for group in untold if group[0].fault is None)
     if other_s >= LEAST_S:
         yield f"Other causes took {other_s:.3f} s."
@@ -226,7 +207,7 @@ def _describe_group(group: tuple[Part, ...], history: History) -> str:
     took_s = _sum_s(group)
     group = tuple(part for part in group if part.seconds >= LEAST_S) or group
     first = group[0]
-    name = CAUSES[first.cause] if first.fault is None else _name_subject(first.fault, history)
+    name = CAUSES[first.cause] if first.fault is None else name_subject(first.fault, history)
     texts = [
         _name_where(part) if first.fault is None and part.cause in WHERE_ONLY else _describe(part)
         for part in group
@@ -248,7 +229,7 @@ def _sum_s(parts: Iterable[Part]) -> float:
 
 
 def _describe_failure(failure: Failure, name: str, history: History) -> str:
-    fault = _name_fault(failure.fault, history)
+    fault = name_fault(failure.fault, history)
     if not failure.members:
         text = f"{name} was abandoned: {failure.reason}{fault}."
         lacks = failure.missing
@@ -269,7 +250,7 @@ def _describe_missing(missing: Missing, name: str, history: History) -> str:
     sizes = f"{short_size(missing.arrived)} of {short_size(missing.planned)}"
     rates = f"{missing.mbps:.4g} of {missing.usual_mbps:.4g} Mbit/s on average"
     slow = f", at {rates}" if missing.mbps < missing.usual_mbps else ""
-    fault = _name_fault(missing.fault, history)
+    fault = name_fault(missing.fault, history)
     return f"By then {missing.where} had carried {sizes} of {name.lower()}{slow}{fault}."
 
 
@@ -284,9 +265,29 @@ def describe(
     if found.parts:
         yield _make_table(("took (s)", "share", "cause"), list_parts(found, history))
     if measured is not None:
+        if said := describe_measured(found, measured):
+            yield said
         yield _make_table(TASK_TITLES, measured.list_task_rows(found.task.number))
     if path and found.steps:
         yield _list_steps(found)
+
+
+def describe_measured(found: Explanation, measured: Measured) -> str:
+    """How much longer faults made a task, as measured; what the log tells may be another number.
+
+    An empty text if that is not known of any fault that the task or the log has something of.
+    """
+    costs_s = {
+        fault: seconds
+        for fault, seconds in measured.find_costs_s(found.task.number).items()
+        if abs(seconds) >= LEAST_S or found.taken_s.get(fault, 0.0) >= LEAST_S
+    }
+    words = [
+        f"fault {fault} made it {abs(s):.3f} s {'longer' if s >= 0 else 'shorter'}"
+        + (f" ({found.taken_s.get(fault, 0.0):.3f} s by its log)")
+        for fault, s in costs_s.items()
+    ]
+    return f"Measured, for the same members and start: {join_words(words)}." if words else ""
 
 
 def _make_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
@@ -304,104 +305,6 @@ def list_paragraphs(found: Explanation, history: History) -> Iterator[str]:
     said = [summarize(found, history), describe_wait(found.task.number, found.wait, history)]
     is_first = found.wait.lost_s >= LEAST_S and found.wait.lost_s > found.lost_s / 2
     yield from reversed(said) if is_first else said
-
-
-def describe_wait(number: int, wait: Wait, history: History) -> str:
-    """How the group of this task came together."""
-    return " ".join(_list_sentences(number, wait, history))
-
-
-def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
-    last, is_alone = wait.last, len(wait.waited_s) == 1
-    first = f"its first member waited {wait.wait_s:.3f} s for {last}, the last"
-    if wait.wait_s < LEAST_S:
-        first = f"all members were ready at about the same time, {last} last"
-    earlier = [] if wait.after is None else [f"was in task {wait.after}"]
-    if wait.behind is not None:
-        earlier[0] += f", which {_refer(wait.behind, history)} held up"
-    if wait.compute_s is not None:
-        earlier.append(f"computed for {wait.compute_s:.3f} s")
-    if wait.computed_first:
-        earlier.reverse()
-    until = f"{last} {', then '.join(earlier)}."
-    if wait.push is not None and wait.wait_s < LEAST_S:
-        who, whose = join_words([*wait.waited_s]), "its" if is_alone else "their"
-        ended = f"task {wait.push}, had ended at {wait.span[0] / 1e9:.3f} s of the run"
-        yield f"Before task {number}, a pull, {who} waited since {whose} push, {ended}."
-    elif is_alone:
-        ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
-        yield f"Before task {number}, {until if earlier else ready}"
-    else:
-        yield f"Before task {number}, {first}."
-        if earlier:
-            yield f"Until then {until}"
-    if wait.released:
-        yield _describe_released(wait.released)
-    if wait.held is not None:
-        yield _describe_stop(last, wait.held, history)
-    for each in wait.unheard:
-        since = f"{each.site} had been ready since {each.ready_ns / 1e9:.3f} s"
-        why = _name_fault(each.fault, history)
-        yield f"{since}, but the controller had not heard of it{why}."
-    took = f"{wait.decide_s:.3f}"
-    what = f"{last} was ready" if wait.push is None else f"task {wait.push} had ended"
-    when = f"as soon as {what}" if took == "0.000" else f"{took} s after {what}"
-    yield f"The controller started the task {when}."
-    if len(wait.stretches) > 1:
-        yield f"It waited {join_words([*_list_reasons(wait.stretches, history)])}."
-    elif wait.reason:
-        behind = wait.stretches[0].fault if wait.stretches else wait.fault
-        yield f"{wait.reason}{_name_fault(behind, history)}."
-
-
-def _list_reasons(stretches: Iterable[Stretch], history: History) -> Iterator[str]:
-    """What the controller waited for before a task, in order; of much, the longest parts.
-
-    Parts for the same reason are one, but for those of several faults. The text of a fault is told
-    once.
-    """
-    stretches = [*stretches]
-    behind = {each.reason: each.fault for each in stretches if each.fault is not None}
-    took_s = defaultdict[tuple[str, int | None], float](float)
-    for each in stretches:
-        fault = behind.get(each.reason) if each.fault is None else each.fault
-        took_s[each.reason or "for the message of the last member", fault] += each.seconds
-    longest = sorted(took_s.items(), key=lambda item: -item[1])
-    shown = {key for key, s in longest[:MOST_STRETCHES] if s >= LEAST_S}
-    named: set[int | None] = {None}
-    for reason, fault in (key for key in took_s if key in shown):
-        what = reason.removeprefix("The controller waited ").replace(AGAIN, "")
-        if what.startswith(HEARD):
-            what = what.replace("The", "until the", 1).replace(" late: ", ", because ", 1)
-        what = what.replace("The controller", "after it had", 1)
-        again = f" (fault {fault})" * (fault is not None)
-        why = again if fault in named else _name_fault(fault, history)
-        named.add(fault)
-        yield f"{took_s[reason, fault]:.3f} s {what}{why}"
-    left = [s for key, s in took_s.items() if key not in shown and s >= LEAST_S]
-    if left:
-        yield f"{sum(left):.3f} s for {count_of(len(left), 'other reason')}"
-
-
-def _refer(number: int, history: History) -> str:
-    """A fault within a sentence, with its text in brackets."""
-    return _name_subject(number, history).replace("Fault", "fault", 1)
-
-
-def _describe_released(released: Mapping[str, int]) -> str:
-    """How often the policy let sites that were ready go on without a task, in a sentence."""
-    words = [site + f" ({count} times)" * (count > 1) for site, count in released.items()]
-    whose = "that round did" if sum(released.values()) == 1 else "these rounds did"
-    return f"Meanwhile the policy let {join_words(words)} go on without a task: {whose} not count."
-
-
-def _describe_stop(site: str, held: Held, history: History) -> str:
-    """How long the last member had been stopped, in words."""
-    done = {"pause": "paused", "kill": "dead"}[held.stop.do]
-    when = "of that time" if held.computing else "before"
-    anew = ", and then began its round again" if held.stop.do == "kill" else ""
-    fault = _name_fault(held.stop.fault, history)
-    return f"{site} was {done} for {held.seconds:.3f} s {when}{fault}{anew}."
 
 
 def list_parts(found: Explanation, history: History) -> Iterator[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from trunkline.harness.report.explanations.costs.measured_costs import TASK_TITL
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.told.choice import Chosen, choose
 from trunkline.harness.report.explanations.told.explanation_text import (
+    describe_measured,
     list_paragraphs,
     list_parts,
 )
@@ -76,5 +77,7 @@ def _explain(chosen: Chosen, history: History, measured: Measured | None) -> Ite
         table = make_table(
             TASK_TITLES, measured.list_task_rows(found.task.number), "outcomes", (1, 2, 3)
         )
+        if said := describe_measured(found, measured):
+            yield tag("p", keep_together(said), class_="facts")
         what = f"Task {found.task.number} without some of the faults"
         yield fold(what, table, file="trunkline explain")

@@ -17,7 +17,7 @@ from trunkline.harness.report.explanations.costs.lost_sites import (
     Absence,
     find_absences,
 )
-from trunkline.harness.report.explanations.costs.measured_costs import Longer
+from trunkline.harness.report.explanations.costs.measured_costs import Longer, Measured
 from trunkline.harness.report.explanations.costs.task_losses import TOLD_S
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
@@ -48,13 +48,14 @@ def describe_fault_costs(
     history: History,
     longer: Sequence[Longer] = (),
     search: FaultSearch | None = None,
+    measured: Measured | None = None,
 ) -> Iterator[str]:
     """What each fault did, the worst first; of many, what the first ones did.
 
     `found` are the tasks that lost most time; others have their expected times, or nearly so.
     `longer` says by how much faults made the run longer, if that was measured. Then the worst fault
     is the one that made it longest, else the one that was behind most of what tasks lost. `search`
-    finds the faults behind losses.
+    finds the faults behind losses. What was `measured` of a task comes before what its log tells.
     """
     of_fault = {fault: each for each in longer for fault in each.faults}
     lost_s = sum_lost(found)
@@ -77,7 +78,7 @@ def describe_fault_costs(
             told.add(own)
         sentences = (
             f"{join_words(acted)}.",
-            _describe_taken(ordered, number),
+            _describe_taken(ordered, number, measured),
             _describe_abandoned(ordered, number),
             _describe_late(ordered, number),
             _name_members(ordered, number),
@@ -129,7 +130,11 @@ def name_worst(
         how = f"cost the run most: {count_of(worst.tasks, 'completed task')}"
         if worst.seconds is not None:
             how = f"delayed the run most, by {worst.seconds:.3f} s"
-        yield f"{which} {how}."
+        yield f"{which} {how} beyond the faults before it."
+        return
+    if longer and all(abs(each.size) < LEAST_LONGER_S for each in longer):
+        if longer[0].seconds is not None:
+            yield "No fault made the run longer."
         return
     lost_s = {number: s for number, s in sum_lost(found).items() if s >= TOLD_S}
     if lost_s and (number := len(list_faults(history))) > 1:
@@ -167,18 +172,26 @@ def _name_faults(numbers: Sequence[int], history: History) -> str:
     return f"Fault {numbers[0]} ({shorten(text, LETTERS)})"
 
 
-def _describe_taken(found: Sequence[Explanation], fault: int) -> str:
+def _describe_taken(found: Sequence[Explanation], fault: int, measured: Measured | None) -> str:
     """A sentence on what a fault took of tasks that it did not end; of many, on the first ones."""
-    taken_s = {
-        each: each.taken_s[fault]
+    cost_s = (
+        {}
+        if measured is None
+        else {each: measured.find_costs_s(each.task.number).get(fault) for each in found}
+    )
+    by_log_s = {
+        each: each.taken_s.get(fault, 0.0)
         for each in found
-        if each.taken_s.get(fault, 0.0) >= LEAST_S
-        and not (each.is_abandoned and _has_failed(each, fault))
-        and not _is_given_up(each, fault)
+        if not (each.is_abandoned and _has_failed(each, fault))
+        and not (each.taken_s.get(fault) and _is_given_up(each, fault))
     }
+    known_s = ((each, cost_s.get(each)) for each in by_log_s)
+    taken_s = {each: by_log_s[each] if cost is None else cost for each, cost in known_s}
+    taken_s = {each: seconds for each, seconds in taken_s.items() if seconds >= LEAST_S}
     ordered = sorted(taken_s, key=lambda each: -taken_s[each])
     words = [
-        f"{taken_s[each]:.3f} s of task {each.task.number}{_describe_repair(each, fault)}"
+        f"{taken_s[each]:.3f} s of task {each.task.number}"
+        f"{_describe_how(each, fault, cost_s.get(each) is not None)}"
         for each in ordered
     ]
     if left := ordered[NAMED - 1 :] if len(ordered) > NAMED else []:
@@ -189,11 +202,12 @@ def _describe_taken(found: Sequence[Explanation], fault: int) -> str:
     return f"It took {join_words(words)}." if words else ""
 
 
-def _describe_repair(found: Explanation, fault: int) -> str:
-    """What the fault did to a task beside delaying it, in brackets."""
-    if not any(part.cause == "repair" for part in found.parts if part.fault == fault):
-        return ""
-    return f" ({'halted and repaired' if found.task.all(TaskHalted) else 'rearranged'})"
+def _describe_how(found: Explanation, fault: int, is_measured: bool) -> str:
+    """What the fault did to a task beside delaying it, and whether its time was measured."""
+    words = ["measured"] * is_measured
+    if any(part.cause == "repair" for part in found.parts if part.fault == fault):
+        words.append("halted and repaired" if found.task.all(TaskHalted) else "rearranged")
+    return f" ({'; '.join(words)})" if words else ""
 
 
 def _describe_abandoned(found: Iterable[Explanation], fault: int) -> str:
@@ -207,8 +221,12 @@ def _describe_abandoned(found: Iterable[Explanation], fault: int) -> str:
 
 def _describe_late(found: Iterable[Explanation], fault: int) -> str:
     """A sentence on the tasks that began late because of a fault; of many, on the first."""
-    numbers = [each.task.number for each in found if each.began_late(fault)]
-    return f"{_list_tasks(numbers).capitalize()} began later." if numbers else ""
+    late = [each for each in found if each.began_late(fault)]
+    words = [
+        f"{each.task.number}{f' ({s:.3f} s)' if (s := each.before_s.get(fault, 0.0)) else ''}"
+        for each in late
+    ]
+    return f"Task{'s' * (len(late) > 1)} {_shorten(words)} began later." if late else ""
 
 
 def _describe_undone(fault: Disturbance, history: History) -> str:
@@ -233,7 +251,11 @@ def _list_measured(longer: Longer) -> Iterator[str]:
     if longer.seconds is not None:
         how = f"{abs(longer.seconds):.3f} s {'longer' if longer.seconds > 0 else 'shorter'}"
         is_longer = abs(longer.seconds) >= TOLD_S
-        yield f"made the run {how}{_describe_site(longer)}" if is_longer else NO_LONGER
+        if longer.of_site.is_other_work:
+            how = f"{abs(longer.seconds):.3f} s {'later' if longer.seconds > 0 else 'earlier'}"
+            yield f"let the run end {how}, after other work{_describe_site(longer)}"
+        else:
+            yield f"made the run {how}{_describe_site(longer)}" if is_longer else NO_LONGER
     run = "the run" if longer.seconds is None else "it"
     if longer.tasks > 0:
         yield f"cost {run} {count_of(longer.tasks, 'completed task')}"
@@ -251,6 +273,7 @@ def _describe_site(longer: Longer) -> str:
         "in computing": longer.of_site.computing_s,
     }
     words = [f"{s:+.3f} s {what}" for what, s in parts.items() if abs(s) >= TOLD_S]
+    words += [f"{longer.of_site.rounds:+.1f} rounds"] * longer.of_site.is_other_work
     return f" (a mean site: {', '.join(words)})" if words else ""
 
 
@@ -282,10 +305,6 @@ def _name_members(found: Iterable[Explanation], fault: int) -> str:
 def _shorten(words: Sequence[str]) -> str:
     """Words as a list; of many, the first ones."""
     return join_words([*words[: NAMED - 1], "others"] if len(words) > NAMED else words)
-
-
-def _list_tasks(numbers: Sequence[int]) -> str:
-    return f"task{'s' * (len(numbers) > 1)} {_list_numbers(numbers)}"
 
 
 def _describe_stays(fault: Disturbance, found: Sequence[Explanation]) -> Iterator[str]:

@@ -14,7 +14,8 @@ from trunkline.harness.record.history import History
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.explained_tasks import explain_tasks
 from trunkline.harness.report.explanations.explanation import Explanation
-from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
+from trunkline.harness.report.explanations.told.explanation_text import summarize
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.scenario.loading import load
 

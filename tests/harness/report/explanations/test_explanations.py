@@ -18,8 +18,9 @@ from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations.costs.task_losses import describe_losses
 from trunkline.harness.report.explanations.explained_tasks import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.time_parts import PLANNED
-from trunkline.harness.report.explanations.told.explanation_text import describe_wait, summarize
+from trunkline.harness.report.explanations.told.explanation_text import summarize
 from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.scenario.loading import parse, resolve
 

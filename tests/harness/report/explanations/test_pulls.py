@@ -15,7 +15,7 @@ from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.stretches import Turns
-from trunkline.harness.report.explanations.told.explanation_text import describe_wait
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.explanations.waits import Wait, find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology

@@ -24,7 +24,8 @@ from trunkline.harness.report.explanations.costs.task_losses import Losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.stretches import Turns
-from trunkline.harness.report.explanations.told.explanation_text import describe, describe_wait
+from trunkline.harness.report.explanations.told.explanation_text import describe
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.explanations.waits import Stretch, Wait, find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology

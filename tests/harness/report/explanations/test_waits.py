@@ -28,8 +28,8 @@ from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.late_messages import find_silence
 from trunkline.harness.report.explanations.task_time import Run
-from trunkline.harness.report.explanations.told.explanation_text import describe_wait
 from trunkline.harness.report.explanations.told.fault_costs import describe_fault_costs
+from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
