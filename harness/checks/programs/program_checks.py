@@ -41,11 +41,14 @@ from trunkline.harness.checks.verdict import (
     note,
     unfinished,
 )
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.network.interface import EMPTY_PACKET_BYTES
 from trunkline.harness.record.history import History
 from trunkline.harness.record.lives import Interval
 from trunkline.workloads.program_roles import site_of
+
+NAMED = 6
+"""The most programs that a finding names."""
 
 
 def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
@@ -90,18 +93,26 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield from check_kills(history)
     failures = list_failures(history, programs)
     given_up = list_given_up(history, programs)
+    alike: dict[str, list[str]] = {}
     for event in failures:
-        how = f"exited with code {event.code}"
-        if event.signal:
-            how = f"was ended by signal {event.signal}"
+        by_signal = f"ended by signal {event.signal}"
+        how = by_signal if event.signal else f"exited with code {event.code}"
         often = f" {programs[event.who].last_restart}" if event.who in given_up else ""
-        yield fail(f"the program of {event.who} {how}{often}")
+        alike.setdefault(f"{how}{often}", []).append(event.who)
+    for how, who in alike.items():
+        yield fail(f"the program{'s' * (len(who) > 1)} of {_name(who)} {how}")
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in exits)
     killed = sum(event.fault is not None and not event.asked for event in exits)
     words = f"{len(exits) - asked - killed - len(failures)} exits that are allowed"
     yield note(f"{words}, {asked} on request" + f", {killed} by faults" * bool(killed))
+
+
+def _name(programs: Sequence[str]) -> str:
+    """Programs in words; of many, the first ones."""
+    left = programs[NAMED:]
+    return join_words([*programs[:NAMED], *[f"{len(left)} others"] * bool(left)])
 
 
 class _Processes(NamedTuple):

@@ -363,3 +363,18 @@ def test_a_process_that_another_one_replaced_need_not_finish_its_step():
     assert judge([*LOG, *step(7.1, 7.2, 2), *step(7.3, None, 3)]) == (
         "n2 did not finish iteration 0"
     )
+
+
+def test_the_programs_that_failed_alike_are_named_together():
+    texts = [f"{{command: [x], sites: [n{n}]}}" for n in range(1, 10)]
+    programs = ", ".join(f"p{n}: {each}" for n, each in enumerate(texts, 1))
+    topology = "{builder: full_mesh, sites: 9, rates: 8 Mbit/s, delays: 10 ms}"
+    text = f"topology: {topology}\nworkload: {{kind: program, programs: {{{programs}}}}}\n"
+    rules = Rules.of(parse(text, "x.yaml"))
+    codes = {f"n{n}.p{n}": 3 if n < 9 else 0 for n in range(1, 10)} | {"n9.p9": 4}
+    ends = [exited(2, who, code) for who, code in codes.items()]
+    log = [make_header(rules.scenario), *(started(0, who) for who in codes), *ends]
+    found = [each.text for each in programs_exited(History.of(log), rules)]
+    named = "n1.p1, n2.p2, n3.p3, n4.p4, n5.p5, n6.p6 and 2 others"
+    assert f"the programs of {named} exited with code 3" in found
+    assert "the program of n9.p9 exited with code 4" in found
