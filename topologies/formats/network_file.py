@@ -215,7 +215,8 @@ def find_links(network: Network, defaults: Defaults) -> dict[Pair, Values]:
         problems.texts.append(f"no rate for {where}: {example}")
     if without_delay:
         where = list_some(without_delay)
-        problems.texts.append(f"no delay and no coordinates for {where}: give default_delay")
+        remedy = "give default_delay, such as default_delay: 10 ms"
+        problems.texts.append(f"no delay and no coordinates for {where}: {remedy}")
     problems.refuse()
     check_link_count(len(links))
     return links

@@ -199,7 +199,9 @@ def test_matrices_of_different_sites_or_with_holes_are_refused():
     assert str(refused.value) == "c: expected the same sites in both matrices"
     with pytest.raises(TopologyError) as refused:
         build({"r": RATES, "d": RTTS}, rates="r", delays="d")
-    assert str(refused.value) == "no delay and no coordinates for b -> a: give default_delay"
+    assert str(refused.value) == (
+        "no delay and no coordinates for b -> a: give default_delay, such as default_delay: 10 ms"
+    )
 
 
 MATRIX = ",a,b,c\na,,1,2\nb,3,,4 Gbit/s\nc,5,6,\n"

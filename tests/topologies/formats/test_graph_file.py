@@ -226,11 +226,13 @@ def test_delays_are_those_of_light_in_fibre_around_the_earth():
         (
             NODES + "edge [ source 0 target 1 ] ]",
             "no rate for a -> b, b -> a: give default_rate, such as default_rate: 10 Gbit/s\n"
-            "no delay and no coordinates for a -> b, b -> a: give default_delay",
+            "no delay and no coordinates for a -> b, b -> a: give default_delay, such as "
+            "default_delay: 10 ms",
         ),
         (
             NODES + "edge [ source 0 target 1 rate 5 ] ]",
-            "no delay and no coordinates for a -> b, b -> a: give default_delay",
+            "no delay and no coordinates for a -> b, b -> a: give default_delay, such as "
+            "default_delay: 10 ms",
         ),
         (
             NODES + 'edge [ source 0 target 1 rate "5 MB" ] ]',
