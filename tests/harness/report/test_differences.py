@@ -57,6 +57,35 @@ def test_long_values_that_differ_at_their_end_differ() -> None:
     assert [re.fullmatch("x+… #[0-9a-f]{6}", value) is not None for value in row[1:]] == [True] * 2
 
 
+def test_queues_that_differ_are_one_row_after_the_others() -> None:
+    """Queues follow from rates and delays: each link may have another."""
+    delays = {"ab": "10 ms", "ba": "10 ms", "ac": "20 ms"}
+    small, large, less = {"queue": "62.5 kB"}, {"queue": "250 kB"}, {"queue": "9 kB"}
+    first = make(**{n: {"delay": each, **small} for n, each in delays.items()})
+    slow = {"delay": "80 ms"}
+    second = make(ab={**slow, **large}, ba={**slow, **less}, ac={"delay": "1 s"})
+    assert list_rows(first, second) == [
+        ["topology.links: delay of a -> b and 1 other", "10 ms", "80 ms"],
+        ["topology.links: delay of a -> c", "20 ms", "1 s"],
+        ["topology.links: queue of a -> b and 2 others", "62.5 kB", "9 kB to 250 kB"],
+    ]
+    without = make(**{n: {"delay": each} for n, each in delays.items()})
+    assert list_rows(first, without) == [
+        ["topology.links: queue of a -> b and 2 others", "62.5 kB", "-"]
+    ]
+
+
+def test_entries_of_a_timeline_are_rows() -> None:
+    cut, stop = "{at: 2 s, do: outage n1 n2 for 1 s}", "{at: 3 s, do: pause n1 for 1 s}"
+    lists = f"[{cut}, {stop}, {stop}]", f"[{cut}]", "[]"
+    runs = [RunInputs.of_texts(f"{{name: a, timeline: {each}}}", {}) for each in lists]
+    assert list_rows(*runs) == [
+        ["timeline.outage n1 n2 for 1 s at 2 s", "there", "there", "-"],
+        ["timeline.pause n1 for 1 s at 3 s", "2 times", "-", "-"],
+    ]
+    assert runs[0].list_differences(runs[2]) == ["timeline"]
+
+
 @pytest.mark.parametrize(
     ("key", "values", "where"),
     [

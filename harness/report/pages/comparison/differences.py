@@ -7,15 +7,16 @@ are not comparable: a comparison says so above its pictures, in its table and in
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trunkline.harness.config import document
-from trunkline.harness.config.units import count_of
+from trunkline.harness.config.units import SIZE_BYTES, count_of, parse
 from trunkline.harness.report import manual_actions
 from trunkline.harness.report.pages import charts
-from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.run_data import RunData
 
 MAX_LINES = 40
@@ -45,6 +46,9 @@ IN_A_WORD = {
 }
 """What a difference in a key of the environment is called."""
 
+
+QUEUE = "queue"
+"""The attribute of links that has one row: queues follow from rates and delays."""
 
 LINKS = "topology.links"
 """The key of a scenario's links."""
@@ -84,6 +88,10 @@ class RunInputs:
                 values = dict(document.flatten(link))
                 links[f"{values.pop('src', '')} -> {values.pop('dst', '')}"] = values
             scenario["topology"] = {k: each for k, each in topology.items() if k != "links"}
+        if isinstance(entries := scenario.get("timeline"), list):
+            lines = Counter(f"{each.get('do')} at {each.get('at')}" for each in entries)
+            del scenario["timeline"]
+            scenario |= {f"timeline.{line}": _count_entries(n) for line, n in lines.items()}
         return cls(dict(document.flatten(scenario)), dict(document.flatten(environment)), links)
 
     def list_differences(self, other: RunInputs) -> list[str]:
@@ -98,6 +106,10 @@ class RunInputs:
         pair = self.environment, other.environment
         around = [key.partition(".")[0] for key, *_ in _find_differences(pair)]
         return list(dict.fromkeys([*given, *(IN_A_WORD.get(part, part) for part in around)]))
+
+
+def _count_entries(number: int) -> str:
+    return "there" if number == 1 else f"{number} times"
 
 
 def is_relevant(key: str) -> bool:
@@ -152,9 +164,24 @@ def _compare_links(
             continue
         for differing in _find_differences([one or {} for one in found]):
             alike.setdefault(differing, []).append(link)
-    for (attribute, *values), (first, *others) in alike.items():
-        name = f"{first} and {count_of(len(others), 'other')}" if others else first
-        yield f"{LINKS}: {attribute and f'{attribute} of '}{name}", *values
+    queues = {row: alike.pop(row) for row in [*alike] if row[0] == QUEUE}
+    for (attribute, *values), links in alike.items():
+        yield f"{LINKS}: {attribute and f'{attribute} of '}{_name_links(links)}", *values
+    if queues:
+        links = [link for each in queues.values() for link in each]
+        _, *columns = zip(*queues, strict=True)
+        yield f"{LINKS}: {QUEUE} of {_name_links(links)}", *map(_find_range, columns)
+
+
+def _name_links(links: Sequence[str]) -> str:
+    first, *others = links
+    return f"{first} and {count_of(len(others), 'other')}" if others else first
+
+
+def _find_range(values: Sequence[str | None]) -> str | None:
+    """From the smallest to the largest of some sizes; None without any."""
+    given = sorted({each for each in values if each}, key=lambda one: parse(one, SIZE_BYTES))
+    return " to ".join([given[0], given[-1]] if len(given) > 1 else given) or None
 
 
 def _shorten(value: str | None) -> str:
@@ -186,7 +213,7 @@ def write_warning(
     return tag(
         "div",
         tag("strong", "These runs are not directly comparable"),
-        tag("ul", [tag("li", keep_together(item)) for item in items]),
+        tag("ul", [tag("li", item) for item in items]),
         class_="verdict is-unknown",
     )
 
