@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 """Characters that HTML does not allow, and those that change the direction of text around them."""
@@ -18,10 +18,13 @@ VOID = frozenset({"br", "input", "link", "meta"})
 
 
 _WHOLE = re.compile(
-    r"\S+(?: -> [^\s,;:()]+)+|[\d.,]*\d (?:%|s|ms|us|[kMG]?B|[kMG]?bit/s)(?![\w/])"
+    r"\S+(?: <?-> [^\s,;:()]+)+|[+-]?[\d.,]*\d (?:%|s|ms|us|[kMG]?B|[kMG]?bit/s)(?![\w/])"
     r"|\([\d.e+-]+ to [\d.e+-]+\)|[\d.e+-]+ \u00b1 [\d.e+-]+"
 )
 """A link, a number with its unit, or one with its interval."""
+
+PROSE = frozenset({"p", "li", "td", "th", "dd", "small", "figcaption"})
+"""Elements whose texts keep links and quantities on one line: see `keep_together`."""
 
 _MARKS = frozenset(",;:.)")
 """What stays with the word before it."""
@@ -57,14 +60,19 @@ def tag(element: str, /, *children: Child | Iterable[Child], **attributes: Child
     )
     if element in VOID:
         return Html(f"<{begin}>")
-    return Html(f"<{begin}>{join(children)}</{element}>")
+    content = join(children, keep_together if element in PROSE else escape)
+    return Html(f"<{begin}>{content}</{element}>")
 
 
-def join(children: Iterable[Child | Iterable[Child]]) -> Html:
-    """Join children, and escape those that are not markup."""
+def join(
+    children: Iterable[Child | Iterable[Child]], write: Callable[[Child], Html] | None = None
+) -> Html:
+    """Join children; `write` makes markup of each, `escape` unless another is given."""
     return Html(
         "".join(
-            escape(child) if child is None or isinstance(child, str | int | float) else join(child)
+            (write or escape)(child)
+            if child is None or isinstance(child, str | int | float)
+            else join(child, write)
             for child in children
         )
     )
@@ -77,11 +85,13 @@ def escape(value: Child) -> Html:
     return Html("" if value is None else _escape_text(value))
 
 
-def keep_together(text: str) -> Html:
+def keep_together(text: Child) -> Html:
     """Escape a text; no line breaks within a link (`n1 -> n2`), a quantity or an interval.
 
     What stands in backticks is code.
     """
+    if not isinstance(text, str) or isinstance(text, Html):
+        return escape(text)
     words = text.split("`")
     if len(words) % 2 == 0:  # one of them has no other one
         return _keep_whole(text)
@@ -127,15 +137,10 @@ def make_table(
     caption: str,
     numeric: Iterable[int] = (),
 ) -> Html:
-    """A table whose first column names its rows; the columns `numeric` are right-aligned.
-
-    Texts keep links, and numbers with their units, on one line.
-    """
+    """A table whose first column names its rows; the columns `numeric` are right-aligned."""
     right = frozenset(numeric)
 
     def cell(kind: str, column: int, value: Child, scope: str | None) -> Html:
-        is_text = isinstance(value, str) and not isinstance(value, Html)
-        value = keep_together(str(value)) if is_text else value
         return tag(kind, value, scope=scope, class_="number" if column in right else None)
 
     head = [cell("th", column, value, "col") for column, value in enumerate(heads)]

@@ -30,7 +30,7 @@ from trunkline.harness.report.pages import (
 )
 from trunkline.harness.report.pages.frame import Section
 from trunkline.harness.report.pages.gantt_section import draw_gantt
-from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 from trunkline.harness.report.parts.report_parts import list_sections
 from trunkline.harness.report.run_data import RunData
 
@@ -124,7 +124,7 @@ def list_facts(data: RunData) -> Iterator[str]:
 
 
 def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
-    problems = [tag("li", keep_together(problem)) for problem in verdict.problems]
+    problems = [tag("li", problem) for problem in verdict.problems]
     means = "the run proves nothing; " if verdict.outcome == "unknown" else ""
     words = f": {means}{verdict.counts}."
     if programs:
@@ -133,9 +133,9 @@ def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
         "div",
         tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
         words,
-        tag("p", "Ended: ", keep_together(ended)) if ended else None,
+        tag("p", "Ended: ", ended) if ended else None,
         tag("ul", problems) if problems else None,
-        *(tag("p", keep_together(remark)) for remark in verdict.remarks),
+        *(tag("p", remark) for remark in verdict.remarks),
         class_=f"verdict is-{verdict.outcome}",
     )
 

@@ -580,7 +580,7 @@ def test_a_long_run_of_many_sites_makes_a_page_of_bounded_size() -> None:
 
 def test_the_chart_of_a_run_with_a_warm_up_says_where_it_ends() -> None:
     shown = str(draw_gantt(history(), SITES, "virtual", 1.51))
-    assert "The warm-up ended at 1.51 s." in shown
+    assert 'The warm-up ended at <span class="whole">1.51 s.</span>' in shown
     assert f"{charts.WARM_UP}</li>" in shown
     assert "warm-up" not in str(draw_gantt(history(), SITES, "virtual"))
 
@@ -1092,6 +1092,6 @@ def test_on_a_map_each_link_has_its_ends_and_each_site_a_rule_that_shows_its_lin
 
 def test_the_caption_says_when_agents_exited_that_the_chart_does_not_show() -> None:
     late = history(altered("run_finished", {"t_ns": 9 * 10**9}))
-    words = "Not shown: agents exited until 9.0 s."
+    words = 'Not shown: agents exited until <span class="whole">9.0 s.</span>'
     assert words in str(draw_gantt(late, TOPOLOGY.site_names, "virtual"))
     assert "Not shown" not in str(draw_gantt(history(), TOPOLOGY.site_names, "virtual"))

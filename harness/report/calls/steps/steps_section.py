@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pandas as pd
 
 from trunkline.harness.report.calls.steps.step_tables import PARTS, sum_steps
-from trunkline.harness.report.pages.markup import Child, keep_together, make_table, tag
+from trunkline.harness.report.pages.markup import Child, make_table, tag
 
 MAX_ROWS = 200
 """The most programs that the table shows; the file has all."""
@@ -41,12 +41,12 @@ def write_steps(
     if sums["steps"].any():
         command = tag("code", "trunkline explain RUN ", tag("span", "--step N", class_="whole"))
         words += [command, " explains one of them."]
-    listed = [tag("li", keep_together(fault)) for fault in faults]
+    listed = [tag("li", fault) for fault in faults]
     return [
         tag("p", *words),
-        *(tag("p", keep_together(sentence)) for sentence in sentences),
+        *(tag("p", sentence) for sentence in sentences),
         tag("ul", listed) if listed else None,
-        *(tag("p", keep_together(sentence)) for sentence in more),
+        *(tag("p", sentence) for sentence in more),
         make_table(heads, rows[:MAX_ROWS], "steps", range(1, len(heads))),
     ]
 
