@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trunkline.harness.report.explanations.explanation import Explanation
+from trunkline.harness.report.explanations.told.lost_time_bars import divide, divide_before
 
 LEAST_S = 1e-6
 
@@ -34,6 +35,13 @@ def list_broken(found: Explanation) -> Iterator[str]:
             yield f"the stretches take {waited_s:.3f} s of {found.wait.decide_s:.3f} s"
         if sum(found.before_s.values()) > found.wait.lost_s + LEAST_S:
             yield f"faults took {found.before_s} of the wait, {found.wait.lost_s:.3f} s"
+    bars = divide_before(found), divide(found)
+    lost_s = 0.0 if found.wait is None else found.wait.lost_s
+    drawn = [sum(each.values()) for each in bars]
+    if max(abs(drawn[0] - lost_s), abs(drawn[1] - found.duration_s)) > LEAST_S:
+        yield f"its bar has {drawn} s, but it lost {lost_s} s before it took {found.duration_s} s"
+    if min(seconds for each in bars for seconds in each.values()) < -LEAST_S:
+        yield f"its bar has parts of less than 0 s: {bars}"
     for late in (each.late for each in found.failures):
         if not 0 <= late.faults_s <= late.seconds + LEAST_S:
             yield f"{late} has more than its time"

@@ -252,6 +252,42 @@ def test_the_first_two_rows_of_a_task_are_shown_also_if_no_fault_changed_it() ->
     assert [row[0] for row in whole.list_task_rows(7)] == ["no fault", "all faults"]
 
 
+def find_costs_s(*outcomes: TaskRun | None, numbers: int = 1) -> dict[int, float]:
+    """What faults cost task 7 in runs with these tasks; each step is `numbers` faults."""
+    times, tasks = SiteTimes(1.0, 2.0, 3.0, 4), [{7: each} if each else {} for each in outcomes]
+    runs = [Outcome(n, 5.0, 9, times, "pass", found) for n, found in enumerate(tasks)]
+    steps = tuple(tuple(range(n, n + numbers)) for n in range(len(runs) - 1))
+    own = {7: next(each for each in reversed(outcomes) if each)}
+    return Measured(("x",) * len(steps), tuple(runs), steps, own=own).find_costs_s(7)
+
+
+def test_a_task_that_began_as_without_a_fault_cost_what_it_took_longer() -> None:
+    usual = TaskRun(1.0, 0.5, "completed", ("n1", "n2"))
+    slow, late = replace(usual, duration_s=2.0), replace(usual, start_s=1.002, duration_s=2.0)
+    assert find_costs_s(usual, slow, slow, usual) == {0: 1.5, 1: 0.0, 2: -1.5}
+    assert find_costs_s(usual, late) == find_costs_s(None, usual) == {}
+    assert find_costs_s(replace(usual, group=("n1", "n3")), slow) == {}
+    assert find_costs_s(usual, replace(slow, outcome="abandoned")) == {}
+    assert find_costs_s(usual, slow, numbers=2) == {}
+
+
+@pytest.mark.parametrize(("rounds", "is_other"), [(9.4, True), (9.6, False), (10.6, True)])
+def test_runs_in_which_sites_did_other_work_are_not_compared(rounds, is_other) -> None:
+    """Without faults a mean site did 10 rounds."""
+    usual = SiteTimes(1.0, 2.0, 3.0, 4, rounds=10.0)
+    first = Outcome(0, 5.0, 9, usual, "pass", {})
+    last = Outcome(1, 3.0, 9, replace(usual, rounds=rounds), "pass", {})
+    found = Measured(("kill a",), (first, last), ((0,),))
+    more = f" But a mean site did 10.0 rounds without faults, and {rounds} with: these times are"
+    said = "Without faults, the last task ended 2.000 s later (measured)."
+    assert found.describe_end() == said + f"{more} of different work." * is_other
+    (part,) = found.parts
+    assert (part.of_site.rounds, part.of_site.is_other_work) == (
+        pytest.approx(rounds - 10), is_other
+    )  # fmt: skip
+    assert [row[4] for row in found.list_rows()] == ["10.0", str(rounds)]
+
+
 def test_a_task_with_a_server_is_the_one_at_the_same_turn_of_its_members() -> None:
     """Its number is another one if other workers came between."""
     push = TaskRun(1.0, 0.5, "completed", ("n1", "server"), "push 0")
@@ -300,7 +336,7 @@ def test_a_push_that_has_not_ended_is_no_task_of_a_run_but_a_turn() -> None:
             False,
             "the last task ended at the same time, and 9 tasks were completed instead of 8",
         ),
-        (9.0, 0, True, "9 tasks were completed instead of 9"),
+        (9.0, 0, True, "as many tasks were completed, 9"),
     ],
 )
 def test_the_end_without_faults_is_told(longer_s, fewer, by_time, said) -> None:

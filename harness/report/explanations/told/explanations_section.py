@@ -14,8 +14,9 @@ from trunkline.harness.report.explanations.told.explanation_text import (
     list_paragraphs,
     list_parts,
 )
+from trunkline.harness.report.explanations.told.lost_time_bars import draw_lost_time
 from trunkline.harness.report.pages.frame import fold
-from trunkline.harness.report.pages.markup import Child, Html, keep_together, make_table, tag
+from trunkline.harness.report.pages.markup import Child, Html, make_table, tag
 
 SHOWN = 5
 """The most tasks that the page explains."""
@@ -33,7 +34,7 @@ def explain_lost_time(
     `run` and `faults` have what the command says of the whole run, and of each fault. Tasks that
     failed come first, then those that lost most time. `measured` is what faults cost the run.
     """
-    costs = [tag("li", keep_together(each)) for each in faults]
+    costs = [tag("li", each) for each in faults]
     is_slow = any(each.is_notable for each in found)
     if not costs and not is_slow:
         return []
@@ -46,7 +47,8 @@ def explain_lost_time(
     shown = choose(found, SHOWN) if is_slow else []
     explained = (tag("div", *_explain(each, history, measured), class_="slow") for each in shown)
     return [
-        *(tag("p", keep_together(each)) for each in run),
+        draw_lost_time(found, history),
+        *(tag("p", each) for each in run),
         tag("ul", costs) if costs else None,
         None if measured is None else _tabulate(measured),
         *([tag("p", *words), *explained] if is_slow else []),
@@ -63,8 +65,8 @@ def _tabulate(measured: Measured) -> Html:
 def _explain(chosen: Chosen, history: History, measured: Measured | None) -> Iterator[Html]:
     found = chosen.explained
     first, *rest = [*list_paragraphs(found, history), *filter(None, [chosen.describe_alike()])]
-    yield tag("p", keep_together(first))
-    yield from (tag("p", keep_together(each), class_="facts") for each in rest)
+    yield tag("p", first)
+    yield from (tag("p", each, class_="facts") for each in rest)
     if rows := list(list_parts(found, history)):
         table = make_table(("took (s)", "share", "cause"), rows, "causes", (0, 1))
         what = "The critical path" if found.steps else "Its time"
@@ -78,6 +80,6 @@ def _explain(chosen: Chosen, history: History, measured: Measured | None) -> Ite
             TASK_TITLES, measured.list_task_rows(found.task.number), "outcomes", (1, 2, 3)
         )
         if said := describe_measured(found, measured):
-            yield tag("p", keep_together(said), class_="facts")
+            yield tag("p", said, class_="facts")
         what = f"Task {found.task.number} without some of the faults"
         yield fold(what, table, file="trunkline explain")

@@ -104,15 +104,15 @@ def test_of_links_that_limit_as_many_plans_the_one_that_decides_more_seconds_is_
     )
 
 
-def test_of_two_links_the_one_that_limits_more_plans_is_told_first() -> None:
+def test_of_two_links_the_one_that_decides_most_seconds_is_told_first() -> None:
     first = Limit(("a", "b"), 10.0, 6, 0.5, frozenset())
     second = Limit(("b", "c"), 20.0, 9, 0.3, frozenset())
     assert (
         Needs(1.0, 0.5, 0.1, 25, first, second)
         .describe()
         .endswith(
-            " In 9 of 25 plans, b -> c (20 Mbit/s) needs most time for its bytes, 0.300 s on "
-            "average; in 6, a -> b (10 Mbit/s) needs most, 0.500 s on average."
+            " In 6 of 25 plans, a -> b (10 Mbit/s) needs most time for its bytes, 0.500 s on "
+            "average; in 9, b -> c (20 Mbit/s) needs most, 0.300 s on average."
         )
     )
 

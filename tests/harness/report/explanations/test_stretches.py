@@ -1,5 +1,6 @@
 """What the controller waited for before a task of a policy with turns, from made-up logs."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -20,12 +21,12 @@ from trunkline.agents.events.task_events import (
 )
 from trunkline.agents.planning.plan import Plan
 from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.task_losses import Losses
+from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.stretches import Turns
+from trunkline.harness.report.explanations.told import wait_text
 from trunkline.harness.report.explanations.told.explanation_text import describe
-from trunkline.harness.report.explanations.told.wait_text import describe_wait
 from trunkline.harness.report.explanations.waits import Stretch, Wait, find_waits
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
@@ -102,6 +103,28 @@ def explain_spaced() -> tuple[Explanation, History]:
     task = history.tasks[3]
     lost_s = wait.decide_s
     return Explanation(task, 0.4, 0.4, (), (), None, wait, lost_s=lost_s), history
+
+
+def describe_wait(number: int, wait: Wait, history: History) -> str:
+    """Without the last sentence, on the task that was awaited longest."""
+    said = wait_text.describe_wait(number, wait, history)
+    return re.sub(r" Task \d+ was of [^.]*\.\d+ s; `--task \d+` explains it\.$", "", said)
+
+
+def test_the_task_for_which_the_controller_waited_longest_is_told_with_its_members() -> None:
+    found, history = explain_spaced()
+    assert found.wait is not None
+    said = wait_text.describe_wait(3, found.wait, history)
+    assert said.endswith(" Task 1 was of n3, n1, and took 2.400 s; `--task 1` explains it.")
+    short = tuple(replace(each, seconds=0.09) for each in found.wait.stretches)
+    said = wait_text.describe_wait(3, replace(found.wait, stretches=short), history)
+    assert "explains it" not in said
+
+
+def test_the_site_whose_tasks_complete_groups_waited_for_is_named() -> None:
+    found, history = explain_spaced()
+    (said,) = describe_losses([found], history)
+    assert " Of the waits until another task had ended, 2.400 s were for tasks of n3. " in said
 
 
 def test_a_wait_for_a_turn_is_divided_among_the_tasks_before_it_and_the_spacing() -> None:

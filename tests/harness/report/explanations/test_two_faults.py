@@ -141,7 +141,7 @@ def test_a_task_that_a_cut_delays_before_another_fault_ends_it_began_later() -> 
     assert found[2].before_s == {2: pytest.approx(start_s - ready_s, abs=0.03)}
     texts = describe_fault_costs([*found.values()], history)
     (cut,) = (text for text in texts if text.startswith("Fault 2 "))
-    assert " Task 2 began later. " in cut
+    assert " Task 2 (0.552 s) began later. " in cut
 
 
 def test_what_a_slow_link_took_of_a_task_that_a_pause_halts_is_the_slow_links() -> None:

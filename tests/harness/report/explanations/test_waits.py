@@ -9,7 +9,7 @@ from trunkline.agents.events.connection_events import BackupTookOver, WorkerFoun
 from trunkline.agents.events.event import Event
 from trunkline.agents.events.fault_events import AgentChanged, FaultStarted, LinkChanged
 from trunkline.agents.events.policy_events import PolicyTold
-from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready
+from trunkline.agents.events.round_events import ComputeFinished, ComputeStarted, Ready, RoundAlone
 from trunkline.agents.events.task_events import (
     Contributed,
     GroupPostponed,
@@ -386,5 +386,10 @@ def test_a_site_that_was_ready_but_unheard_has_the_fault_that_silenced_it() -> N
     assert (
         " d had been ready since 0.320 s, but the controller had not heard of it (fault 3: " in said
     )
+    left = order(*events, cut, start, RoundAlone(500 * ms, "d", 1))
+    assert find_waits(left)[0].unheard == ()
+    passive = Roles(("a", "b"), ("a",), 0.0, 0.0, "proceed")
+    alone = order(*events, cut, replace(start, roles=passive))
+    assert find_waits(alone)[0].unheard == ()
     soon = replace(wait, span=(wait.span[0], 500 * ms))
     assert add_fault(run, task, soon).unheard == ()
