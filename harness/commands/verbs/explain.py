@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,7 +245,7 @@ def _list_measured(number: int, measured: Measured | None) -> list[dict[str, Any
 
 
 def _to_json(found: Explanation, measured: Measured | None) -> dict[str, Any]:
-    return {
+    values: dict[str, Any] = {
         "task": found.task.number,
         "outcome": found.task.outcome,
         "duration_s": found.duration_s,
@@ -262,3 +263,9 @@ def _to_json(found: Explanation, measured: Measured | None) -> dict[str, Any]:
         "faults_before_s": found.before_s,
         "measured": _list_measured(found.task.number, measured),
     }
+    return {key: None if _is_unknown(value) else value for key, value in values.items()}
+
+
+def _is_unknown(value: Any) -> bool:
+    """Whether it is no number: JSON has none such."""
+    return isinstance(value, float) and math.isnan(value)

@@ -169,7 +169,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     losses, taken_s = Losses.of(found), sum_taken(found)
     times, needs = SiteTimes.of(data.tables["workers"]), Needs.of(data)
     straggler = _find_straggler(data, times)
-    faults = (each.started.fault for each in list_faults(data.history))
+    faults = {each.started.fault: each.started.text for each in list_faults(data.history)}
     limiting = None
     if needs is not None and (limit := needs.limit) is not None:
         limiting = {
@@ -184,6 +184,7 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
     return {
         "lost_s": losses.lost_s,
         "causes_s": losses.by_cause_s,
+        "faults": faults,
         "faults_s": {number: taken_s.get(number, 0.0) for number in faults},
         "measured": None if data.measured is None else data.measured.summarize(),
         "shares": None if times is None else times.shares,

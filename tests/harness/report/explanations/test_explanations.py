@@ -349,6 +349,7 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert f" of the run). It took {lost} of task 0." in said
     assert first["run"]["lost_s"] == pytest.approx(sum(first["run"]["causes_s"].values()))
     assert first["run"]["faults_s"] == {"0": pytest.approx(first["faults_s"]["0"])}
+    assert first["run"]["faults"]["0"].startswith("pause n3 ")
     assert first["run"]["measured"] is None
     assert sum(first["run"]["shares"].values()) == pytest.approx(1)
     assert first["run"]["limiting"]["rate_mbps"] == 20.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from finished_runs import make_agents_run
 
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
+from trunkline.harness.report.explanations import explained_tasks
 from trunkline.harness.report.explanations.costs.measured_costs import (
     TASK_TITLES,
     Measured,
@@ -68,6 +70,15 @@ def test_the_explanation_of_a_task_tells_how_it_went_without_faults(
     assert main.main(["explain", str(run_dir), "--task", str(number), "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["measured"]
     assert [None if run is None else run["duration_s"] for run in runs] == durations_s
+
+
+def test_what_is_not_known_is_null_in_json(run_dir: Path, capsys, monkeypatch) -> None:
+    """JSON has no NaN."""
+    monkeypatch.setattr(explained_tasks, "list_expected", lambda tasks: [math.nan] * len(tasks))
+    assert main.main(["explain", str(run_dir), "--task", "all", "--json"]) == 0
+    said = capsys.readouterr().out
+    assert "NaN" not in said
+    assert {json.loads(line)["expected_s"] for line in said.splitlines()} == {None}
 
 
 def test_the_page_has_these_tables_of_the_tasks_that_it_explains(run_dir: Path) -> None:
