@@ -22,6 +22,7 @@ import pandas as pd
 from scipy import special  # to import scipy.stats takes a fifth of a short command's time
 
 from trunkline.harness.checks.verdict import PREDICTION
+from trunkline.harness.config import document
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, format_ratio
 from trunkline.harness.study.grid import NONE, SCENARIO
@@ -220,8 +221,11 @@ def name_variants(
 def shorten(texts: Sequence[str]) -> dict[str, str]:
     """Map long texts to themselves without the words that all begin and end with.
 
-    Mappings and lists stay as they are.
+    Timelines are told in words. Other lists, and mappings, stay as they are.
     """
+    timelines = list(map(_describe_timeline, texts))
+    if all(timelines) and len({*timelines}) == len({*texts}) and {*texts} != {"[]"}:
+        return dict(zip(texts, timelines, strict=True))
     words = [text.split() for text in texts]
     plain = not any(text.startswith(("{", "[")) for text in texts)
     if not plain or len(set(texts)) < 2 or max(map(len, texts)) <= LONG:
@@ -234,6 +238,14 @@ def shorten(texts: Sequence[str]) -> dict[str, str]:
         text: " ".join(each[front : len(each) - back])
         for text, each in zip(texts, words, strict=True)
     }
+
+
+def _describe_timeline(text: str) -> str:
+    """What a timeline does; empty for another text."""
+    entries = document.read(text, "").data if text.startswith("[") else None
+    if not isinstance(entries, list) or not all(isinstance(e, dict) and "do" in e for e in entries):
+        return ""
+    return "; ".join(f"{each['do']} at {each.get('at')}" for each in entries) or "empty"
 
 
 def format_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:

@@ -131,7 +131,7 @@ def draw(
                 cells[_format_keys(cells, others) == panel],
             )
             _draw_series(axes, *of_panel, (first, second or first), places, metric)
-            axes.set(title=panel, xlabel=_name_axis(second or first))
+            axes.set(title=shorten(panels)[panel], xlabel=_name_axis(second or first))
             axes.set_xticks(range(len(places)), names)
             if turn:
                 axes.tick_params(axis="x", labelrotation=turn, labelrotation_mode="xtick")

@@ -80,8 +80,8 @@ def test_entries_of_a_timeline_are_rows() -> None:
     lists = f"[{cut}, {stop}, {stop}]", f"[{cut}]", "[]"
     runs = [RunInputs.of_texts(f"{{name: a, timeline: {each}}}", {}) for each in lists]
     assert list_rows(*runs) == [
-        ["timeline.outage n1 n2 for 1 s at 2 s", "there", "there", "-"],
-        ["timeline.pause n1 for 1 s at 3 s", "2 times", "-", "-"],
+        ["timeline: outage n1 n2 for 1 s at 2 s", "there", "there", "-"],
+        ["timeline: pause n1 for 1 s at 3 s", "2 times", "-", "-"],
     ]
     assert runs[0].list_differences(runs[2]) == ["timeline"]
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -240,7 +241,7 @@ def test_a_variant_has_the_colour_of_the_page_in_figures_of_two_keys(trials):
 def test_texts_promise_no_intervals_of_single_trials(trials):
     def describe(some):
         made = comparison_tables.make_cells("t", KEYS, "", some, summarize(some, KEYS), KEYS)
-        return str(means_section.write_section(made.metrics))
+        return re.sub("</?span[^>]*>", "", str(means_section.write_section(made.metrics)))
 
     assert "mean of the trials that passed, with its 95 % interval" in describe(trials)
     single = describe(trials[trials["trial"] == 0])
@@ -569,3 +570,30 @@ def test_a_number_has_three_digits_and_no_exponent_from_a_thousand_on() -> None:
         value: format_number(value) for value in (2.65, 99.95, 999.4, 999.6, 1307.2, 12345.6)
     }
     assert [*written.values()] == ["2.65", "100", "999", "1000", "1307", "12346"]
+
+
+STOP, OUTAGE = "{at: 2 s, do: pause n3 for 2 s}", "{at: 5 s, do: outage n1 n2 for 1 s}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        (
+            ("[]", f"[{STOP}]", f"[{STOP}, {OUTAGE}]"),
+            [
+                "empty",
+                "pause n3 for 2 s at 2 s",
+                "pause n3 for 2 s at 2 s; outage n1 n2 for 1 s at 5 s",
+            ],
+        ),
+        ((f"[{STOP}]", f"[{STOP} ]"), [f"[{STOP}]", f"[{STOP} ]"]),
+        (("[]",), ["[]"]),
+        (("[]", "nothing"), ["[]", "nothing"]),
+        (("[]", "[pause]"), ["[]", "[pause]"]),
+    ],
+)
+def test_timelines_are_named_by_their_faults(texts: tuple[str, ...], names: list[str]) -> None:
+    cells = pd.DataFrame({"timeline": texts})
+    assert comparison.name_cells(cells, ["timeline"]) == names
+    both = cells.assign(**{"scheme.plan": "crew"})
+    assert comparison.format_keys(both, ["scheme.plan", "timeline"]) == [["crew", n] for n in names]

@@ -7,6 +7,7 @@ are not comparable: a comparison says so above its pictures, in its table and in
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -91,20 +92,20 @@ class RunInputs:
         if isinstance(entries := scenario.get("timeline"), list):
             lines = Counter(f"{each.get('do')} at {each.get('at')}" for each in entries)
             del scenario["timeline"]
-            scenario |= {f"timeline.{line}": _count_entries(n) for line, n in lines.items()}
+            scenario |= {f"timeline: {line}": _count_entries(n) for line, n in lines.items()}
         return cls(dict(document.flatten(scenario)), dict(document.flatten(environment)), links)
 
     def list_differences(self, other: RunInputs) -> list[str]:
         """The parts in which both differ, each once: `clock`, `workload`, `code`, ..."""
         given = [
-            "own files" if key.startswith(OWN_FILES) else key.partition(".")[0]
+            "own files" if key.startswith(OWN_FILES) else _find_section(key)
             for key, *values in _find_differences((self.scenario, other.scenario))
             # A file that only one run has is named by a key that differs as well.
             if None not in values or not key.startswith(OWN_FILES)
         ]
         given += ["topology"] * (self.links != other.links)
         pair = self.environment, other.environment
-        around = [key.partition(".")[0] for key, *_ in _find_differences(pair)]
+        around = [_find_section(key) for key, *_ in _find_differences(pair)]
         return list(dict.fromkeys([*given, *(IN_A_WORD.get(part, part) for part in around)]))
 
 
@@ -114,7 +115,12 @@ def _count_entries(number: int) -> str:
 
 def is_relevant(key: str) -> bool:
     """Whether a difference in this key can be why results differ."""
-    return key.partition(".")[0] not in SAME_ANYWAY
+    return _find_section(key) not in SAME_ANYWAY
+
+
+def _find_section(key: str) -> str:
+    """The section of the scenario, or of the environment, that a key belongs to."""
+    return re.split(r"[.:]", key, maxsplit=1)[0]
 
 
 def write_section(each: Sequence[RunInputs], labels: Sequence[str] = ()) -> list[Child]:
