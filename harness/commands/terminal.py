@@ -117,6 +117,11 @@ def _guess_run(name: str, given: Path, runs: Path) -> str:
         newest = sorted(inside, key=lambda log: log.stat().st_mtime, reverse=True)[:NEWEST]
         shown = ", ".join(str(log.parent) for log in newest)
         return f"this folder has many: expected one of them; the newest: {shown}"
+    if begun := sorted((runs / name).glob("*/events.jsonl")):
+        return (
+            "none of its runs has ended as it should: expected one by its folder, such as "
+            f"{begun[-1].parent}"
+        )
     near = find_near(name, [each.name for each in runs.iterdir()] if runs.is_dir() else [])
     hint = f"did you mean {near}? " if near else ""
     return (

@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     folder = terminal.find_run(arguments.run, Path(arguments.runs))  # before the long imports
 
     from trunkline.harness.checks.expectations.remarks import name_late_entries
+    from trunkline.harness.commands import listings
     from trunkline.harness.report import manual_actions, outputs
     from trunkline.harness.report.explanations.costs import run_summary
     from trunkline.harness.report.explanations.costs.task_losses import Losses
@@ -103,7 +104,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps(_to_json(each.explained, data.measured) | totals))
         return 0
     console = terminal.make_console()
-    if data.history.interrupted:
+    if listings.is_running(folder):
+        console.print(f"This run is running: it was read at {data.history.end_ns / 1e9:.3f} s.")
+    elif data.history.interrupted:
         console.print(f"This run is not whole: {manual_actions.describe_end(data.history)}.")
     if is_whole:
         run, faults = run_summary.describe_run(found, data)
@@ -119,21 +122,27 @@ def run(arguments: argparse.Namespace) -> int:
             _print(console, printed)
         if alike := each.describe_alike():
             _print(console, alike)
-    cold = Losses.of(found).find_share("cold start") if is_whole else 0.0
+    losses = Losses.of(found)
+    cold, lost = (losses.find_share(c) if is_whole else 0.0 for c in ("cold start", "loss"))
     warms_up = data.scenario.warm_up.unit is not None
-    for said in advice.advise((each.explained for each in chosen), cold, warms_up):
+    for said in advice.advise((each.explained for each in chosen), cold, warms_up, lost):
         _print(console, f"\n{said}")
     return 0
 
 
 def _measure(folder: Path, data: RunData, arguments: argparse.Namespace) -> RunData:
     """Measure what the faults of a run cost it, and write its page again; return its data."""
+    from trunkline.harness.commands import listings
     from trunkline.harness.report import outputs
     from trunkline.harness.report.explanations.costs.measured_costs import list_problems
     from trunkline.harness.runs import measured_faults
 
     if arguments.task is not None or arguments.step is not None:
         raise terminal.UsageError("--measure: expected without --task and --step")
+    if listings.is_running(folder):
+        raise terminal.UsageError(
+            f"--measure: {folder}: this run is running: expected one that has ended"
+        )
     if problem := next(list_problems(data.scenario, data.history), None):
         raise terminal.UsageError(f"--measure: {folder}: {problem}")
     tell = terminal.make_console(stderr=True).print
@@ -200,7 +209,10 @@ def _find_step(data: RunData, number: int) -> OneStep:
 
 def _parse_task(text: str) -> int | str:
     """Parse the number of a task, or `all`; for argparse."""
-    return text if text == "all" else terminal.parse_whole(text)
+    try:
+        return text if text == "all" else terminal.parse_whole(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or all") from None
 
 
 def _choose(data: RunData, number: int | str | None) -> list[Explanation]:

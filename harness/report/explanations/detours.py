@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -43,12 +43,19 @@ class Detour:
         without: what its plan does without, in words.
         cause: the loss of the first of them.
         links: those that the plan with all of them uses.
+        until: until when they counted as lost, in words; empty if until the end of the run.
     """
 
     usual_s: float
     without: str
     cause: SiteLost | LinkBroke
     links: frozenset[Directed] = frozenset()
+    until: str = ""
+
+    def end(self, t_ns: int) -> Detour:
+        """The same with the time at which the controller counted none of them as lost any more."""
+        until = f" (which counted as lost until {t_ns / 1e9:.3f} s)"
+        return replace(self, until=until)
 
 
 @dataclass(slots=True)
@@ -82,6 +89,11 @@ class _Losses:
         return [*found.values()]
 
     @property
+    def all(self) -> frozenset[str | frozenset[str]]:
+        """All lost sites and links."""
+        return frozenset([*self.sites, *map(frozenset, self.links)])
+
+    @property
     def cause(self) -> SiteLost | LinkBroke | None:
         """The loss of a site or, if none is lost, of a link."""
         if self.sites:
@@ -109,19 +121,42 @@ def find_detours(
     reported = any(each.lost for each in history.all(LossesReported))
     if scenario.scheme.rates == "measured" or not (reported or history.all(WorkerLost)):
         return {}
-    losses, found, plan_usual = _Losses(), {}, _make_planner(scenario)
+    losses, found, plan_usual = _Losses(), dict[int, Detour](), _make_planner(scenario)
+    plans: list[TaskStarted] = []
     planned_s = {
         task.number: usual_s for task, usual_s in zip(history.tasks, expected_s, strict=True)
     }
+    lost: dict[int, frozenset[str | frozenset[str]]] = {}
     for event in history.events:
         losses.take(event)
+        for number in [number for number, each in lost.items() if not each & losses.all]:
+            found[number] = found[number].end(event.t_ns)
+            del lost[number]
         if isinstance(event, TaskStarted) and (cause := losses.cause) is not None:
             usual_s, links = plan_usual(event)
             own_s = planned_s.get(event.task, math.nan)
             is_longer = own_s > usual_s + LEAST_S
+            if (larger := _find_larger(event, plans, losses.sites)) is not None and not is_longer:
+                usual_s, links = own_s, _list_links(larger.forest)
             if is_longer or (own_s >= usual_s and not _list_links(event.forest) <= links):
                 found[event.task] = Detour(usual_s, losses.describe(), cause, links)
+                lost[event.task] = losses.all
+        if isinstance(event, TaskStarted):
+            plans.append(event)
     return found
+
+
+def _find_larger(
+    started: TaskStarted, before: Sequence[TaskStarted], lost: Collection[str]
+) -> TaskStarted | None:
+    """The last task before of the same group and lost sites, if the group would have had these."""
+    whole = {*started.group}
+    same = (
+        each
+        for each in reversed(before)
+        if whole < {*each.group} and {*each.group} <= whole | {*lost}
+    )
+    return next(same, None)
 
 
 def _make_planner(
@@ -131,7 +166,8 @@ def _make_planner(
 
     The time is NaN if there is no such plan.
     """
-    forecast, planner = make_forecaster(scenario), create_driver(scenario).planner
+    forecast = make_forecaster(replace(scenario, background=()))
+    planner = create_driver(scenario).planner
     plans: dict[Hashable, Mapping[str, Any] | None] = {}
 
     def plan(started: TaskStarted) -> Mapping[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,6 @@ from trunkline.agents.events.task_events import TaskAbandoned
 from trunkline.harness.background.flows import list_flows
 from trunkline.harness.record.history import History, Task
 from trunkline.harness.record.link_history import Conditions
-from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
 from trunkline.harness.report.explanations.costs.wait_faults import add_fault
 from trunkline.harness.report.explanations.detours import Detour, find_detours
 from trunkline.harness.report.explanations.explanation import (
@@ -24,6 +23,7 @@ from trunkline.harness.report.explanations.lost_reports import Overlay, restore
 from trunkline.harness.report.explanations.stretches import Turns
 from trunkline.harness.report.explanations.task_time import Run
 from trunkline.harness.report.explanations.waits import LATE, Wait, find_waits
+from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.failover_timeouts import make_failover
 from trunkline.harness.scenario.settings import Scenario
 
@@ -41,7 +41,7 @@ def explain_tasks(
 
     `tasks` is the table of tasks, which has what was expected of them.
     """
-    expected_s = list_expected(tasks)
+    expected_s = list_alone(scenario, history, tasks)
     detours = find_detours(scenario, history, expected_s)
     waits = find_waits(history)
     return _explain(scenario, history, expected_s, waits, numbers, detours)
@@ -51,7 +51,7 @@ def explain_latest(
     scenario: Scenario, history: History, tasks: pd.DataFrame, count: int = MOST
 ) -> list[Explanation]:
     """Explain the `count` tasks that lost most time (`lost_s`), the worst first."""
-    expected_s, waits = list_expected(tasks), find_waits(history)
+    expected_s, waits = list_alone(scenario, history, tasks), find_waits(history)
     detours = find_detours(scenario, history, expected_s)
     usual_s = {number: detour.usual_s for number, detour in detours.items()}
     lost_s = {
@@ -93,10 +93,6 @@ class _Tasks:
         )
 
     @cached_property
-    def _measure_background_s(self) -> Callable[[Task], float]:
-        return make_background_meter(self.scenario)
-
-    @cached_property
     def ended(self) -> Mapping[int, Task]:
         """The tasks that have ended, by their numbers."""
         return {task.number: task for task in self.history.tasks if task.duration_s is not None}
@@ -132,7 +128,6 @@ class _Tasks:
                 self.planned_s[number],
                 wait,
                 self.detours.get(number),
-                self._measure_background_s(task),
             )
         return self._alone[number]
 
@@ -189,6 +184,15 @@ def _explain(
     planned_s = dict(zip((task.number for task in history.tasks), expected_s, strict=True))
     tasks = _Tasks(scenario, history, planned_s, waits, detours)
     return [tasks.explain(number) for number in tasks.ended if number in numbers]
+
+
+def list_alone(scenario: Scenario, history: History, tasks: pd.DataFrame) -> list[float]:
+    """The same without background traffic, which is a cause of its own."""
+    if not scenario.background:
+        return list_expected(tasks)
+    forecast = make_forecaster(replace(scenario, background=()))
+    found = (forecast(task.started) for task in history.tasks)
+    return [each.estimate_s + each.latency_s for each in found]
 
 
 def list_expected(tasks: pd.DataFrame) -> list[float]:

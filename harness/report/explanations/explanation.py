@@ -201,12 +201,10 @@ def explain(
     expected_s: float,
     wait: Wait | None,
     detour: Detour | None = None,
-    background_s: float = 0.0,
 ) -> Explanation:
     """Explain one task, which must have ended; `expected_s` is what its plan was to take.
 
-    `wait` has the fault behind its reason. Of the expected time, `background_s` is for
-    background traffic.
+    `wait` has the fault behind its reason.
     """
     whole, task = task, task.until_end
     assert task.duration_s is not None
@@ -224,7 +222,7 @@ def explain(
         parts = sort_parts(divide_abandoned(run, task, failures[0].fault))
     elif detour is not None:
         expected_s = detour.usual_s
-        parts = _charge_detour(run, task, parts, detour)
+        parts = _charge_detour(run, task, parts, detour, planned_s)
     made = Explanation(
         whole,
         task.duration_s,
@@ -240,7 +238,7 @@ def explain(
         None if is_abandoned else detour,
         planned_s,
     )
-    faster = describe_faster(run, task, parts, -made.own_s, background_s)
+    faster = describe_faster(run, task, parts, -made.own_s)
     made = replace(made, spared=faster)
     return made if is_abandoned else replace(made, main=_choose_main(made))
 
@@ -254,9 +252,9 @@ def _list_hops(run: Run, steps: Iterable[PathStep]) -> Iterator[tuple[Directed, 
 
 
 def _charge_detour(
-    run: Run, task: Task, parts: tuple[Part, ...], detour: Detour
+    run: Run, task: Task, parts: tuple[Part, ...], detour: Detour, planned_s: float
 ) -> tuple[Part, ...]:
-    """Charge what the task's bytes took longer to the fault behind the loss in its plan.
+    """Charge by how much the task's plan is longer to the fault behind the loss in it.
 
     So is what connections took that only this plan uses, because they were cold.
     """
@@ -270,8 +268,9 @@ def _charge_detour(
         for part in parts
     )
     longest = next((part for part in parts if part.cause == "rate"), None)
-    planned_s = sum(part.seconds for part in parts if part.cause in PLANNED)
-    if longest is None or (excess_s := min(planned_s - detour.usual_s, longest.seconds)) <= 0:
+    took_s = sum(part.seconds for part in parts if part.cause in PLANNED)
+    excess_s = min(took_s, planned_s) - detour.usual_s
+    if longest is None or (excess_s := min(excess_s, longest.seconds)) <= 0:
         return parts
     more = cut_part(longest, excess_s, "longer plan", fault, detour.without)
     return sort_parts([part for part in parts if part is not longest] + more)

@@ -77,7 +77,7 @@ def _find_lost_word(run: Run, way: Directed, t_ns: int, left_s: float) -> Part |
         return None
     percent = run.conditions.at(lossy[0], t_ns).lost_percent
     fault = run.faults.find({name := " -> ".join(lossy[0])}, CHANGES, t_ns, t_ns)
-    return Part("loss", left_s, name, fault, text=f"loses {percent:g} %")
+    return Part("loss", left_s, name, fault, text=f"loses {percent:g} %, and lost a message")
 
 
 def _find_cut_word(run: Run, way: Directed, step: PathStep) -> Part | None:

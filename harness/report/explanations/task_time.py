@@ -7,6 +7,7 @@ the log (`link_loads`). What is left is TCP: losses, a cold connection, or queue
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +38,7 @@ from trunkline.harness.report.explanations.links.cold_connections import ColdCon
 from trunkline.harness.report.explanations.links.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
 from trunkline.harness.report.explanations.links.tcp_limits import (
+    REMEMBERED_S,
     SHORTEST_TIMER_S,
     TcpLimits,
     Trouble,
@@ -52,6 +54,12 @@ from trunkline.topologies.model import Topology
 
 WORKED_OFF = 0.1
 """An agent that was stopped works off what had come in so much of that time after it goes on."""
+
+REMEMBERED_NS = round(REMEMBERED_S * 1e9)
+"""What ended so long before matters no more to TCP."""
+
+MUCH_BACKGROUND = 0.25
+"""Background traffic with this share of a link's rate is why others wait in queues there."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +194,8 @@ class Run:
         if sure is not None:  # then the losses are why it took longer to find the link's rate
             least_s = self.connections.find_slow_start_s(ends)
             cold = [replace(part, seconds=min(part.seconds, least_s)) for part in cold]
+        elif (earlier := self._find_earlier_losses(ends, span)) is not None:
+            cold = [self._name_trouble(step, earlier, part.seconds) for part in cold]
         found = [
             *(self._name_trouble(step, each.trouble, each.due_s) for each in limits),
             *cold,
@@ -195,20 +205,58 @@ class Run:
         for part in limit_parts(found, left_s):
             yield part
             left_s -= part.seconds
-        if left_s > 0 and (lossy := self.limits.find_losses(ends, span)) is not None:
-            yield self._name_trouble(step, lossy, left_s)
-        elif left_s > 0:
-            is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
-            rare = self.limits.find_lossy(ends, span)
-            if is_long and (rare is not None or self.history.faults):
-                guess = "queues, or a wait that the log does not show"
-                guess = f"perhaps {guess}; {self._describe_meanwhile(task, span)}"
-                if rare is not None:
-                    lost = f"{' -> '.join(rare.hop)} loses {rare.amount:g} %"
-                    guess = f"perhaps a lost packet: {lost}"
-                yield Part("unexplained", left_s, " -> ".join(ends), text=guess)
-            else:
-                yield Part("queueing", left_s, " -> ".join(ends))
+        if left_s > 0:
+            yield self._name_queue(task, step, left_s)
+
+    def _name_queue(self, task: Task, step: PathStep, left_s: float) -> Part:
+        """The cause of what is left of a transfer, by TCP or in queues."""
+        ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
+        lossy, rare = self.limits.find_losses(ends, span), self.limits.find_lossy(ends, span)
+        if lossy is not None:
+            return self._name_trouble(step, lossy, left_s)
+        if (late := self.limits.find_delay(ends, span)) is not None:
+            return self._name_trouble(step, late, left_s)
+        if (part := self._find_background(ends, span, left_s)) is not None:
+            return part
+        is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
+        if not is_long or (rare is None and not self.history.faults):
+            return Part("queueing", left_s, " -> ".join(ends))
+        guess = "queues, or a wait that the log does not show"
+        guess = f"perhaps {guess}; {self._describe_meanwhile(task, span)}"
+        if rare is not None:
+            guess = f"perhaps a lost packet: {' -> '.join(rare.hop)} loses {rare.amount:g} %"
+        return Part("unexplained", left_s, " -> ".join(ends), text=guess)
+
+    def _find_earlier_losses(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The link that lost packets of a connection before a span of time, for sure.
+
+        TCP's slow start ended with the first loss: what the connection lost later is due to it.
+        """
+        since_ns = max(self.connections.find(ends, span[0])[0], span[0] - REMEMBERED_NS, 0)
+        return self.limits.find_sure_losses(ends, (round(since_ns), span[0]))
+
+    def _find_background(self, ends: Directed, span: Interval, seconds: float) -> Part | None:
+        """Much background traffic on a way in a span of time, or before it.
+
+        It fills queues and takes packets of others. What it has left of a connection's window
+        matters until the connection has carried its link's rate again.
+        """
+        for hop in self.list_hops(ends):
+            flows = [flow for flow in self.flows if hop in self.list_hops((flow.src, flow.dst))]
+            least_mbps = MUCH_BACKGROUND * self.topology.link(*hop).rate_mbps
+            begun = [flow for flow in flows if flow.entry.start_s * 1e9 < span[1]]
+            if sum(flow.entry.mean_mbps for flow in begun) < least_mbps:
+                continue
+            until_ns = max((flow.entry.stop_s or math.inf) * 1e9 for flow in begun)
+            where = " -> ".join(hop)
+            if until_ns > span[0]:
+                filled = f"filled the queue of {where}"
+                return Part("background traffic", seconds, where, text=filled)
+            is_recent = span[0] - REMEMBERED_NS < until_ns
+            if is_recent and not self.connections.was_warm(ends, round(until_ns), span[0]):
+                left = f"on {where} until {until_ns / 1e9:.3f} s left TCP a small window"
+                return Part("background traffic", seconds, where, text=left)
+        return None
 
     def _find_silence(self, found: Iterable[Part], ends: Directed, span: Interval) -> Part | None:
         """What a cut or a stop took in a transfer after its end: until TCP's timer went off.
@@ -265,8 +313,11 @@ class Run:
             rates = f"{trouble.amount:.4g} of {usual_mbps:.4g} Mbit/s"
             return f"{rates} until {trouble.end_ns / 1e9:.3f} s, which left TCP a small window"
         if step.end_ns < trouble.end_ns:
-            return f"loses {trouble.amount:g} %"
-        return f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
+            return f"loses {trouble.amount:g} %, and lost packets delayed TCP"
+        lost = f"lost {trouble.amount:g} % until {trouble.end_ns / 1e9:.3f} s"
+        if step.start_ns < trouble.end_ns:
+            return f"{lost}, and lost packets delayed TCP"
+        return f"{lost}, which left TCP a small window"
 
     def _list_late_arrivals(self, step: PathStep, hops: Iterable[Directed]) -> Iterator[Part]:
         """By how much the last byte was later than with the scenario's delays."""

@@ -15,7 +15,9 @@ Cause = Literal[
 PLANNED: tuple[Cause, ...] = ("rate", "propagation")
 """The causes that the estimate of a task already has in it."""
 
-TOLD_APART: tuple[Cause, ...] = ("other tasks", "propagation", "slowdown")
+TOLD_APART: tuple[Cause, ...] = (
+    "other tasks", "propagation", "slowdown", "background traffic",
+)  # fmt: skip
 """Parts of these causes are one part only if their texts are the same, too."""
 
 MISTAKEN = ", and TCP takes what is late for lost"

@@ -326,6 +326,7 @@ def test_validate_names_every_problem_of_every_file(tmp_path, capsys):
         (["list", "plan"], "invalid choice: 'plan': did you mean plans? expected one of top"),
         (["report", "nothing"], "nothing: no such run: expected a run's folder, or"),
         (["report", str(ROOT / "tests"), "--out", "x"], "tests: no such run"),
+        (["explain", "x", "--task", "abc"], "--task: abc: expected a whole number, or all"),
         (["report", "nothing", "--width", "1"], "argument --width: 1: expected 2 to 20"),
     ],
 )
@@ -756,6 +757,16 @@ def test_a_folder_of_runs_tells_the_newest(tmp_path, monkeypatch):
         Path("copied", scenario, "latest").symlink_to("1")
     with pytest.raises(terminal.UsageError, match=r"newest: copied/b/latest, copied/a/latest$"):
         terminal.find_run("copied", Path("runs"))
+
+
+def test_a_scenario_whose_only_run_has_not_ended_names_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("runs/my/1").mkdir(parents=True)
+    Path("runs/my/1/events.jsonl").touch()
+    with pytest.raises(terminal.UsageError) as refused:
+        terminal.find_run("my", Path("runs"))
+    why = "none of its runs has ended as it should: expected one by its folder, such as runs/my/1"
+    assert str(refused.value) == f"my: no such run: {why}"
 
 
 def test_a_name_says_which_run_it_stands_for_and_a_folder_does_not(tmp_path, monkeypatch, capsys):

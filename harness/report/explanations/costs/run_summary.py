@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
@@ -14,10 +14,11 @@ from trunkline.harness.report.explanations.costs.measured_costs import (
     list_problems,
 )
 from trunkline.harness.report.explanations.costs.site_times import (
+    FASTER,
     Needs,
     SiteTimes,
     Straggler,
-    is_fast,
+    compare_computing_s,
 )
 from trunkline.harness.report.explanations.costs.task_losses import Losses, describe_losses
 from trunkline.harness.report.explanations.explained_tasks import list_expected
@@ -139,8 +140,7 @@ def _describe_times(data: RunData) -> Iterator[str]:
     without = None if data.measured is None else data.measured.outcomes[0].times
     told = [] if times is None else [times.describe(straggler, without)]
     told += [] if needs is None else [needs.describe()]
-    if told:
-        yield " ".join(told)
+    yield from told
 
 
 def _find_straggler(data: RunData, times: SiteTimes | None) -> Straggler | None:
@@ -150,9 +150,10 @@ def _find_straggler(data: RunData, times: SiteTimes | None) -> Straggler | None:
     """
     waited_s = 0.0 if times is None else times.wait_s * times.sites
     found = Straggler.of(data.history, waited_s)
-    if found is None or is_fast(data.tables["workers"], found.site):
+    if found is None:
         return None
-    return found
+    round_s, usual_s = compare_computing_s(data.tables["workers"], found.site)
+    return None if round_s < FASTER * usual_s else replace(found, round_s=round_s, usual_s=usual_s)
 
 
 def list_lost(found: Iterable[Explanation]) -> str:
@@ -190,5 +191,10 @@ def to_json(found: Sequence[Explanation], data: RunData) -> dict[str, Any]:
         "shares": None if times is None else times.shares,
         "limiting": limiting,
         "mistaken_rates": [asdict(each) for each in _find_mistaken(data)],
-        "straggler": None if straggler is None else asdict(straggler),
+        "straggler": None if straggler is None else _list_known(asdict(straggler)),
     }
+
+
+def _list_known(values: dict[str, Any]) -> dict[str, Any]:
+    """Values for JSON, which has no NaN."""
+    return {key: None if value != value else value for key, value in values.items()}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -24,6 +25,12 @@ from trunkline.harness.scenario.settings import Scenario
 
 NEARLY = 0.95
 """A link limits a plan, too, if it needs this share of the time of the busiest one."""
+
+SLOWER, FASTER = 1.2, 0.95
+"""A site computes longer, or less long, than others if it takes this many times as long."""
+
+SAME = 0.999
+"""It needs as long as the busiest one, up to rounding, if it needs this share."""
 
 MOSTLY = 0.5
 """A site is named if others waited for it for this share of their waits, or longer."""
@@ -85,13 +92,14 @@ class SiteTimes:
         lost = "" if without is None else without.describe_without()
         who = f"each of {self.sites} sites" if self.sites > 1 else "the only site that did rounds"
         waits_for = "" if straggler is None else straggler.describe()
+        computes = "" if straggler is None else straggler.describe_computing()
         if straggler is None and self.slowest is not None and self.shares["waiting"] >= WAITED:
             waits_for = self.slowest.describe()
         return (
             f"{first[0].upper()}{first[1:]} took more time than {second}: on average, {who} was in "
             f"tasks for {self.sync_s:.3f} s ({share['in_tasks']}), computed for "
             f"{self.compute_s:.3f} s ({share['computing']}), and waited for a group for "
-            f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{lost}"
+            f"{self.wait_s:.3f} s ({share['waiting']}{waits_for}).{computes}{lost}"
         )
 
     def describe_without(self) -> str:
@@ -133,6 +141,8 @@ class Straggler:
         tasks: the tasks of which two members or more were ready before, and `last` in how many of
             them it was the last.
         often, often_last: the site that was the last most often, and in how many of these tasks.
+        round_s: how long it computes in a round on average, and `usual_s` the median other site;
+            NaN if that is not known.
     """
 
     site: str
@@ -140,6 +150,8 @@ class Straggler:
     tasks: int
     often: str
     often_last: int
+    round_s: float = math.nan
+    usual_s: float = math.nan
 
     @classmethod
     def of(cls, history: History, waited_s: float = 0.0) -> Straggler | None:
@@ -165,17 +177,29 @@ class Straggler:
         often = f"; {self.often} was the last in {self.often_last}" * (self.often != self.site)
         return f", mostly for {self.site}, {last}{often}"
 
+    def describe_computing(self) -> str:
+        """A sentence on whether it computes longer than others; empty if that is not known."""
+        if math.isnan(self.round_s) or math.isnan(self.usual_s):
+            return ""
+        if self.round_s < SLOWER * self.usual_s:
+            return f" {self.site} does not compute longer than the others."
+        return (
+            f" In a round, {self.site} computes for {self.round_s:.3f} s on average, "
+            f"the median other site for {self.usual_s:.3f} s."
+        )
+
 
 def list_at_work(workers: pd.DataFrame) -> list[str]:
     """The sites that computed, waited for a group or were in tasks."""
     return [*workers[workers[[*TIMES]].sum(axis="columns") > 0]["site"]]
 
 
-def is_fast(workers: pd.DataFrame, site: str) -> bool:
-    """Whether a site computes for less time in a round than most others."""
+def compare_computing_s(workers: pd.DataFrame, site: str) -> tuple[float, float]:
+    """How long a site, and the median other one, computes in a round; NaN if one did none."""
     at_work = workers[workers["site"].isin(list_at_work(workers)) & (workers["rounds"] > 0)]
     per_round = (at_work["compute_s"] / at_work["rounds"]).set_axis(at_work["site"])
-    return site in per_round and bool(per_round[site] < 0.95 * per_round.median())
+    own_s = float(per_round.get(site, math.nan))
+    return own_s, float(per_round.drop(site, errors="ignore").median())
 
 
 LEAST_EVEN, MOST_EVEN = 3, 1.5
@@ -188,8 +212,11 @@ class Limit:
 
     Attributes:
         rate_mbps: its rate in the scenario.
-        plans: in how many plans it needs most time, and `mean_s`: how long it needs in them.
+        plans: in how many plans it needs most time, or nearly, and `mean_s`: how long it needs in
+            them on average.
         alike: the other links that need about as much time in most of these plans.
+        is_most: whether no other link needs more time in any of them.
+        has_background: whether background traffic leaves it less than its rate.
     """
 
     link: Directed
@@ -197,6 +224,8 @@ class Limit:
     plans: int
     mean_s: float
     alike: frozenset[Directed]
+    is_most: bool = True
+    has_background: bool = False
 
     @classmethod
     def of(cls, link: Directed, limiting: Iterable[_Busiest], rate_mbps: float) -> Limit:
@@ -204,16 +233,20 @@ class Limit:
         own = [busiest for busiest in limiting if link in busiest.links]
         others = Counter(hop for busiest in own for hop in busiest.links if hop != link)
         alike = frozenset(hop for hop, count in others.items() if 2 * count > len(own))
-        mean_s = sum(busiest.seconds for busiest in own) / len(own)
-        return cls(link, rate_mbps, len(own), mean_s, alike)
+        mean_s = sum(busiest.links[link] for busiest in own) / len(own)
+        is_most = all(busiest.links[link] >= SAME * busiest.seconds for busiest in own)
+        has_background = any(link in busiest.background for busiest in own)
+        return cls(link, rate_mbps, len(own), mean_s, alike, is_most, has_background)
 
     def describe(self, in_full: bool) -> str:
         """The link needs so much time; `in_full` also says that this is for its bytes."""
         others = f" and {count_of(len(self.alike), 'other link')}" if self.alike else ""
         need, own = ("need", "their") if self.alike else ("needs", "its")
         most = f"{need} most time for {own} bytes" if in_full else f"{need} most"
-        where = f"{' -> '.join(self.link)} ({self.rate_mbps:.4g} Mbit/s)"
-        return f"{where}{others} {most}, {self.mean_s:.3f} s on average"
+        nearly = "" if self.is_most else ", or nearly"
+        less = ", less background traffic" * self.has_background
+        where = f"{' -> '.join(self.link)} ({self.rate_mbps:.4g} Mbit/s{less})"
+        return f"{where}{others} {most}{nearly}, {self.mean_s:.3f} s on average"
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +323,18 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class _Busiest:
-    """The links that need most time in a plan, or nearly so, and how long the first one does."""
+    """The links that need most time in a plan, or nearly so, and how long each of them does.
 
-    links: frozenset[Directed]
-    seconds: float
+    `background` are those with background traffic.
+    """
+
+    links: Mapping[Directed, float]
+    background: frozenset[Directed] = frozenset()
+
+    @property
+    def seconds(self) -> float:
+        """How long the first one needs; 0 without any."""
+        return max(self.links.values(), default=0.0)
 
 
 def _find_limits(
@@ -305,8 +346,8 @@ def _find_limits(
     """
     decided_s: defaultdict[Directed, float] = defaultdict(float)
     for busiest in limiting:
-        for hop in busiest.links:
-            decided_s[hop] += busiest.seconds / len(busiest.links)
+        for hop, seconds in busiest.links.items():
+            decided_s[hop] += seconds / len(busiest.links)
     ranked = sorted(decided_s, key=lambda hop: (-round(decided_s[hop], ROUNDED), hop))
     limits = (Limit.of(hop, limiting, scenario.topology.link(*hop).rate_mbps) for hop in ranked)
     first = next(limits, None)
@@ -345,8 +386,9 @@ def _list_limiting(scenario: Scenario, tasks: Iterable[Task], share: float) -> I
         planned = count_on_hops(topology, count_in_trees(task))
         times = {hop: need_s(size, share * left_mbps[hop]) for hop, size in planned.items()}
         most = max(times.values(), default=0.0)
-        links = frozenset(hop for hop in times if most and times[hop] >= NEARLY * most)
-        return _Busiest(links, most)
+        links = {hop: t for hop, t in times.items() if most and t >= NEARLY * most}
+        less = frozenset(hop for hop in links if left_mbps[hop] < rates_mbps[hop])
+        return _Busiest(links, less)
 
     for task in tasks:
         started = task.started

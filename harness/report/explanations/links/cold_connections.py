@@ -46,7 +46,7 @@ class ColdConnections:
     def find_cold_s(self, ends: Directed, step: PathStep) -> float:
         """How long the connection of a step may have been cold, in seconds; 0 if it was warm."""
         since_ns, carried = self.find(ends, step.end_ns)
-        if carried >= self._count_warm(ends) or self._was_warm(ends, since_ns, step.start_ns):
+        if carried >= self._count_warm(ends) or self.was_warm(ends, since_ns, step.start_ns):
             return 0.0
         most_s = COLD_TRIPS * self._find_trip_ms(ends) / 1e3
         return min([most_s, *self._list_bounds_s(ends, since_ns, step)])
@@ -125,7 +125,7 @@ class ColdConnections:
         """
         return self._count_carried(ends, 0, t_ns) >= size
 
-    def _was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
+    def was_warm(self, ends: Directed, since_ns: int, until_ns: int) -> bool:
         """Whether a long transfer of a connection had its link's rate, before a time."""
         return any(
             self.was_at_rate(ends, (each.start_ns, each.end_ns))

@@ -209,6 +209,15 @@ class TcpLimits:
         """
         return None if self.resent.find(ends, span) is None else self.find_losses(ends, span)
 
+    def find_delay(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The longest delay above the usual one on a way, or the way back, in a span of time."""
+        late = [
+            each
+            for each in self._list_troubles(ends)
+            if each.cause == "delay" and each.start_ns < span[1] and span[0] < each.end_ns
+        ]
+        return max(late, key=lambda each: each.amount, default=None)
+
     def find_lossy(self, ends: Directed, span: Interval) -> Trouble | None:
         """The link that loses most of its packets in a span of time, if one may have lost some."""
         resent = self.resent.find(ends, span)

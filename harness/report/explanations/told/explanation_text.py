@@ -32,13 +32,13 @@ TEXTS = {
     "stop": "{where} was stopped",
     "other tasks": "{where} carried {size} of task {text}",
     "background traffic": "{where} carried {size} of background traffic",
-    "loss": "{where} {text}, and lost packets delayed TCP",
+    "loss": "{where} {text}",
     "delay": "the delay of {where} was {text}",
     "cold start": "the connection {where}{text} was cold: TCP had not found the link's rate yet",
     "queueing": "queues, and TCP's control of its rate, on {where}",
     "unexplained": "the rest on {where}: {text}",
     "repair": "the task {text}",
-    "longer plan": "the plan {text} takes longer: {where} carried {size} more",
+    "longer plan": "the plan {text} takes longer, over {where}",
     "begun anew": "the task ran before {text} began, and its repair took this time again",
     "contribution": "{where} took this long to contribute",
     "installation": "{where} installed the result",
@@ -48,6 +48,8 @@ TEXTS = {
 }
 """The causes in words."""
 
+BACKGROUND_EFFECT = "background traffic {text}"
+"""Background traffic that did something else than to carry bytes."""
 
 CAUSES = {
     "slowdown": "Slower links",
@@ -88,7 +90,9 @@ def describe_part(part: Part, history: History) -> str:
 
 def _describe(part: Part) -> str:
     size = short_size(part.bytes) if part.beside is None else "bytes"
-    said = TEXTS[part.cause].format(where=part.where, size=size, text=part.text)
+    has_effect = part.cause == "background traffic" and part.text
+    pattern = BACKGROUND_EFFECT if has_effect else TEXTS[part.cause]
+    said = pattern.format(where=part.where, size=size, text=part.text)
     if part.beside is None:
         return said
     return f"needed anyway, beside fault {part.beside}: {said}"
@@ -138,7 +142,8 @@ def _name_detour(found: Explanation) -> str:
     """The estimate of the task's own plan, if that is not the expected time."""
     if found.detour is None or found.planned_s - found.expected_s < LEAST_S:
         return ""
-    plan = f"its plan {found.detour.without} was to take {found.planned_s:.3f} s"
+    without = f"{found.detour.without}{found.detour.until}"
+    plan = f"its plan {without} was to take {found.planned_s:.3f} s"
     return f" with all sites and links; {plan}"
 
 

@@ -36,6 +36,15 @@ NO_LONGER = "made the run no longer"
 NO_TASK = "It delayed no task, as far as the log tells."
 """What is said of a fault that was behind nothing."""
 
+BEYOND = " beyond the faults before it."
+"""The end of a sentence on what a fault cost that was measured."""
+
+DEADLY = ("kill", "leave", "restart")
+"""The faults that end agents."""
+
+FEWER_ROUNDS = 0.5
+"""A site that began so many rounds fewer than the others did is named."""
+
 LEAST_ABSENCE_S = 0.1
 """A shorter absence in which a site missed no task is not told."""
 
@@ -84,6 +93,7 @@ def describe_fault_costs(
             _name_members(ordered, number),
             *_describe_stays(fault, ordered),
             _describe_takeover(fault, history),
+            _describe_rounds(fault, history),
             _describe_rest(
                 *_list_absences(absences.get(number, ())), *_list_alone(fault, history, search)
             ),
@@ -124,13 +134,16 @@ def name_worst(
     longer: Sequence[Longer] = (),
 ) -> Iterator[str]:
     """The fault that made the run longest, if that was measured; else the one behind most waits."""
+    if any(each.of_site.is_other_work for each in longer):
+        yield from _name_costliest(longer, history)
+        return
     worst = max(longer, key=lambda each: each.size, default=None)
     if worst is not None and worst.faults and len(longer) > 1 and worst.size >= LEAST_LONGER_S:
         which = _name_faults(worst.faults, history)
         how = f"cost the run most: {count_of(worst.tasks, 'completed task')}"
         if worst.seconds is not None:
             how = f"delayed the run most, by {worst.seconds:.3f} s"
-        yield f"{which} {how} beyond the faults before it."
+        yield f"{which} {how}{BEYOND}"
         return
     if longer and all(abs(each.size) < LEAST_LONGER_S for each in longer):
         if longer[0].seconds is not None:
@@ -142,6 +155,22 @@ def name_worst(
         share = f"{lost_s[most]:.3f} s of the {sum(lost_s.values()):.3f} s"
         name = _name_faults((most,), history)
         yield f"Of {number} faults, {_lower(name)} held tasks up longest: {share} of all faults."
+        dead = [e.started.fault for e in list_faults(history) if e.started.verb in DEADLY]
+        if dead and most not in dead:
+            which = f"fault{'s' * (len(dead) > 1)} {_list_numbers(dead)}"
+            yield f"What the run lost while agents were dead ({which}) is not in this."
+
+
+def _name_costliest(longer: Sequence[Longer], history: History) -> Iterator[str]:
+    """The fault that cost most rounds, where runs with more faults did other work."""
+    worst = min(longer, key=lambda each: each.of_site.rounds)
+    if len(longer) < 2 or not worst.faults or not worst.of_site.is_other_work:
+        return
+    if worst.of_site.rounds < 0:
+        lost = [f"{-worst.of_site.rounds:.1f} rounds of a mean site"]
+        lost += [count_of(worst.tasks, "completed task")] * (worst.tasks > 0)
+        name = _name_faults(worst.faults, history)
+        yield f"{name} cost most work, {join_words(lost)}{BEYOND}"
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:
@@ -210,6 +239,23 @@ def _describe_how(found: Explanation, fault: int, is_measured: bool) -> str:
     return f" ({'; '.join(words)})" if words else ""
 
 
+def _describe_rounds(fault: Disturbance, history: History) -> str:
+    """How many rounds the sites began that a fault stopped, if the others began more."""
+    rounds = Counter(event.site for event in history.all(ComputeStarted))
+    if fault.started.verb not in (*DEADLY, "pause"):
+        return ""
+    stopped = [site for site in fault.started.targets if site in rounds]
+    others = [number for site, number in rounds.items() if site not in stopped]
+    if not stopped or not others:
+        return ""
+    usual = sum(others) / len(others)
+    fewer = [site for site in stopped if rounds[site] <= usual - FEWER_ROUNDS]
+    words = [f"{site} began {count_of(rounds[site], 'round')}" for site in fewer[:NAMED]]
+    if not words:
+        return ""
+    return f"In this run, {join_words(words)}, and the other sites {usual:.1f} on average."
+
+
 def _describe_abandoned(found: Iterable[Explanation], fault: int) -> str:
     """A sentence on the tasks that were abandoned because of a fault; of many, on the first."""
     lost = [each for each in found if each.is_abandoned and _has_failed(each, fault)]
@@ -253,7 +299,7 @@ def _list_measured(longer: Longer) -> Iterator[str]:
         is_longer = abs(longer.seconds) >= TOLD_S
         if longer.of_site.is_other_work:
             how = f"{abs(longer.seconds):.3f} s {'later' if longer.seconds > 0 else 'earlier'}"
-            yield f"let the run end {how}, after other work{_describe_site(longer)}"
+            yield f"changed the work of the run, which ended {how}{_describe_site(longer)}"
         else:
             yield f"made the run {how}{_describe_site(longer)}" if is_longer else NO_LONGER
     run = "the run" if longer.seconds is None else "it"

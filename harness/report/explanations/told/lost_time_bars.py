@@ -83,7 +83,8 @@ def draw_lost_time(found: Iterable[Explanation], history: History) -> Html | Non
             marks.append(f"M{x(each.expected_s):.2f} {y - 3:.2f}v{HEIGHT + 6:.2f}")
     picture = charts.draw_picture(
         bottom + 46,
-        f"Where the time of {join_words(names)} went. The texts below say the same in numbers.",
+        f"Where the time of {join_words(names)} went. Texts below explain the worst; "
+        "`trunkline explain` has all.",
         Frame(x, Scale(0, 1, bottom, TOP)).draw_axes("time since the task began (s)"),
         [charts.draw_bars(places[kind], style) for kind, style in CLASSES.items()],
         tag("path", d="".join(marks), class_="line stroke-ink") if marks else None,
@@ -92,7 +93,8 @@ def draw_lost_time(found: Iterable[Explanation], history: History) -> Html | Non
     )
     legend = [(style, kind) for kind, style in CLASSES.items() if places[kind]]
     legend += [("stroke-ink", "expected time")] * bool(marks)
-    words = "The tasks that lost most time, in order of start."
+    words = f"{'The tasks that lost most time' if len(most) > MOST else 'Tasks that lost time'}"
+    words += ", in order of start. The parts of a bar are in the order of the legend."
     return charts.make_figure(picture, words, charts.make_legend(legend, lines={"stroke-ink"}))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
+from trunkline.agents.events.task_events import TaskFinished
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.record.history import History
 from trunkline.harness.report.explanations.costs.measured_costs import name_group
@@ -17,6 +18,9 @@ MOST_STRETCHES = 5
 
 AWAITED_S = 0.1
 """Of a task for which the controller waited for a shorter time nothing is told."""
+
+LATE_END_S = 0.05
+"""A controller that hears so much later of the end of a push heard of it late."""
 
 LEAST_S = 0.0005
 """A shorter time is none."""
@@ -42,7 +46,7 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
     until = f"{last} {', then '.join(earlier)}."
     if wait.push is not None and wait.wait_s < LEAST_S:
         who, whose = join_words([*wait.waited_s]), "its" if is_alone else "their"
-        ended = f"task {wait.push}, had ended at {wait.span[0] / 1e9:.3f} s of the run"
+        ended = f"task {wait.push}, had ended{_name_late_end(wait, history)}"
         yield f"Before task {number}, a pull, {who} waited since {whose} push, {ended}."
     elif is_alone:
         ready = f"{last} was ready at {wait.span[0] / 1e9:.3f} s of the run."
@@ -69,6 +73,22 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         behind = wait.stretches[0].fault if wait.stretches else wait.fault
         yield f"{wait.reason}{name_fault(behind, history)}."
     yield from _describe_awaited(wait, history)
+
+
+def _name_late_end(wait: Wait, history: History) -> str:
+    """When a push had ended, and when the controller heard of it if that was much later."""
+    heard_ns = wait.span[0]
+    ends_ns = [
+        event.t_ns
+        for task in history.tasks
+        if task.number == wait.push
+        for event in task.all(TaskFinished)
+        if event.t_ns <= heard_ns
+    ]
+    ended_ns = max(ends_ns, default=heard_ns)
+    if (late_s := (heard_ns - ended_ns) / 1e9) < LATE_END_S:
+        return f" at {heard_ns / 1e9:.3f} s of the run"
+    return f" at {ended_ns / 1e9:.3f} s of the run; the controller heard of it {late_s:.3f} s later"
 
 
 def _describe_awaited(wait: Wait, history: History) -> Iterator[str]:

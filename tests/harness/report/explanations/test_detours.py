@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from three_sites import TOPOLOGY, added, history
@@ -27,6 +28,7 @@ from trunkline.harness.report.explanations.told.explanation_text import describe
 from trunkline.harness.report.tables.forecasts import make_forecaster
 from trunkline.harness.scenario.loading import parse
 from trunkline.harness.scenario.planning import create_driver
+from trunkline.harness.scenario.settings import Scenario
 
 MS = 1_000_000
 CREW = """
@@ -40,19 +42,19 @@ GROUP = "n1", "n2", "n3"
 N4_IS_LOST = WorkerLost(1000 * MS, "controller", "n4", "n4 was silent for 2 s")
 
 
-def plan(planner: Planner, number: int, at_ms: int) -> TaskStarted:
+def plan(planner: Planner, number: int, at_ms: int, group: tuple[str, ...] = GROUP) -> TaskStarted:
     """A task as this planner plans it."""
-    start = Start(GROUP, dict.fromkeys(GROUP, 1.0), 1 / 3)
+    start = Start(group, dict.fromkeys(group, 1.0), 1 / len(group))
     forest, sizes = planner.plan(start, number).to_json(), (1_000_000, 16_384)
-    members = GROUP, start.weights, 1 / 3
+    members = group, start.weights, start.scale
     return TaskStarted(at_ms * MS, "controller", number, "", "crew", *members, *sizes, forest)
 
 
-def find(*events: Event) -> dict[int, Detour]:
+def find(*events: Event, scenario: Scenario = SCENARIO) -> dict[int, Detour]:
     """The detours of a log, by number of the task."""
     log = History.of([*sorted(events, key=lambda event: event.t_ns), N4_IS_LOST])
-    forecasts = map(make_forecaster(SCENARIO), (task.started for task in log.tasks))
-    return find_detours(SCENARIO, log, [each.estimate_s + each.latency_s for each in forecasts])
+    forecasts = map(make_forecaster(scenario), (task.started for task in log.tasks))
+    return find_detours(scenario, log, [each.estimate_s + each.latency_s for each in forecasts])
 
 
 def test_a_task_without_a_lost_site_would_have_taken_what_it_takes_with_all() -> None:
@@ -68,9 +70,32 @@ def test_a_task_without_a_lost_site_would_have_taken_what_it_takes_with_all() ->
     usual_s = pytest.approx(forecast.estimate_s + forecast.latency_s)
     links = {(a, b) for block in Plan.from_json(usual.forest).blocks for a, b in block.in_edges}
     assert links < found[1].links
-    assert found[1] == Detour(usual_s, "without n4", SiteLost("n4"), found[1].links)
+    until = " (which counted as lost until 3.000 s)"
+    assert found[1] == Detour(usual_s, "without n4", SiteLost("n4"), found[1].links, until)
     measured = replace(SCENARIO, scheme=replace(SCENARIO.scheme, rates="measured"))
     assert find_detours(measured, History.of([N4_IS_LOST, without[0]]), [9.0]) == {}
+
+
+def test_links_that_only_the_plan_without_a_lost_member_uses_are_those_of_the_loss() -> None:
+    """A ring of four sites, and then one of three, which takes no longer than it would."""
+    ring = parse(CREW.replace("crew", "ring"), "s.yaml", seed=1)
+    planner = create_driver(ring).planner
+    before = plan(planner, 0, 500, (*GROUP, "n4"))
+    planner.overlay.present.discard("n4")
+    smaller = plan(planner, 1, 2000)
+    links = {
+        (a, b)
+        for block in Plan.from_json(before.forest).blocks
+        for edge in block.in_edges + block.out_edges
+        for a, b in pairwise(edge)
+    }
+    found = find(before, N4_IS_LOST, smaller, scenario=ring)[1]
+    assert (found.cause, found.links) == (SiteLost("n4"), links)
+    assert find(N4_IS_LOST, smaller, scenario=ring) == {}
+    again = replace(smaller, task=2, t_ns=3000 * MS)
+    assert [*find(before, N4_IS_LOST, smaller, again, scenario=ring)] == [1, 2]
+    back = WorkerFound(2500 * MS, "controller", "n4")
+    assert [*find(before, N4_IS_LOST, smaller, back, again, scenario=ring)] == [1]
 
 
 def test_a_task_without_links_that_sites_reported_as_lost_names_them() -> None:
@@ -100,7 +125,7 @@ def test_what_a_plan_without_a_site_takes_longer_is_charged_to_the_fault_behind_
     found = explain(run, task, 2.0, None, detour)
     (longer,) = (part for part in found.parts if part.cause == "longer plan")
     assert (longer.fault, longer.seconds) == (7, pytest.approx(0.25))
-    assert describe_part(longer, log).startswith("the plan without kyiv takes longer: ")
+    assert describe_part(longer, log).startswith("the plan without kyiv takes longer, over ")
     assert sum(part.seconds for part in found.parts) == pytest.approx(task.duration_s)
     assert (found.expected_s, found.own_s) == (detour.usual_s, pytest.approx(0.0))
     assert found.taken_s == {7: pytest.approx(0.25)}

@@ -15,7 +15,10 @@ from inside import run_all
 from trunkline.agents.events.task_events import TaskAbandoned, TaskHalted
 from trunkline.harness.commands import main
 from trunkline.harness.report import outputs
-from trunkline.harness.report.explanations.costs.task_losses import describe_losses
+from trunkline.harness.report.explanations.costs.task_losses import (
+    Losses,
+    describe_losses,
+)
 from trunkline.harness.report.explanations.explained_tasks import explain_latest, explain_tasks
 from trunkline.harness.report.explanations.time_parts import PLANNED
 from trunkline.harness.report.explanations.told.explanation_text import summarize
@@ -109,6 +112,20 @@ scheme: {{policy: bsp, plan: {plan}}}
 stop: {{tasks: 8}}
 timeline: [{{at: 3 s, do: setlink {fault}}}]
 """
+
+PAIRS = {
+    "lossy": write("timeline: [{at: 1 s, do: setlink n1 -> n3 loss=5% for 2 s}]", tasks=8),
+    "crowded": write(
+        "background: [{src: n1, dst: n2, rate: 15 Mbit/s, start: 1 s, stop: 4 s}]",
+        scheme=RING,
+        model="2 MB",
+        tasks=6,
+    ),
+    "late": write(
+        "timeline: [{at: 2 s, do: setlink n3 -> n1 delay=150ms for 2 s}]", scheme=STAR, tasks=8
+    ),
+}
+"""Runs that one thing makes longer, each beside the same one without it."""
 
 UNSENT = """
 topology: {builder: full_mesh, sites: 5, rates: n2, delays: 30 ms}
@@ -280,6 +297,9 @@ def runs(embedded, tmp_path_factory):
     texts["abandoned"] = write("timeline: [{at: 100 ms, do: isolate n3}]", model="2 MB", tasks=2)
     texts["held"] = write(HELD, compute="2 s", tasks=3)
     texts["waits"] = write(compute="50 ms, slowdown: {n3: 18.0}", tasks=3)
+    texts |= PAIRS
+    for name, text in PAIRS.items():
+        texts[f"{name}_without"] = re.sub(r"(timeline|background): .*", r"\1: []", text)
     for name, text in texts.items():
         (home / name / "log").mkdir(parents=True)
         resolved = resolve(parse(text, f"{name}.yaml", ("files={private: false}",), 1))
@@ -337,8 +357,9 @@ def test_the_command_explains_one_task_or_those_that_were_slowest(runs, capsys, 
     assert (first["faults_before_s"], first["measured"]) == ({}, None)
     assert main.main(["explain", str(folder)]) == 0
     said = capsys.readouterr().out
-    most, sites, lost, unmeasured, fault, *_ = said.splitlines()
+    most, sites, needs, lost, unmeasured, fault, *_ = said.splitlines()
     assert sites.startswith("The network took more time than computing: on average, each of ")
+    assert needs.startswith("A completed task took ")
     assert lost.startswith("The 6 tasks of this run lost ")
     assert f" {first['main_s']:.3f} s to faults on their critical paths, " in lost
     assert lost.endswith("the wait of its complete group before it.")
@@ -506,6 +527,19 @@ def test_a_group_waits_for_the_site_that_computes_longest(runs):
     assert found.wait.last == "n3"
     assert found.wait.compute_s == pytest.approx(0.9, abs=0.01)
     assert found.wait.wait_s > 0.8
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("lossy", "faults"), ("crowded", "background traffic"), ("late", "faults")]
+)
+def test_what_a_cause_took_is_by_how_much_later_the_run_ended(runs, name, cause):
+    """One task follows the other, so what it took of all tasks is what it made the run longer."""
+    ends_ns = [runs[each].history.tasks[-1].end_ns for each in (name, f"{name}_without")]
+    longer_s = (ends_ns[0] - ends_ns[1]) / 1e9
+    data = runs[name]
+    losses = Losses.of(explain_latest(data.scenario, data.history, data.tables["tasks"]))
+    assert longer_s > 0.5
+    assert losses.by_cause_s[cause] == pytest.approx(longer_s, rel=0.15)
 
 
 def test_what_tasks_lost_adds_up_by_cause(runs):

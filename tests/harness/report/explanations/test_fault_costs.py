@@ -27,6 +27,7 @@ from trunkline.harness.report.explanations.costs.task_losses import (
     MEANING,
     describe_losses,
 )
+from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.report.explanations.explanation import Explanation
 from trunkline.harness.report.explanations.fault_search import FaultSearch
 from trunkline.harness.report.explanations.time_parts import Cause, Part
@@ -277,6 +278,53 @@ def test_measured_costs_of_faults_are_told_and_decide_their_order(tmp_path) -> N
     lost = "made the run 1.000 s longer (a mean site: +1.200 s in tasks, -0.050 s in waits)"
     assert said[0] == f" and {lost}. {took}"
     assert said[1] == f", made the run no longer and let it complete 2 more tasks. {NOTHING}"
+
+
+def test_of_runs_with_other_work_the_fault_that_cost_most_rounds_is_named(tmp_path) -> None:
+    """Their times say nothing."""
+    history = outputs.read(make_agents_run(tmp_path / "run")).history
+    few, many = SiteCost(rounds=-0.5, is_other_work=True), SiteCost(rounds=1.5, is_other_work=True)
+    parts = Longer((0,), 2.5, 2, few), Longer((1,), 3.5, 0)
+    (worst,) = name_worst([], history, parts)
+    which = "Fault 0 (outage oslo rome for 100 ms)"
+    assert (
+        worst == f"{which} cost most work, 0.5 rounds of a mean site and 2 completed tasks{BEYOND}"
+    )
+    (worst,) = name_worst([], history, [replace(parts[0], tasks=-1), parts[1]])
+    assert worst == f"{which} cost most work, 0.5 rounds of a mean site{BEYOND}"
+    assert not [*name_worst([], history, [replace(parts[0], of_site=many), parts[1]])]
+    assert not [*name_worst([], history, parts[:1])]
+    said = " ".join(describe_fault_costs([], history, parts))
+    changed = "changed the work of the run, which ended 2.500 s later (a mean site: -0.5 rounds)"
+    assert changed in said
+
+
+def test_rounds_that_a_stopped_site_did_not_begin_are_told() -> None:
+    def describe(verb: str, *sites: str) -> str:
+        rounds = [ComputeStarted(n, site, n, 1) for n, site in enumerate(sites)]
+        fault = FaultStarted(0, "runner", 0, verb, f"{verb} a", ("a",))
+        (said,) = describe_fault_costs([], History.of([fault, *rounds]))
+        return said
+
+    told = " In this run, a began 1 round, and the other sites 2.0 on average."
+    assert told in describe("kill", *"abcbc")
+    assert told in describe("pause", *"abcbc")
+    assert "began" not in describe("isolate", *"abcbc")
+    assert "began" not in describe("kill", *"abcabc")
+    assert "began" not in describe("kill", *"bcbc")
+    assert "began" not in describe("kill", "a")
+
+
+def test_what_dead_agents_cost_is_said_to_be_in_no_sum(tmp_path) -> None:
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    found, *_ = explain_latest(data.scenario, data.history, data.tables["tasks"])
+    cut = FaultStarted(0, "runner", 0, "outage", "outage a b", ("a -> b",))
+    kill = FaultStarted(0, "runner", 1, "kill", "kill a", ("a",))
+    for fault, number in ((0, 2), (1, 1)):
+        slow = replace(found, parts=(Part("outage", 1.0, "a -> b", fault),))
+        told = [*name_worst([slow], History.of([cut, kill]))]
+        assert len(told) == number
+    assert told[0].startswith("Of 2 faults, fault 1 (kill a) held tasks up longest: ")
 
 
 def test_tasks_that_a_lost_site_missed_are_told_of_the_fault() -> None:

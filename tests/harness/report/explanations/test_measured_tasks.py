@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from finished_runs import make_agents_run
 
-from trunkline.harness.commands import main
+from trunkline.harness.commands import listings, main
 from trunkline.harness.report import outputs
 from trunkline.harness.report.explanations import explained_tasks
 from trunkline.harness.report.explanations.costs.measured_costs import (
@@ -79,6 +79,17 @@ def test_what_is_not_known_is_null_in_json(run_dir: Path, capsys, monkeypatch) -
     said = capsys.readouterr().out
     assert "NaN" not in said
     assert {json.loads(line)["expected_s"] for line in said.splitlines()} == {None}
+
+
+def test_a_run_that_is_running_is_read_so_far_and_not_measured(
+    run_dir: Path, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr(listings, "is_running", lambda folder: True)
+    assert main.main(["explain", str(run_dir)]) == 0
+    assert capsys.readouterr().out.startswith("This run is running: it was read at ")
+    assert main.main(["explain", str(run_dir), "--measure"]) != 0
+    said = capsys.readouterr().err
+    assert f"--measure: {run_dir}: this run is running: expected one that has ended" in said
 
 
 def test_the_page_has_these_tables_of_the_tasks_that_it_explains(run_dir: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -25,7 +26,7 @@ from trunkline.harness.report.explanations.costs.site_times import (
     SiteTimes,
     Slowest,
     Straggler,
-    is_fast,
+    compare_computing_s,
 )
 from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.report.explanations.stretches import Turns
@@ -90,7 +91,8 @@ def test_the_mean_of_all_tasks_says_that_it_has_the_warm_up() -> None:
 def test_background_traffic_leaves_a_link_less() -> None:
     found = find_needs("background=[{src: north, dst: hub, rate: 18 Mbit/s}]")
     assert found.describe().endswith(
-        "In all plans, north -> hub (20 Mbit/s) needs most time for its bytes, 4.182 s on average."
+        "In all plans, north -> hub (20 Mbit/s, less background traffic) needs most time for its "
+        "bytes, 4.182 s on average."
     )
 
 
@@ -225,13 +227,13 @@ def test_the_tasks_that_lost_most_are_told_first_if_a_fault_was_behind_a_part_of
     data = outputs.read(make_agents_run(tmp_path / "run"))
     calm, *others = explain_latest(data.scenario, data.history, data.tables["tasks"])
     assert not any(each.faults for each in (calm, *others))
-    first, second, *_ = summarize_run([calm, *others], data)
+    first, _, third, *_ = summarize_run([calm, *others], data)
     assert first.startswith("The network took more time than computing: ")
-    assert second.startswith("Most time was lost by task ")
+    assert third.startswith("Most time was lost by task ")
     assert calm.wait is not None
     late = replace(calm, wait=replace(calm.wait, fault=0, stretches=()))
     assert (late.taken_s, late.faults) == ({}, {0})
-    assert [*summarize_run([late, *others], data)][:2] == [second, first]
+    assert [*summarize_run([late, *others], data)][:2] == [third, first]
 
 
 def test_a_run_in_which_no_task_ended_has_its_faults_and_no_summary(tmp_path) -> None:
@@ -268,9 +270,17 @@ def test_a_slow_site_for_which_no_task_waited_is_told_with_its_times() -> None:
     assert SiteTimes(6.0, 0.5, 8.0, 3, slowest).describe().endswith(" for 0.500 s (3 %).")
 
 
-def test_a_site_for_which_others_waited_is_not_named_if_it_computes_less_than_most() -> None:
+def test_computing_of_a_site_is_compared_with_the_median_other_one() -> None:
     columns = {"site": ["a", "b", "c"], "rounds": [4, 2, 2], "compute_s": [1.0, 1.0, 1.2]}
     workers = pd.DataFrame({**columns, "wait_s": 0.0, "sync_s": 0.0})
-    assert [is_fast(workers, site) for site in ("a", "b", "c", "server")] == [
-        True, False, False, False
-    ]  # fmt: skip
+    assert compare_computing_s(workers, "a") == pytest.approx((0.25, 0.55))
+    assert compare_computing_s(workers, "c") == pytest.approx((0.6, 0.375))
+    assert compare_computing_s(workers, "server") == pytest.approx((math.nan, 0.5), nan_ok=True)
+    straggler = Straggler("c", 1, 2, "c", 1)
+    assert straggler.describe_computing() == ""
+    slow = replace(straggler, round_s=0.6, usual_s=0.375)
+    assert slow.describe_computing() == (
+        " In a round, c computes for 0.600 s on average, the median other site for 0.375 s."
+    )
+    alike = replace(straggler, round_s=0.6, usual_s=0.55)
+    assert alike.describe_computing() == " c does not compute longer than the others."

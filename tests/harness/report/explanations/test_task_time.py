@@ -9,9 +9,6 @@ from three_sites import TOPOLOGY, Change, added, altered, history
 
 from trunkline.agents.events.causes import SiteLost
 from trunkline.harness.background.flows import Background, Flow
-from trunkline.harness.fluid.fluid_run import predict_events
-from trunkline.harness.record.history import History
-from trunkline.harness.report.explanations.costs.faster_bytes import make_background_meter
 from trunkline.harness.report.explanations.costs.run_summary import list_lost
 from trunkline.harness.report.explanations.critical_path import PathStep
 from trunkline.harness.report.explanations.explanation import Explanation, explain
@@ -22,7 +19,6 @@ from trunkline.harness.report.explanations.told.explanation_text import (
     describe_part,
     summarize,
 )
-from trunkline.harness.scenario.loading import parse
 from trunkline.topologies.links import Link, LinkOverride
 from trunkline.topologies.model import Topology
 
@@ -126,8 +122,8 @@ def test_the_main_cause_has_all_the_time_that_its_fault_took() -> None:
     said = summarize(slow, history())
     assert said.partition("expected (1.000 s). ")[2] == (
         "Fault 3 took 3.000 s: 2.000 s, as the task was rearranged; 1.000 s, as the plan after the "
-        "repair takes longer: oslo -> rome carried 0 B more. Queues, and TCP's control of its "
-        "rate, took 1.500 s on oslo -> rome. Fault 4 took 0.500 s: oslo -> rome was cut."
+        "repair takes longer, over oslo -> rome. Queues, and TCP's control of its rate, "
+        "took 1.500 s on oslo -> rome. Fault 4 took 0.500 s: oslo -> rome was cut."
     )
     assert slow.late_s == pytest.approx(3.0 + 1.5 + 0.5 + slow.own_s)
 
@@ -243,7 +239,7 @@ def test_a_loss_lasts_until_it_ends_and_not_until_the_rate_changes() -> None:
     fault = added(300, "runner", "fault_started", fault=7, **said)
     parts = list_parts(FAST, fault, *changes)
     (loss,) = (part for part in parts if part.cause == "loss")
-    assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s")
+    assert (loss.fault, loss.text) == (7, "lost 9 % until 0.600 s, and lost packets delayed TCP")
 
 
 ANEW = "halted and planned anew"
@@ -469,33 +465,26 @@ def test_own_bytes_that_took_less_than_expected_have_a_reason() -> None:
     )
 
 
-def test_background_traffic_is_named_only_if_the_expected_time_has_it() -> None:
-    """The flow takes half of oslo -> rome, which is then the busiest link, or nothing of it."""
+@pytest.mark.parametrize(
+    ("mbps", "stop_s", "cause"),
+    [
+        (4.0, None, "background traffic"),
+        (4.0, 0.3, "background traffic"),
+        (4.0, 1e-9, "background traffic"),
+        (1.0, None, "queueing"),
+    ],
+)
+def test_much_background_traffic_is_behind_queues_while_it_lasts_and_afterwards(
+    mbps: float, stop_s: float | None, cause: str
+) -> None:
+    """The flow has a half or an eighth of oslo -> rome."""
     log = history()
-    flows = [Flow(0, "oslo", "rome", Background("oslo", "rome", 4.0))]
-    run = Run(log, TOPOLOGY, 1500, "oslo", flows)
-    busy, other, little = (
-        explain(run, log.tasks[1], 1.0, None, None, background_s).spared
-        for background_s in (0.7, 0.0, 0.01)
+    flow = Flow(0, "oslo", "rome", Background("oslo", "rome", mbps, stop_s=stop_s))
+    run = Run(log, TOPOLOGY, 1500, "oslo", [flow])
+    step = PathStep("transfer", 210_000_000, 2_150_000_000, "rome", "oslo", 100_000)
+    (rest,) = (
+        each
+        for each in run.divide(log.tasks[0], step)
+        if each.cause in ("queueing", "background traffic")
     )
-    assert busy == "the expected time has 0.700 s for background traffic in it"
-    assert other == little
-    assert "background" not in other
-    assert ", the busiest link of the plan, " in other
-
-
-def test_what_background_traffic_adds_to_the_estimate_is_measured_by_plan() -> None:
-    text = """
-topology: {builder: full_mesh, sites: [a, b, c], rates: 20 Mbit/s, delays: 10 ms}
-background: [{src: b, dst: c, rate: 10 Mbit/s}]
-workload: {kind: synthetic, model: 1 MB, compute: [0.1 s, 0.5 s]}
-scheme: {policy: preduce, plan: star, server: b, p: 2}
-stop: {tasks: 12}
-"""
-    scenario = parse(text, "run.yaml")
-    measure = make_background_meter(scenario)
-    tasks = History.of(predict_events(scenario)).tasks
-    added_s = {frozenset(task.started.group): measure(task) for task in tasks}
-    assert added_s[frozenset("ab")] == 0
-    assert added_s[frozenset("bc")] > 0.1
-    assert make_background_meter(replace(scenario, background=()))(tasks[0]) == 0
+    assert rest.cause == cause
