@@ -64,7 +64,10 @@ def _list_sentences(number: int, wait: Wait, history: History) -> Iterator[str]:
         why = name_fault(each.fault, history)
         yield f"{since}, but the controller had not heard of it{why}."
     took = f"{wait.decide_s:.3f}"
-    what = f"{last} was ready" if wait.push is None else f"task {wait.push} had ended"
+    what = f"{last} was ready"
+    if wait.push is not None:
+        is_late = "heard" in _name_late_end(wait, history)
+        what = "it had heard of that" if is_late else f"task {wait.push} had ended"
     when = f"as soon as {what}" if took == "0.000" else f"{took} s after {what}"
     yield f"The controller started the task {when}."
     if len(wait.stretches) > 1:

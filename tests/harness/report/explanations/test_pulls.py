@@ -96,6 +96,27 @@ def test_a_worker_whose_pull_begins_when_its_push_has_ended_waits_for_nothing() 
     )
 
 
+@pytest.mark.parametrize(("installed_ms", "is_late"), [(950, True), (951, False)])
+def test_a_controller_that_heard_late_of_the_end_of_a_push_is_told(
+    installed_ms: int, is_late: bool
+) -> None:
+    installed = TaskFinished(installed_ms * MS, "s", 0, "", ())
+    history = order(
+        push(0, "fast", 0, 500, 1000), [installed], pull(1, "fast", 1000, 2000, "ended", 0)
+    )
+    said = describe_wait(1, divide(history, 1), history)
+    late = (
+        "had ended at 0.950 s of the run; the controller heard of it 0.050 s later. The controller "
+        "started the task as soon as it had heard of that."
+    )
+    usual = (
+        "had ended at 1.000 s of the run. The controller started the task as soon as task 0 had "
+        "ended."
+    )
+    before = "Before task 1, a pull, fast waited since its push, task 0, "
+    assert said == before + (late if is_late else usual)
+
+
 def test_a_pull_that_waits_for_the_push_of_another_worker_waits_until_that_one_is_ready() -> None:
     history = order(
         push(1, "fast", 0, 100, 500), push(2, "slow", 0, 900, 1300),
