@@ -34,9 +34,9 @@ from trunkline.harness.report.explanations.told.choice import list_worst
 from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
     list_faults,
-    name_worst,
     sum_taken,
 )
+from trunkline.harness.report.explanations.told.worst_fault import name_worst
 from trunkline.harness.report.explanations.waits import find_waits
 from trunkline.harness.report.run_data import RunData
 from trunkline.harness.scenario.failover_timeouts import make_failover

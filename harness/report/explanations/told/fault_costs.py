@@ -27,18 +27,6 @@ from trunkline.harness.report.faults.fault_table import find_timeline_start_ns
 LEAST_S = 0.005
 """A task of which a fault took less is not named."""
 
-LEAST_LONGER_S = 0.05
-"""A run that is longer by less is no longer."""
-
-NO_LONGER = "made the run no longer"
-"""What is said of a fault that cost the run nothing."""
-
-NO_TASK = "It delayed no task, as far as the log tells."
-"""What is said of a fault that was behind nothing."""
-
-BEYOND = " beyond the faults before it."
-"""The end of a sentence on what a fault cost that was measured."""
-
 DEADLY = ("kill", "leave", "restart")
 """The faults that end agents."""
 
@@ -50,6 +38,12 @@ LEAST_ABSENCE_S = 0.1
 
 NAMED = 6
 """The most tasks that a sentence names."""
+
+NO_LONGER = "made the run no longer"
+"""What is said of a fault that cost the run nothing."""
+
+NO_TASK = "It delayed no task, as far as the log tells."
+"""What is said of a fault that was behind nothing."""
 
 
 def describe_fault_costs(
@@ -81,7 +75,7 @@ def describe_fault_costs(
     absences = {} if search is None else find_absences(history, search)
     for fault in faults[:MOST_FAULTS]:
         number = fault.started.fault
-        acted = [f"{_name_faults((number,), history)} acted {describe_span(fault, begin_ns)}"]
+        acted = [f"{name_faults((number,), history)} acted {describe_span(fault, begin_ns)}"]
         if (own := of_fault.get(number)) is not None:
             acted += _describe_measured(own, number, own in told)
             told.add(own)
@@ -128,52 +122,7 @@ def sum_lost(found: Iterable[Explanation]) -> dict[int, float]:
     return dict(total_s)
 
 
-def name_worst(
-    found: Iterable[Explanation],
-    history: History,
-    longer: Sequence[Longer] = (),
-) -> Iterator[str]:
-    """The fault that made the run longest, if that was measured; else the one behind most waits."""
-    if any(each.of_site.is_other_work for each in longer):
-        yield from _name_costliest(longer, history)
-        return
-    worst = max(longer, key=lambda each: each.size, default=None)
-    if worst is not None and worst.faults and len(longer) > 1 and worst.size >= LEAST_LONGER_S:
-        which = _name_faults(worst.faults, history)
-        how = f"cost the run most: {count_of(worst.tasks, 'completed task')}"
-        if worst.seconds is not None:
-            how = f"delayed the run most, by {worst.seconds:.3f} s"
-        yield f"{which} {how}{BEYOND}"
-        return
-    if longer and all(abs(each.size) < LEAST_LONGER_S for each in longer):
-        if longer[0].seconds is not None:
-            yield "No fault made the run longer."
-        return
-    lost_s = {number: s for number, s in sum_lost(found).items() if s >= TOLD_S}
-    if lost_s and (number := len(list_faults(history))) > 1:
-        most = max(lost_s, key=lambda number: lost_s[number])
-        share = f"{lost_s[most]:.3f} s of the {sum(lost_s.values()):.3f} s"
-        name = _name_faults((most,), history)
-        yield f"Of {number} faults, {_lower(name)} held tasks up longest: {share} of all faults."
-        dead = [e.started.fault for e in list_faults(history) if e.started.verb in DEADLY]
-        if dead and most not in dead:
-            which = f"fault{'s' * (len(dead) > 1)} {_list_numbers(dead)}"
-            yield f"What the run lost while agents were dead ({which}) is not in this."
-
-
-def _name_costliest(longer: Sequence[Longer], history: History) -> Iterator[str]:
-    """The fault that cost most rounds, where runs with more faults did other work."""
-    worst = min(longer, key=lambda each: each.of_site.rounds)
-    if len(longer) < 2 or not worst.faults or not worst.of_site.is_other_work:
-        return
-    if worst.of_site.rounds < 0:
-        lost = [f"{-worst.of_site.rounds:.1f} rounds of a mean site"]
-        lost += [count_of(worst.tasks, "completed task")] * (worst.tasks > 0)
-        name = _name_faults(worst.faults, history)
-        yield f"{name} cost most work, {join_words(lost)}{BEYOND}"
-
-
-def _list_numbers(numbers: Sequence[int]) -> str:
+def list_numbers(numbers: Sequence[int]) -> str:
     """Numbers within a sentence; of many, the first ones."""
     words = [*map(str, numbers)]
     if len(words) > NAMED:
@@ -181,7 +130,7 @@ def _list_numbers(numbers: Sequence[int]) -> str:
     return join_words(words)
 
 
-def _lower(text: str) -> str:
+def lower(text: str) -> str:
     """A text that goes on within a sentence."""
     return text[0].lower() + text[1:]
 
@@ -189,11 +138,11 @@ def _lower(text: str) -> str:
 def _number_faults(numbers: Sequence[int]) -> str:
     """The numbers of faults, within a sentence."""
     if len(numbers) > 1:
-        return f"faults {_list_numbers(numbers)} together"
+        return f"faults {list_numbers(numbers)} together"
     return f"fault {numbers[0]}"
 
 
-def _name_faults(numbers: Sequence[int], history: History) -> str:
+def name_faults(numbers: Sequence[int], history: History) -> str:
     """A fault with its text, or the numbers of several."""
     if len(numbers) > 1:
         return _number_faults(numbers).capitalize()
@@ -285,7 +234,7 @@ def _describe_undone(fault: Disturbance, history: History) -> str:
 def _describe_measured(longer: Longer, fault: int, is_told: bool) -> list[str]:
     """What a fault cost the run, perhaps with others, unless that is told of those."""
     others = [each for each in longer.faults if each != fault]
-    which = f"fault{'s' * (len(others) > 1)} {_list_numbers(others)}"
+    which = f"fault{'s' * (len(others) > 1)} {list_numbers(others)}"
     if is_told:
         return [f"was measured together with {which} (see there)"]
     first, *rest = _list_measured(longer)

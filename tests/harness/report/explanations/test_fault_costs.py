@@ -34,10 +34,10 @@ from trunkline.harness.report.explanations.time_parts import Cause, Part
 from trunkline.harness.report.explanations.told.explanations_section import explain_lost_time
 from trunkline.harness.report.explanations.told.fault_costs import (
     describe_fault_costs,
-    name_worst,
     sum_lost,
     sum_taken,
 )
+from trunkline.harness.report.explanations.told.worst_fault import name_worst
 from trunkline.harness.report.explanations.waits import Held, Stretch, Wait
 from trunkline.harness.report.faults.fault_layout import describe_span
 from trunkline.harness.report.pages.markup import join
