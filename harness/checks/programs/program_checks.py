@@ -93,14 +93,14 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield from check_kills(history)
     failures = list_failures(history, programs)
     given_up = list_given_up(history, programs)
-    alike: dict[str, list[str]] = {}
+    alike: dict[tuple[int, int, str], list[str]] = {}
     for event in failures:
-        by_signal = f"ended by signal {event.signal}"
-        how = by_signal if event.signal else f"exited with code {event.code}"
         often = f" {programs[event.who].last_restart}" if event.who in given_up else ""
-        alike.setdefault(f"{how}{often}", []).append(event.who)
-    for how, who in alike.items():
-        yield fail(f"the program{'s' * (len(who) > 1)} of {_name(who)} {how}")
+        alike.setdefault((event.signal, event.code, often), []).append(event.who)
+    for (signal, code, often), who in alike.items():
+        be, plural = ("were", "s") if len(who) > 1 else ("was", "")
+        how = f"{be} ended by signal {signal}" if signal else f"exited with code {code}"
+        yield fail(f"the program{plural} of {_name(who)} {how}{often}")
     for failure in history.all(AgentFailed):
         yield fail(f"{failure.site}: {failure.reason}")
     asked = sum(bool(event.asked) for event in exits)
