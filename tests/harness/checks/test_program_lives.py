@@ -366,17 +366,17 @@ def test_a_process_that_another_one_replaced_need_not_finish_its_step():
 
 
 def test_the_programs_that_failed_alike_are_named_together():
-    texts = [f"{{command: [x], sites: [n{n}]}}" for n in range(1, 10)]
+    texts = [f"{{command: [x], sites: [n{n}]}}" for n in range(1, 12)]
     programs = ", ".join(f"p{n}: {each}" for n, each in enumerate(texts, 1))
-    topology = "{builder: full_mesh, sites: 9, rates: 8 Mbit/s, delays: 10 ms}"
+    topology = "{builder: full_mesh, sites: 11, rates: 8 Mbit/s, delays: 10 ms}"
     text = f"topology: {topology}\nworkload: {{kind: program, programs: {{{programs}}}}}\n"
     rules = Rules.of(parse(text, "x.yaml"))
-    codes = {f"n{n}.p{n}": 3 for n in range(1, 9)} | {"n9.p9": 4}
+    codes = {f"n{n}.p{n}": 3 for n in range(1, 11)} | {"n11.p11": 4}
     ends = [exited(2, who, code) for who, code in codes.items()]
     ends[:2] = [exited(2, who, 0, 11) for who in ("n1.p1", "n2.p2")]
     log = [make_header(rules.scenario), *(started(0, who) for who in codes), *ends]
     found = [each.text for each in programs_exited(History.of(log), rules)]
-    named = "n3.p3, n4.p4, n5.p5, n6.p6, n7.p7 and n8.p8"
+    named = "n3.p3, n4.p4, n5.p5, n6.p6, n7.p7, n8.p8 and 2 others"
     assert f"the programs of {named} exited with code 3" in found
     assert "the programs of n1.p1 and n2.p2 were ended by signal 11" in found
-    assert "the program of n9.p9 exited with code 4" in found
+    assert "the program of n11.p11 exited with code 4" in found
