@@ -137,7 +137,9 @@ def _describe_links(late: Sequence[Explanation], lost_s: float) -> Iterator[str]
                 by_link_s[part.where] += part.seconds
         link = max(sorted(by_link_s), key=lambda each: by_link_s[each], default="")
         if link and by_link_s[link] >= max(TENTH * lost_s, MUCH * sum(by_link_s.values())):
-            yield f"Of the time lost to {what}, {by_link_s[link]:.3f} s were on {link}."
+            is_all = sum(by_link_s.values()) - by_link_s[link] < TOLD_S
+            part = f"Of the time lost to {what}, {by_link_s[link]:.3f} s were on {link}."
+            yield f"All time lost to {what} was on {link}." if is_all else part
 
 
 def _has_overlap(history: History) -> bool:
