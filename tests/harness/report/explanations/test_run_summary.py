@@ -30,6 +30,7 @@ from trunkline.harness.report.explanations.costs.site_times import (
 )
 from trunkline.harness.report.explanations.explained_tasks import explain_latest
 from trunkline.harness.report.explanations.stretches import Turns
+from trunkline.harness.report.explanations.time_parts import Part
 from trunkline.harness.report.pages.run_page import write_page
 from trunkline.harness.report.parts import report_parts
 from trunkline.harness.report.run_data import RunData
@@ -284,3 +285,21 @@ def test_computing_of_a_site_is_compared_with_the_median_other_one() -> None:
     )
     alike = replace(straggler, round_s=0.6, usual_s=0.55)
     assert alike.describe_computing() == " c does not compute longer than the others."
+
+
+def test_the_link_on_which_most_time_of_a_cause_was_lost_is_named(tmp_path) -> None:
+    data = outputs.read(make_agents_run(tmp_path / "run"))
+    each = explain_latest(data.scenario, data.history, data.tables["tasks"])
+    found = next(one for one in each if not one.is_abandoned)
+
+    def describe(*parts: Part) -> str:
+        slow = replace(found, parts=parts, lost_s=1.0, wait=None, failures=())
+        return next(task_losses.describe_losses([slow], data.history))
+
+    near, far = Part("loss", 0.4, "a -> b"), Part("loss", 0.2, "b -> a")
+    assert " Of the time lost to lost packets, 0.400 s were on a -> b. " in describe(near, far)
+    assert " All time lost to lost packets was on a -> b. " in describe(near)
+    assert "were on" not in describe(*(replace(near, where=f"a -> {n}") for n in "bcde"))
+    assert "was on" not in describe(replace(near, fault=0), replace(far, seconds=0.05))
+    cold = Part("cold start", 0.5, "b -> a")
+    assert " All time lost to cold connections was on b -> a. " in describe(cold)
