@@ -93,7 +93,7 @@ def programs_exited(history: History, rules: Rules) -> Iterator[Finding]:
     yield from check_kills(history)
     failures = list_failures(history, programs)
     given_up = list_given_up(history, programs)
-    alike: dict[tuple[int, int, str], list[str]] = {}
+    alike: dict[tuple[int | None, int | None, str], list[str]] = {}
     for event in failures:
         often = f" {programs[event.who].last_restart}" if event.who in given_up else ""
         alike.setdefault((event.signal, event.code, often), []).append(event.who)

@@ -7,11 +7,10 @@ the log (`link_loads`). What is left is TCP: losses, a cold connection, or queue
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.events.event import BACKUP, CONTROLLER
@@ -38,11 +37,11 @@ from trunkline.harness.report.explanations.links.cold_connections import ColdCon
 from trunkline.harness.report.explanations.links.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
 from trunkline.harness.report.explanations.links.tcp_limits import (
-    REMEMBERED_S,
     SHORTEST_TIMER_S,
     TcpLimits,
-    Trouble,
 )
+from trunkline.harness.report.explanations.links.troubles import Trouble
+from trunkline.harness.report.explanations.rests import find_earlier_losses, name_rest
 from trunkline.harness.report.explanations.time_parts import (
     MISTAKEN,
     Part,
@@ -54,12 +53,6 @@ from trunkline.topologies.model import Topology
 
 WORKED_OFF = 0.1
 """An agent that was stopped works off what had come in so much of that time after it goes on."""
-
-REMEMBERED_NS = round(REMEMBERED_S * 1e9)
-"""What ended so long before matters no more to TCP."""
-
-MUCH_BACKGROUND = 0.25
-"""Background traffic with this share of a link's rate is why others wait in queues there."""
 
 
 @dataclass(frozen=True)
@@ -194,69 +187,19 @@ class Run:
         if sure is not None:  # then the losses are why it took longer to find the link's rate
             least_s = self.connections.find_slow_start_s(ends)
             cold = [replace(part, seconds=min(part.seconds, least_s)) for part in cold]
-        elif (earlier := self._find_earlier_losses(ends, span)) is not None:
-            cold = [self._name_trouble(step, earlier, part.seconds) for part in cold]
+        elif (earlier := find_earlier_losses(self, ends, span)) is not None:
+            cold = [self.name_trouble(step, earlier, part.seconds) for part in cold]
         found = [
-            *(self._name_trouble(step, each.trouble, each.due_s) for each in limits),
+            *(self.name_trouble(step, each.trouble, each.due_s) for each in limits),
             *cold,
-            *([self._name_trouble(step, sure, left_s)] if sure is not None else []),
-            *(self._name_trouble(step, each.trouble, each.seconds - each.due_s) for each in limits),
+            *([self.name_trouble(step, sure, left_s)] if sure is not None else []),
+            *(self.name_trouble(step, each.trouble, each.seconds - each.due_s) for each in limits),
         ]
         for part in limit_parts(found, left_s):
             yield part
             left_s -= part.seconds
         if left_s > 0:
-            yield self._name_queue(task, step, left_s)
-
-    def _name_queue(self, task: Task, step: PathStep, left_s: float) -> Part:
-        """The cause of what is left of a transfer, by TCP or in queues."""
-        ends, span = (step.src, step.site), (step.start_ns, step.end_ns)
-        lossy, rare = self.limits.find_losses(ends, span), self.limits.find_lossy(ends, span)
-        if lossy is not None:
-            return self._name_trouble(step, lossy, left_s)
-        if (late := self.limits.find_delay(ends, span)) is not None:
-            return self._name_trouble(step, late, left_s)
-        if (part := self._find_background(ends, span, left_s)) is not None:
-            return part
-        is_long = left_s > max(SHORTEST_TIMER_S, step.duration_s / 2)
-        if not is_long or (rare is None and not self.history.faults):
-            return Part("queueing", left_s, " -> ".join(ends))
-        guess = "queues, or a wait that the log does not show"
-        guess = f"perhaps {guess}; {self._describe_meanwhile(task, span)}"
-        if rare is not None:
-            guess = f"perhaps a lost packet: {' -> '.join(rare.hop)} loses {rare.amount:g} %"
-        return Part("unexplained", left_s, " -> ".join(ends), text=guess)
-
-    def _find_earlier_losses(self, ends: Directed, span: Interval) -> Trouble | None:
-        """The link that lost packets of a connection before a span of time, for sure.
-
-        TCP's slow start ended with the first loss: what the connection lost later is due to it.
-        """
-        since_ns = max(self.connections.find(ends, span[0])[0], span[0] - REMEMBERED_NS, 0)
-        return self.limits.find_sure_losses(ends, (round(since_ns), span[0]))
-
-    def _find_background(self, ends: Directed, span: Interval, seconds: float) -> Part | None:
-        """Much background traffic on a way in a span of time, or before it.
-
-        It fills queues and takes packets of others. What it has left of a connection's window
-        matters until the connection has carried its link's rate again.
-        """
-        for hop in self.list_hops(ends):
-            flows = [flow for flow in self.flows if hop in self.list_hops((flow.src, flow.dst))]
-            least_mbps = MUCH_BACKGROUND * self.topology.link(*hop).rate_mbps
-            begun = [flow for flow in flows if flow.entry.start_s * 1e9 < span[1]]
-            if sum(flow.entry.mean_mbps for flow in begun) < least_mbps:
-                continue
-            until_ns = max((flow.entry.stop_s or math.inf) * 1e9 for flow in begun)
-            where = " -> ".join(hop)
-            if until_ns > span[0]:
-                filled = f"filled the queue of {where}"
-                return Part("background traffic", seconds, where, text=filled)
-            is_recent = span[0] - REMEMBERED_NS < until_ns
-            if is_recent and not self.connections.was_warm(ends, round(until_ns), span[0]):
-                left = f"on {where} until {until_ns / 1e9:.3f} s left TCP a small window"
-                return Part("background traffic", seconds, where, text=left)
-        return None
+            yield from name_rest(self, task, step, left_s)
 
     def _find_silence(self, found: Iterable[Part], ends: Directed, span: Interval) -> Part | None:
         """What a cut or a stop took in a transfer after its end: until TCP's timer went off.
@@ -274,13 +217,7 @@ class Run:
         silent = ", and TCP was silent until its timer went off" * is_cut
         return replace(cut, seconds=seconds, text=silent)
 
-    def _describe_meanwhile(self, task: Task, span: Interval) -> str:
-        """The fault that acted on members of a task, or links between them, in a span of time."""
-        pairs = [*permutations(task.started.group, 2), *count_planned(task)]
-        names = {" -> ".join(hop) for ends in pairs for hop in self.list_hops(ends)}
-        return self.faults.describe_meanwhile({*names, *task.started.group}, span)
-
-    def _name_trouble(self, step: PathStep, trouble: Trouble, seconds: float) -> Part:
+    def name_trouble(self, step: PathStep, trouble: Trouble, seconds: float) -> Part:
         """The part of what kept TCP below the rate of the link, or had done so before."""
         name, since_ns = " -> ".join(trouble.hop), trouble.start_ns
         is_cut, until_ns = trouble.cause == "outage", int(min(trouble.end_ns, step.end_ns))

@@ -290,7 +290,8 @@ class _Known:
                 released=_count_released(wait, self.released),
                 unheard=tuple(self._list_unheard(event.group, active, wait.span[0])),
             )
-            wait = _add_stop(wait, here, self.computed, stops)
+            left = None if wait.computed_first else self.left.get(wait.last)
+            wait = _add_stop(wait, here, self.computed, stops, 0 if left is None else left.t_ns)
         for site in event.group:
             self.postponed.pop(site, None)
         return wait
@@ -357,8 +358,11 @@ def _add_stop(
     ready: Mapping[str, Waiting],
     computed: Mapping[str, Computed],
     stops: Collection[Standstill],
+    left_ns: int,
 ) -> Wait:
     """The wait with the longest stop of its last member, if the stop made the member late.
+
+    Until `left_ns`, the member was in the task before: what a stop took of that is that task's.
 
     It did if it took much of the time in which the member computed or the others waited for it, and
     if the others waited for a good part of it; in a group of one it costs nothing. Otherwise the
@@ -368,6 +372,7 @@ def _add_stop(
     begin_ns = first_ns = ready_ns = min(each.t_ns for each in ready.values())
     if (own := computed.get(wait.last)) is not None:
         begin_ns, first_ns = own.start_ns, min(own.first_ns, first_ns)
+    first_ns, ready_ns = max(first_ns, left_ns), max(ready_ns, left_ns)
     span = first_ns, wait.span[0]
     own_stops = (stop for stop in stops if stop.who == wait.last)
     longest = max(own_stops, key=lambda stop: stop.overlap_s(span), default=None)

@@ -138,8 +138,8 @@ def _describe_links(late: Sequence[Explanation], lost_s: float) -> Iterator[str]
         link = max(sorted(by_link_s), key=lambda each: by_link_s[each], default="")
         if link and by_link_s[link] >= max(TENTH * lost_s, MUCH * sum(by_link_s.values())):
             is_all = sum(by_link_s.values()) - by_link_s[link] < TOLD_S
-            part = f"Of the time lost to {what}, {by_link_s[link]:.3f} s were on {link}."
-            yield f"All time lost to {what} was on {link}." if is_all else part
+            some = f"Of the time lost to {what}, {by_link_s[link]:.3f} s were on {link}."
+            yield f"All time lost to {what} was on {link}." if is_all else some
 
 
 def _has_overlap(history: History) -> bool:

@@ -94,6 +94,15 @@ class ColdConnections:
                 took_s = (each.end_ns - each.start_ns) / 1e9
                 yield max(0.0, took_s - self._need_s(ends, each))
 
+    def find_usual_s(self, ends: Directed, size: int, until_ns: int) -> float:
+        """The least that transfers of about as many bytes took beyond their need before a time.
+
+        0 if there were none.
+        """
+        own = [e for e in self.transfers if (e.src, e.dst) == ends]
+        step = PathStep("transfer", until_ns, until_ns, ends[1], ends[0], size)
+        return min(self._list_earlier_s(ends, own, step), default=0.0)
+
     def _need_s(self, ends: Directed, transfer: Transfer) -> float:
         """How long the bytes of a transfer need at the link's rate."""
         return transfer.bytes * 8e-6 / self.topology.overlay.link(*ends).rate_mbps

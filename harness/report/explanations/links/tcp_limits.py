@@ -23,7 +23,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import Literal
 
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.agents.planning.plan import Directed
@@ -33,6 +32,7 @@ from trunkline.harness.record.lives import Interval
 from trunkline.harness.record.transfers import Transfer, union
 from trunkline.harness.report.explanations.links.link_loads import BUSY
 from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
+from trunkline.harness.report.explanations.links.troubles import Limitation, Slice, Trouble
 
 LIKELY_LOSSES = 0.5
 """Losses explain a delay if at least this many packets are lost on average meanwhile."""
@@ -66,74 +66,6 @@ SLICES = 32
 
 BUSY_AT_LIMIT = 0.5
 """A link was busy with this share of what TCP could carry, which is an estimate."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A time in which a link was cut, lost packets, or had a longer delay or a lower rate.
-
-    Attributes:
-        amount: the share that was lost in %, the delay in ms, or the rate in Mbit/s; 100 for a cut.
-    """
-
-    cause: Literal["loss", "delay", "outage", "slowdown"]
-    hop: Directed
-    start_ns: int
-    end_ns: float
-    amount: float
-
-    def is_at(self, t_ns: int) -> bool:
-        """Whether it lasts at a time."""
-        return self.start_ns <= t_ns < self.end_ns
-
-    @property
-    def silent_ns(self) -> float:
-        """Until when a cut may keep TCP silent: the time between two tries doubles meanwhile."""
-        return self.end_ns + (self.end_ns - self.start_ns if self.cause == "outage" else 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A short time on a connection.
-
-    Attributes:
-        mbps: the rate of the path, 0 while it is cut.
-        tcp_mbps: what TCP could carry at most because of the trouble.
-        trouble: None if TCP had no limit.
-        megabits: what the connection carried, if there was a trouble.
-    """
-
-    seconds: float
-    mbps: float
-    tcp_mbps: float
-    trouble: Trouble | None
-    megabits: float
-
-    @property
-    def due_s(self) -> float:
-        """The most time that the trouble took; of losses, by how much longer the bytes need.
-
-        A slower link took what no cold connection explains.
-        """
-        cause = None if self.trouble is None else self.trouble.cause
-        if cause == "slowdown":
-            return 0.0
-        if cause != "loss":
-            return self.seconds
-        return min(self.seconds, self.megabits * (1 / self.tcp_mbps - 1 / self.mbps))
-
-
-@dataclass(frozen=True, slots=True)
-class Limitation:
-    """For how long a trouble limited TCP.
-
-    Attributes:
-        due_s: the most of this time that it took if TCP had not found the path's rate yet.
-    """
-
-    trouble: Trouble
-    seconds: float
-    due_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +141,37 @@ class TcpLimits:
         """
         return None if self.resent.find(ends, span) is None else self.find_losses(ends, span)
 
-    def find_delay(self, ends: Directed, span: Interval) -> Trouble | None:
-        """The longest delay above the usual one on a way, or the way back, in a span of time."""
-        late = [
+    def find_acting(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The last cut, or longer delay, of a way or the way back in a span of time."""
+        acting = [
             each
             for each in self._list_troubles(ends)
-            if each.cause == "delay" and each.start_ns < span[1] and span[0] < each.end_ns
+            if each.cause in ("delay", "outage")
+            and each.start_ns < span[1]
+            and span[0] < each.end_ns
         ]
-        return max(late, key=lambda each: each.amount, default=None)
+        return max(acting, key=lambda each: each.start_ns, default=None)
+
+    def find_after_effect(self, ends: Directed, span: Interval) -> Trouble | None:
+        """The last trouble before a span of time that made TCP send packets again.
+
+        It left a small window, which may be smaller than estimated.
+        """
+        over = (e for e in self._list_recent(ends, span) if e.end_ns <= span[0])
+        return max(
+            (each for each in over if self._has_hurt(ends, each, span[0])),
+            key=lambda each: each.end_ns,
+            default=None,
+        )
+
+    def _has_hurt(self, ends: Directed, trouble: Trouble, until_ns: int) -> bool:
+        """Whether TCP lost packets by a trouble, or took them for lost."""
+        resent = self.resent.find(ends, (trouble.start_ns, until_ns))
+        if resent is not None and not resent.count:
+            return False
+        if trouble.cause == "loss":
+            return not self._is_harmless(ends, trouble, (trouble.start_ns, until_ns))
+        return self._limit_mbps(ends, trouble, round(trouble.end_ns)) < math.inf
 
     def find_lossy(self, ends: Directed, span: Interval) -> Trouble | None:
         """The link that loses most of its packets in a span of time, if one may have lost some."""
@@ -252,16 +207,19 @@ class TcpLimits:
 
     def _list_likely(self, ends: Directed, span: Interval) -> list[Trouble]:
         """The possible limits of the connection of two sites in a span of time."""
-        made_ns = (t for t in self.made_ns.get(frozenset(ends), ()) if t <= span[0])
-        since_ns = max(span[0] - REMEMBERED_S * 1e9, *made_ns, 0)
         return [
             each
-            for each in self._list_troubles(ends)
-            if each.start_ns < span[1]
-            and since_ns < each.end_ns
-            and not self._is_refuted(ends, each, span)
-            and not self._is_harmless(ends, each, span)
+            for each in self._list_recent(ends, span)
+            if not self._is_refuted(ends, each, span) and not self._is_harmless(ends, each, span)
         ]
+
+    def _list_recent(self, ends: Directed, span: Interval) -> Iterator[Trouble]:
+        """What a connection may have suffered from in a span of time, and not long before."""
+        made_ns = (t for t in self.made_ns.get(frozenset(ends), ()) if t <= span[0])
+        since_ns = max(span[0] - REMEMBERED_S * 1e9, *made_ns, 0)
+        for each in self._list_troubles(ends):
+            if each.start_ns < span[1] and since_ns < each.end_ns:
+                yield each
 
     def _is_refuted(self, ends: Directed, trouble: Trouble, span: Interval) -> bool:
         """Whether TCP carried too much in a span of time for the window that a cut leaves."""
@@ -322,12 +280,22 @@ class TcpLimits:
         elif trouble.cause == "loss":
             window = self._find_lossy_window(ends, trouble, t_ns)
         elif trouble.cause == "outage":
-            timed_out = trouble.end_ns - trouble.start_ns > SHORTEST_TIMER_S * 1e9
             grown = self._grow(ends, trouble.end_ns, t_ns) if t_ns >= trouble.silent_ns else 0.0
-            window = 1.0 + grown if timed_out else math.inf
+            window = 1.0 + grown if self._is_silenced(ends, trouble) else math.inf
         else:
             window = self._find_late_window(ends, trouble, t_ns)
         return window * self._packet_bytes * 8e-6 / trip_s if trip_s else math.inf
+
+    def _is_silenced(self, ends: Directed, cut: Trouble) -> bool:
+        """Whether a cut made TCP's timer go off: it was as long, or took all packets of a window.
+
+        Heartbeats are lost in a long cut; in a shorter one, only what a transfer sends meanwhile.
+        """
+        length_s = (cut.end_ns - cut.start_ns) / 1e9
+        if length_s > SHORTEST_TIMER_S:
+            return True
+        is_long = length_s >= self.find_trip_s(ends, cut.start_ns)
+        return is_long and self._carry(ends, cut.start_ns - length_s * 1e9, cut.end_ns) > 0
 
     def _times_out(self, ends: Directed, rate_mbps: float) -> bool:
         """Whether a lower rate holds up a window for longer than TCP's shortest timer."""

@@ -121,6 +121,12 @@ PAIRS = {
         model="2 MB",
         tasks=6,
     ),
+    "flapping": write("timeline: [{at: 1 s, do: flap n1 n3 every 400ms for 2 s}]", tasks=8),
+    "slowed": write(
+        "timeline: [{at: 1.5 s, do: setlink n2 n1 rate=3Mbit/s for 1 s}]",
+        scheme="{policy: bsp, plan: ps}",
+        tasks=8,
+    ),
     "late": write(
         "timeline: [{at: 2 s, do: setlink n3 -> n1 delay=150ms for 2 s}]", scheme=STAR, tasks=8
     ),
@@ -530,7 +536,11 @@ def test_a_group_waits_for_the_site_that_computes_longest(runs):
 
 
 @pytest.mark.parametrize(
-    ("name", "cause"), [("lossy", "faults"), ("crowded", "background traffic"), ("late", "faults")]
+    ("name", "cause"),
+    [
+        ("crowded", "background traffic"),
+        *((name, "faults") for name in ("lossy", "flapping", "slowed", "late")),
+    ],
 )
 def test_what_a_cause_took_is_by_how_much_later_the_run_ended(runs, name, cause):
     """One task follows the other, so what it took of all tasks is what it made the run longer."""

@@ -10,7 +10,9 @@ import pytest
 from trunkline.agents.events.connection_events import LinkFound
 from trunkline.harness.record.link_history import Conditions, Spell
 from trunkline.harness.record.transfers import Transfer
-from trunkline.harness.report.explanations.links.tcp_limits import TcpLimits, Trouble
+from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
+from trunkline.harness.report.explanations.links.tcp_limits import TcpLimits
+from trunkline.harness.report.explanations.links.troubles import Trouble
 from trunkline.topologies.links import Link
 from trunkline.topologies.model import Site, Topology
 
@@ -184,3 +186,61 @@ def test_a_delay_that_acts_counts_before_losses_that_were_over_before():
     assert limits(both, 4.1) == [(delayed, pytest.approx(0.001))]
     span = round(2.9 * S), 5 * S
     assert [each.trouble.cause for each in both.find_troubles(ENDS, span)] == ["loss"]
+
+
+@pytest.mark.parametrize(
+    ("length_s", "end_s", "is_small"),
+    [
+        (0.03, 20, False),  # shorter than the round trip: some of the window arrived
+        (0.05, 20, True),
+        (0.05, 4, False),  # nothing was under way
+        (0.25, 4, True),  # heartbeats were
+    ],
+)
+def test_a_cut_that_takes_a_whole_window_leaves_a_small_one(length_s, end_s, is_small):
+    found = limit((5, CUT), (5 + length_s, {}), end_s=end_s)
+    assert bool(limits(found, 5.6)) is is_small
+
+
+def told(count):
+    """What the sender told: it had sent so many packets again by 20 s, and none by 4 s."""
+    return ResentPackets({ENDS: [(4 * S, 0), (20 * S, count)]})
+
+
+@pytest.mark.parametrize(
+    ("new", "cause"),
+    [
+        (CUT, "outage"),
+        ({"loss_percent": 5.0}, "loss"),
+        ({"delay_ms": 800.0}, "delay"),
+        ({"rate_mbps": 1.0}, "slowdown"),
+        ({"delay_ms": 120.0}, None),
+        ({"rate_mbps": 40.0}, None),
+    ],
+)
+def test_the_last_trouble_that_made_tcp_send_packets_again_has_after_effects(new, cause):
+    found = replace(limit((5, new), (10, {})), resent=told(30))
+    for span in ((12 * S, 13 * S), (39 * S, 40 * S)):
+        trouble = found.find_after_effect(ENDS, span)
+        assert (trouble and trouble.cause) == cause
+    for span in ((41 * S, 42 * S), (9 * S, 11 * S), (1 * S, 2 * S)):
+        assert found.find_after_effect(ENDS, span) is None
+    none = replace(found, resent=told(0))
+    assert none.find_after_effect(ENDS, (12 * S, 13 * S)) is None
+
+
+def test_the_last_of_two_troubles_has_after_effects():
+    found = limit((5, CUT), (6, {}), (8, CUT), (9, {}))
+    trouble = found.find_after_effect(ENDS, (12 * S, 13 * S))
+    assert trouble == Trouble("outage", ENDS, 8 * S, 9 * S, 100.0)
+
+
+def test_a_cut_and_a_longer_delay_act_as_long_as_they_last_also_on_the_way_back():
+    found = limit((5, CUT), (6, {}), back=((7, {"delay_ms": 60.0}), (9, {"delay_ms": 20.0})))
+    causes = [found.find_acting(ENDS, (at_s * S, (at_s + 1) * S)) for at_s in (4, 5, 6, 7, 8, 9)]
+    assert [each and each.cause for each in causes] == [
+        None, "outage", None, "delay", "delay", None,
+    ]  # fmt: skip
+    assert found.find_acting(ENDS, (4 * S, 12 * S)) == Trouble(
+        "delay", ENDS[::-1], 7 * S, 9 * S, 60.0
+    )
