@@ -36,12 +36,12 @@ from trunkline.harness.report.explanations.late_messages import divide_contribut
 from trunkline.harness.report.explanations.links.cold_connections import ColdConnections
 from trunkline.harness.report.explanations.links.link_loads import BUSY, LinkLoads
 from trunkline.harness.report.explanations.links.resent_packets import ResentPackets
+from trunkline.harness.report.explanations.links.rests import find_earlier_losses, name_rest
 from trunkline.harness.report.explanations.links.tcp_limits import (
     SHORTEST_TIMER_S,
     TcpLimits,
 )
 from trunkline.harness.report.explanations.links.troubles import Trouble
-from trunkline.harness.report.explanations.rests import find_earlier_losses, name_rest
 from trunkline.harness.report.explanations.time_parts import (
     MISTAKEN,
     Part,
