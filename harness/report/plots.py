@@ -18,6 +18,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.transforms import Bbox
@@ -107,12 +108,8 @@ def draw_gantt(
         handles: list[Artist] = [Patch(color=_GANTT[name], label=name) for name in used]
         handles += [Patch(color=VIOLET, label=WARM_UP)] if warm_up_s else []
         handles += marks
-        figure.legend(
-            handles=handles,
-            loc="outside upper left",
-            ncols=min(len(handles), count_columns(width_in, 1.4)),
-            handlelength=1.2,
-        )
+        columns = min(len(handles), count_columns(width_in, 1.4))
+        add_legend(figure, columns, handles=handles, handlelength=1.2)
     return figure
 
 
@@ -166,6 +163,17 @@ def draw_accuracy(
         lower.set(xlabel=f"{clock} time (s)".strip())
         lower.set_xlim(left=0)
     return figure
+
+
+def add_legend(figure: Figure, columns: int, **options: Any) -> Legend:
+    """A legend above a figure, in as many columns as it has room for, `columns` at most."""
+    for number in range(max(1, columns), 0, -1):
+        legend = figure.legend(loc="outside upper left", ncols=number, **options)
+        figure.draw_without_rendering()
+        if number == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
+    return legend
 
 
 def count_columns(width_in: float, each_in: float) -> int:

@@ -22,10 +22,9 @@ import pandas as pd
 from scipy import special  # to import scipy.stats takes a fifth of a short command's time
 
 from trunkline.harness.checks.verdict import PREDICTION
-from trunkline.harness.config import document
 from trunkline.harness.config.units import count_of, join_words
 from trunkline.harness.report.pages.comparison.means_section import Mean, Metric, format_ratio
-from trunkline.harness.study.grid import NONE, SCENARIO
+from trunkline.harness.study.grid import NONE, SCENARIO, cut_values, shorten
 from trunkline.harness.study.mixed_machines import MACHINE
 
 CONFIDENCE = 0.95
@@ -92,9 +91,6 @@ KEY_WORDS: Mapping[str, str] = {
     "timeline[0].do": "fault",
 }
 """Keys that need more words than their last part -> their words."""
-
-LONG = 40
-"""Values with more letters are shortened to the part in which they differ."""
 
 MET, MISSED = "met", "missed"
 """A trial met all expectations of its scenario, or missed one."""
@@ -218,36 +214,6 @@ def name_variants(
     return left[0].assign(**{key: of_trials}), left[1].assign(**{key: list(names)}), (key,)
 
 
-def shorten(texts: Sequence[str]) -> dict[str, str]:
-    """Map long texts to themselves without the words that all begin and end with.
-
-    Timelines are told in words. Other lists, and mappings, stay as they are.
-    """
-    timelines = list(map(_describe_timeline, texts))
-    if all(timelines) and len({*timelines}) == len({*texts}) and {*texts} != {"[]"}:
-        return dict(zip(texts, timelines, strict=True))
-    words = [text.split() for text in texts]
-    plain = not any(text.startswith(("{", "[")) for text in texts)
-    if not plain or len(set(texts)) < 2 or max(map(len, texts)) <= LONG:
-        return dict(zip(texts, texts, strict=True))
-    rest = min(map(len, words)) - 1
-    front = next((n for n in range(rest) if len({each[n] for each in words}) > 1), rest)
-    rest -= front
-    back = next((n for n in range(rest) if len({each[-1 - n] for each in words}) > 1), rest)
-    return {
-        text: " ".join(each[front : len(each) - back])
-        for text, each in zip(texts, words, strict=True)
-    }
-
-
-def _describe_timeline(text: str) -> str:
-    """What a timeline does; empty for another text."""
-    entries = document.read(text, "").data if text.startswith("[") else None
-    if not isinstance(entries, list) or not all(isinstance(e, dict) and "do" in e for e in entries):
-        return ""
-    return "; ".join(f"{each['do']} at {each.get('at')}" for each in entries) or "empty"
-
-
 def format_keys(cells: pd.DataFrame, keys: Sequence[str]) -> list[list[str]]:
     """The texts of each cell's keys in a table."""
     columns = [list(map(str, cells[key])) for key in keys]
@@ -275,9 +241,10 @@ def name_cells(cells: pd.DataFrame, keys: Sequence[str]) -> list[str]:
     rows = format_keys(cells, keys)
     if len(keys) == 1:
         return [row[0] for row in rows]
+    columns = [cut_values(column) for column in zip(*rows, strict=True)]
     return [
         ", ".join(f"{describe_key(key)} {text}" for key, text in zip(keys, row, strict=True))
-        for row in rows
+        for row in zip(*columns, strict=True)
     ]
 
 

@@ -25,9 +25,21 @@ from matplotlib.markers import CARETDOWN
 from numpy.typing import NDArray
 
 from trunkline.harness.report.faults.fault_layout import WIDTH_IN
-from trunkline.harness.report.plots import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, STYLE
+from trunkline.harness.report.plots import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    RED,
+    SKY,
+    STYLE,
+    add_legend,
+)
 from trunkline.harness.study.comparison import VARIANT as LABELS
-from trunkline.harness.study.comparison import describe_key, shorten
+from trunkline.harness.study.comparison import describe_key
+from trunkline.harness.study.grid import shorten
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, SKY, PINK, GREY, BLACK)
 """The colours of variants, in the order of the page's."""
@@ -36,6 +48,9 @@ MARKERS = "osD^v<>pPX*"
 
 LOGARITHMIC = 10.0
 """Means with a larger ratio of largest to smallest get a logarithmic axis."""
+
+HANDLE_IN, LEAST_LETTERS = 0.7, 12
+"""The room of a mark in a legend in inches, and the least letters of a line beside it."""
 
 LETTER_INCH = 0.07
 """The width of a letter under an axis, in inches."""
@@ -146,11 +161,12 @@ def draw(
             marks = {TRIAL: trial, **marks}
         series = _list_keys(cells, first) if second else {}  # else the axis has the values' names
         if known := {**series, **marks}:
-            figure.legend(
-                known.values(),
-                known,
-                loc="outside upper left",
-                ncols=max(1, int(width_in / 1.6)),
+            letters = max(LEAST_LETTERS, int((width_in - HANDLE_IN) / LETTER_INCH))
+            add_legend(
+                figure,
+                max(1, int(width_in / 1.6)),
+                handles=known.values(),
+                labels=[fill(name, letters) for name in known],
                 title=describe_key(first[0]) if second else None,
                 alignment="left",
                 handler_map={tuple: HandlerTuple(ndivide=None, pad=0.3)},

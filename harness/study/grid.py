@@ -36,6 +36,13 @@ NONE = "-"
 BRACKETS = {"[": "]", "{": "}"}
 
 
+LONG = 40
+"""Values with more letters are shortened to the part in which they differ."""
+
+LONG_VALUE = 28
+"""Of several keys, a value with more letters is cut in names."""
+
+
 class GridError(ValueError):
     """An invalid `--vary` or `--set`; the text names it and says what is allowed."""
 
@@ -201,3 +208,39 @@ def add_cells(problems: Mapping[Problem, Sequence[Cell]], total: int) -> Iterato
         is_said = [problem.file.removeprefix("--vary ")] == list(map(str, having))
         where = "" if is_said or len(having) == total else f" (with {having[0]}{more})"
         yield replace(problem, allowed=problem.allowed + where)
+
+
+def shorten(texts: Sequence[str]) -> dict[str, str]:
+    """Map long texts to themselves without the words that all begin and end with.
+
+    Timelines are told in words. Other lists, and mappings, stay as they are.
+    """
+    timelines = list(map(_describe_timeline, texts))
+    if all(timelines) and len({*timelines}) == len({*texts}) and {*texts} != {"[]"}:
+        return dict(zip(texts, timelines, strict=True))
+    words = [text.split() for text in texts]
+    plain = not any(text.startswith(("{", "[")) for text in texts)
+    if not plain or len(set(texts)) < 2 or max(map(len, texts)) <= LONG:
+        return dict(zip(texts, texts, strict=True))
+    rest = min(map(len, words)) - 1
+    front = next((n for n in range(rest) if len({each[n] for each in words}) > 1), rest)
+    rest -= front
+    back = next((n for n in range(rest) if len({each[-1 - n] for each in words}) > 1), rest)
+    return {
+        text: " ".join(each[front : len(each) - back])
+        for text, each in zip(texts, words, strict=True)
+    }
+
+
+def _describe_timeline(text: str) -> str:
+    """What a timeline does; empty for another text."""
+    entries = document.read(text, "").data if text.startswith("[") else None
+    if not isinstance(entries, list) or not all(isinstance(e, dict) and "do" in e for e in entries):
+        return ""
+    return "; ".join(f"{each['do']} at {each.get('at')}" for each in entries) or "empty"
+
+
+def cut_values(texts: Sequence[str]) -> Sequence[str]:
+    """The values of one of several keys, the long ones cut, as long as that tells them apart."""
+    shown = [text if len(text) <= LONG_VALUE else f"{text[: LONG_VALUE - 1]}…" for text in texts]
+    return shown if len({*shown}) == len({*texts}) else texts

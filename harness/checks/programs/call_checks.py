@@ -211,7 +211,7 @@ def _judge_collective(
         return
     sizes = {call.started.bytes for call in same.values()}
     if len(sizes) > 1 and names <= {*EQUAL}:
-        each = ", ".join(f"{_name(call)} of {call.started.bytes} bytes" for call in same.values())
+        each = ", ".join(f"{_name(call)} of {call.started.bytes:,} bytes" for call in same.values())
         yield fail(f"members of a group make a call with different bytes: {each}")
     for rank, call in same.items():
         if call.outcome != "completed" or call.finished is None:

@@ -259,7 +259,7 @@ class FaultSearch:
         ended_ns = task.started.t_ns if task.end_ns is None else task.end_ns
         centre = self._find_centre(ended_ns)
         if self._has_left(site, ended_ns):
-            return f", as it no longer heard the controller, at {centre}, and left it"
+            return f", because it no longer heard the controller, at {centre}, and left it"
         cut = {
             target
             for each in self.history.faults
@@ -272,7 +272,7 @@ class FaultSearch:
             return ""
         from_all = others and not any(cut.isdisjoint(self._list_hops(e, centre)) for e in others)
         how = "was cut off from all other sites" if from_all else "no longer heard it"
-        return f", as the controller, at {centre}, {how}"
+        return f", because the controller, at {centre}, {how}"
 
     def _has_left(self, site: str, until_ns: int) -> bool:
         """Whether a lost site had lost the controller before that lost the site."""

@@ -133,7 +133,7 @@ def _write_verdict(verdict: Verdict, ended: str, programs: bool) -> Html:
         "div",
         tag("strong", "Verdict: ", frame.mark(verdict.outcome)),
         words,
-        tag("p", "Ended: ", ended) if ended else None,
+        tag("p", "Why it ended: ", ended) if ended else None,
         tag("ul", problems) if problems else None,
         *(tag("p", remark) for remark in verdict.remarks),
         class_=f"verdict is-{verdict.outcome}",

@@ -43,9 +43,9 @@ def test_links_and_sites_that_only_one_run_has_differ() -> None:
     assert list_rows(first, second) == [["topology.links: a -> c and 1 other", "-", "there"]]
     two, three = (
         RunInputs({"topology.sites.a": ""}, {}),
-        RunInputs({"topology.sites.a": "", "topology.sites.c": ""}, {}),
+        RunInputs({f"topology.sites.{name}": "" for name in "acd"}, {}),
     )
-    assert list_rows(two, three) == [["topology.sites.c", "-", "''"]]
+    assert list_rows(two, three) == [["topology.sites: c and 1 other", "-", "there"]]
     assert three.list_differences(two) == ["topology"]
 
 
@@ -110,3 +110,8 @@ stop: {tasks: 2}
     ]
     rows = {row[0]: row[1:] for row in list_rows(*inputs)}
     assert rows[where] == (["-", "there"] if key == "sites" else list(values))
+
+
+def test_a_key_of_the_scenario_that_the_environment_has_too_is_one_row() -> None:
+    one, other = (RunInputs({"seed": n}, {"seed": n, "kernel": n}) for n in "12")
+    assert list_rows(one, other) == [["seed", "1", "2"], ["kernel", "1", "2"]]

@@ -710,7 +710,7 @@ def test_runs_that_are_no_equals_say_so_above_the_pictures_in_the_table_and_in_l
     outputs.build(tmp_path / "1")
     alone = Page((tmp_path / "1" / "report.html").read_text())
     assert "outage oslo rome both blackhole, by hand" in alone.texts["td"]
-    assert f"Ended: {asked}; {by_hand}" in alone.texts["p"]
+    assert f"Why it ended: {asked}; {by_hand}" in alone.texts["p"]
     for name in ("page.html", "1/report.html"):
         assert '<span class="whole">0.290 s;</span>' in (tmp_path / name).read_text()
     assert made.texts["td"][-1 - made.texts["td"][::-1].index(asked) :][1:3] == ["2", "seed, clock"]

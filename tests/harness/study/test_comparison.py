@@ -19,7 +19,7 @@ from trunkline.harness.report.pages.comparison.means_section import (
     format_ratio,
 )
 from trunkline.harness.report.plots import render
-from trunkline.harness.study import comparison, comparison_plots, comparison_tables
+from trunkline.harness.study import comparison, comparison_plots, comparison_tables, grid
 from trunkline.harness.study.comparison import (
     Interval,
     compute_ratio,
@@ -366,7 +366,7 @@ def test_a_cell_without_a_passed_trial_has_no_numbers(trials):
     ],
 )
 def test_of_long_values_only_what_tells_them_apart_is_shown(texts, short):
-    assert [comparison.shorten(texts)[text] for text in texts] == short
+    assert [grid.shorten(texts)[text] for text in texts] == short
 
 
 @pytest.mark.parametrize("keys", [KEYS, KEYS[:1], (), (*KEYS, "seed")])
@@ -597,3 +597,15 @@ def test_timelines_are_named_by_their_faults(texts: tuple[str, ...], names: list
     assert comparison.name_cells(cells, ["timeline"]) == names
     both = cells.assign(**{"scheme.plan": "crew"})
     assert comparison.format_keys(both, ["scheme.plan", "timeline"]) == [["crew", n] for n in names]
+
+
+def test_long_values_of_several_keys_are_cut_if_that_tells_them_apart() -> None:
+    long = "abcdefghij" * 4
+    cells = pd.DataFrame({"x": [long, "b"], "scheme.plan": ["crew", "ring"]})
+    assert comparison.name_cells(cells, ["x", "scheme.plan"]) == [
+        f"x {long[:27]}…, plan crew",
+        "x b, plan ring",
+    ]
+    alike = cells.assign(x=[long, f"{long}k"])
+    assert comparison.name_cells(alike, ["x", "scheme.plan"])[0] == f"x {long}, plan crew"
+    assert comparison.name_cells(cells[["x"]], ["x"]) == [long, "b"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -50,6 +50,9 @@ IN_A_WORD = {
 
 QUEUE = "queue"
 """The attribute of links that has one row: queues follow from rates and delays."""
+
+SITES = "topology.sites."
+"""The beginning of the keys of a scenario's sites."""
 
 LINKS = "topology.links"
 """The key of a scenario's links."""
@@ -129,12 +132,13 @@ def write_section(each: Sequence[RunInputs], labels: Sequence[str] = ()) -> list
     Without `labels`, runs have their numbers.
     """
     scenarios, environments = [one.scenario for one in each], [one.environment for one in each]
+    own = {key for scenario in scenarios for key in scenario}
     rows = [
         [key, *map(_shorten, values)]
         for key, *values in (
-            *_find_differences(scenarios),
+            *_join_sites(_find_differences(scenarios)),
             *_compare_links([one.links for one in each]),
-            *_find_differences(environments),
+            *(row for row in _find_differences(environments) if row[0] not in own),
         )
     ]
     if not rows:
@@ -152,6 +156,19 @@ def _find_differences(each: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, 
         values = [found.get(key) for found in each]
         if len(set(values)) > 1 and is_relevant(key):
             yield key, *values
+
+
+def _join_sites(rows: Iterable[tuple[str, *Values]]) -> Iterator[tuple[str, *Values]]:
+    """The same rows; of sites that the same runs have, one."""
+    alike: dict[Values, list[str]] = {}
+    for key, *values in rows:
+        if key.startswith(SITES) and "." not in key.removeprefix(SITES) and None in values:
+            there = tuple(None if each is None else "there" for each in values)
+            alike.setdefault(there, []).append(key.removeprefix(SITES))
+        else:
+            yield key, *values
+    for there, sites in alike.items():
+        yield f"topology.sites: {_name_links(sites)}", *there
 
 
 def _compare_links(

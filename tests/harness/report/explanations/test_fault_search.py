@@ -234,7 +234,7 @@ def test_a_site_that_takes_no_part_in_a_task_had_not_heard_of_it_or_had_done_its
         (
             "outage de hub",
             both("de", "hub"),
-            ", as the controller, at de, was cut off from all other sites",
+            ", because the controller, at de, was cut off from all other sites",
         ),
         ("outage fr hub", both("fr", "hub"), ""),
         ("pause de", ("de",), ""),
@@ -256,7 +256,7 @@ def test_a_controller_that_lost_one_link_no_longer_heard_one_site() -> None:
     )
     task = next(iter(History.of([started]).tasks))
     said = found.describe(SiteLost("fr"), 3, task)
-    assert said == "fr is lost, as the controller, at de, no longer heard it"
+    assert said == "fr is lost, because the controller, at de, no longer heard it"
 
 
 def test_a_site_that_no_longer_heard_the_controller_and_left_it_is_told_so() -> None:
@@ -271,9 +271,9 @@ def test_a_site_that_no_longer_heard_the_controller_and_left_it_is_told_so() -> 
 
     reset = "Connection reset by peer"
     assert describe(1940, reset) == (
-        "fr is lost, as it no longer heard the controller, at de, and left it"
+        "fr is lost, because it no longer heard the controller, at de, and left it"
     )
-    other = "fr is lost, as the controller, at de, no longer heard it"
+    other = "fr is lost, because the controller, at de, no longer heard it"
     assert describe(500, reset) == describe(1940, "was silent for 2 s") == other
 
 
