@@ -39,7 +39,7 @@ BRACKETS = {"[": "]", "{": "}"}
 LONG = 40
 """Values with more letters are shortened to the part in which they differ."""
 
-LONG_VALUE = 28
+LONG_VALUE = 18
 """Of several keys, a value with more letters is cut in names."""
 
 

@@ -603,7 +603,7 @@ def test_long_values_of_several_keys_are_cut_if_that_tells_them_apart() -> None:
     long = "abcdefghij" * 4
     cells = pd.DataFrame({"x": [long, "b"], "scheme.plan": ["crew", "ring"]})
     assert comparison.name_cells(cells, ["x", "scheme.plan"]) == [
-        f"x {long[:27]}…, plan crew",
+        f"x {long[:17]}…, plan crew",
         "x b, plan ring",
     ]
     alike = cells.assign(x=[long, f"{long}k"])
