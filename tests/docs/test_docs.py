@@ -6,6 +6,7 @@ Every page is a session in one folder: a block whose first line is a comment wit
 
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -13,7 +14,9 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pandas as pd
@@ -23,6 +26,7 @@ from matplotlib import pyplot
 from sessions import TYPED, Fence, carry_out, find_commands, find_fences
 from three_sites import LOG, SCENARIO
 
+from trunkline import plan as plans
 from trunkline.agents.control.replay import replay
 from trunkline.agents.events import event_reading
 from trunkline.agents.policies.policy import Ended, Ready, Tick
@@ -273,6 +277,19 @@ def test_the_page_of_ones_own_files_has_every_field_of_a_plans_request() -> None
     section = OWN.read_text().partition("## What a plan gets")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert rows == [each.name for each in fields(PlanRequest)]
+
+
+def test_the_plan_of_ones_own_is_right_and_adds_at_the_hub() -> None:
+    """n2 has the fastest slowest link."""
+    (text,) = (fence.text for fence in fences(OWN) if fence.file == "hub.py")
+    names: dict[str, Any] = {}
+    exec(text, names)
+    group = "n1", "n2", "n3"
+    rates = {pair: 9.0 if "n2" in pair else 3.0 for pair in permutations(group, 2)}
+    delays = dict.fromkeys(rates, 5.0)
+    plan = names["build"](PlanRequest(group, group, rates, delays, 8, random.Random(1)))
+    plans.check(plan, rates)
+    assert [block.aggregator for block in plan.blocks] == ["n2"]
 
 
 def test_the_workload_and_policies_of_ones_own_do_what_the_page_says(embedded, tmp_path) -> None:
